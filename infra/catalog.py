@@ -1,0 +1,210 @@
+"""EC2 instance types that this platform uses: GPUs, memory, network, AMI family and price.
+
+Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the EKS AL2023 node bootstrap.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+GPU_AMI = "AL2023_x86_64_NVIDIA"
+CPU_AMI = "AL2023_x86_64_STANDARD"
+
+# On-demand list prices in us-west-2 (p4 and p5 after the cut of June 2025). For estimates, never for invoices.
+PRICES_AS_OF = date(2025, 6, 5)
+PRICES_REGION = "us-west-2"
+
+# What a pod of the node's own add-ons asks for (vpc-cni, kube-proxy, ebs-csi, device plugin), rounded up.
+_ADDON_CPU_MILLIS = 200
+_ADDON_MEMORY_MIB = 128
+# EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it.
+_INVISIBLE_MEMORY_SHARE = 0.02
+_EVICTION_MIB = 100
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """One EC2 instance type.
+
+    Memory is in GiB, `gpu_memory_gib` is per GPU, `nvme_gib` is the instance store in total (0: none),
+    `compute_capability` is NVIDIA's, `price_usd_hour` is on demand, Linux.
+    """
+
+    name: str
+    gpu_name: str | None
+    gpus: int
+    gpu_memory_gib: int
+    compute_capability: float | None
+    vcpus: int
+    memory_gib: int
+    nvme_gib: int
+    efa_interfaces: int
+    price_usd_hour: float
+
+    @property
+    def family(self) -> str:
+        """The part before the dot: `g5` of `g5.xlarge`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def ami_type(self) -> str:
+        """EKS node group AMI type: the NVIDIA variant for GPU types, the standard one for the others."""
+        return GPU_AMI if self.gpus else CPU_AMI
+
+    @property
+    def max_pods(self) -> int:
+        """Pods per node with prefix delegation, as managed node groups cap it: 110 below 30 vCPU, else 250."""
+        return 110 if self.vcpus < 30 else 250
+
+    @property
+    def usable_memory_gib(self) -> float:
+        """Memory that one pod can request when it has the node to itself (beside the node's add-ons).
+
+        The kubelet reserves 255 MiB + 11 MiB per possible pod, plus 100 MiB for eviction. On a g5.xlarge a little more
+        than the 14 GiB of research triton.md 6.6 remain.
+        """
+        total = self.memory_gib * 1024
+        reserved = 255 + 11 * self.max_pods + _EVICTION_MIB + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
+        return (total - reserved) / 1024
+
+    @property
+    def usable_cpu_millis(self) -> int:
+        """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU.
+
+        The kubelet reserves 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others.
+        """
+        shares = [60, 10, 5, 5][: self.vcpus] + [2.5] * max(0, self.vcpus - 4)
+        return self.vcpus * 1000 - math.ceil(sum(shares)) - _ADDON_CPU_MILLIS
+
+
+def _gpu(
+    family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int, int, float]]
+) -> dict[str, InstanceType]:
+    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB, EFA interfaces, USD per hour)."""
+    types = {}
+    for size, (gpus, vcpus, gib, nvme_gb, efa, price) in sizes.items():
+        name = f"{family}.{size}"
+        nvme_gib = int(nvme_gb * 1000**3 / 1024**3)
+        types[name] = InstanceType(name, gpu, gpus, memory, capability, vcpus, gib, nvme_gib, efa, price)
+    return types
+
+
+def _cpu(family: str, sizes: Mapping[str, tuple[int, int, float]]) -> dict[str, InstanceType]:
+    """The sizes of one CPU family: size -> (vCPUs, GiB, USD per hour)."""
+    return {
+        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, gib, 0, 0, price)
+        for size, (vcpus, gib, price) in sizes.items()
+    }
+
+
+INSTANCE_TYPES: Mapping[str, InstanceType] = {
+    **_gpu(
+        "g4dn",
+        "T4",
+        16,
+        7.5,
+        {
+            "xlarge": (1, 4, 16, 125, 0, 0.526),
+            "2xlarge": (1, 8, 32, 225, 0, 0.752),
+            "4xlarge": (1, 16, 64, 225, 0, 1.204),
+            "8xlarge": (1, 32, 128, 900, 1, 2.176),
+            "12xlarge": (4, 48, 192, 900, 1, 3.912),
+            "16xlarge": (1, 64, 256, 900, 1, 4.352),
+        },
+    ),
+    **_gpu(
+        "g5",
+        "A10G",
+        22,
+        8.6,
+        {
+            "xlarge": (1, 4, 16, 250, 0, 1.006),
+            "2xlarge": (1, 8, 32, 450, 0, 1.212),
+            "4xlarge": (1, 16, 64, 600, 0, 1.624),
+            "8xlarge": (1, 32, 128, 900, 1, 2.448),
+            "12xlarge": (4, 48, 192, 3800, 1, 5.672),
+            "16xlarge": (1, 64, 256, 1900, 1, 4.096),
+            "24xlarge": (4, 96, 384, 3800, 1, 8.144),
+            "48xlarge": (8, 192, 768, 7600, 1, 16.288),
+        },
+    ),
+    **_gpu(
+        "g6",
+        "L4",
+        22,
+        8.9,
+        {
+            "xlarge": (1, 4, 16, 250, 0, 0.8048),
+            "2xlarge": (1, 8, 32, 450, 0, 0.9776),
+            "4xlarge": (1, 16, 64, 600, 0, 1.3232),
+            "8xlarge": (1, 32, 128, 900, 1, 2.0144),
+            "12xlarge": (4, 48, 192, 3760, 1, 4.6016),
+            "16xlarge": (1, 64, 256, 1880, 1, 3.3968),
+            "24xlarge": (4, 96, 384, 3760, 1, 6.6752),
+            "48xlarge": (8, 192, 768, 7520, 1, 13.3504),
+        },
+    ),
+    **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4, 21.9576)}),
+    **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4, 27.4471)}),
+    **_gpu(
+        "p5",
+        "H100",
+        80,
+        9.0,
+        {"4xlarge": (1, 16, 256, 3800, 1, 6.88), "48xlarge": (8, 192, 2048, 30400, 32, 55.04)},
+    ),
+    **_cpu("m6i", {"large": (2, 8, 0.096), "xlarge": (4, 16, 0.192), "2xlarge": (8, 32, 0.384)}),
+    **_cpu("m7i", {"large": (2, 8, 0.1008), "xlarge": (4, 16, 0.2016), "2xlarge": (8, 32, 0.4032)}),
+}
+
+GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
+CPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if not t.gpus))
+
+# Families that people ask for and cannot have: family -> why, as the middle of a sentence.
+_TOO_OLD = "Triton needs compute capability 7.5 or more since 24.11"
+UNSUITABLE_FAMILIES: Mapping[str, str] = {
+    "p2": f"its K80 has compute capability 3.7 and {_TOO_OLD}",
+    "p3": f"its V100 has compute capability 7.0 and {_TOO_OLD}",
+    "p3dn": f"its V100 has compute capability 7.0 and {_TOO_OLD}",
+    "g3": f"its M60 has compute capability 5.2 and {_TOO_OLD}",
+    "g3s": f"its M60 has compute capability 5.2 and {_TOO_OLD}",
+    "g4ad": "its GPU is AMD's and Triton's GPU backends need an NVIDIA one",
+    "g5g": "it is an ARM machine and EKS has no AL2023 NVIDIA AMI for x86_64 images on it",
+    "inf1": "it has no NVIDIA GPU but AWS Inferentia",
+    "inf2": "it has no NVIDIA GPU but AWS Inferentia",
+    "trn1": "it has no NVIDIA GPU but AWS Trainium",
+}
+
+# Capacity Blocks for ML exist for these families only (EC2 user guide, Capacity Blocks).
+CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5"})
+
+# Regions with each family, as EC2's DescribeInstanceTypeOfferings lists them (2026). The zones inside a region are looked
+# up when the program runs.
+_FAMILY_REGIONS: Mapping[str, str] = {
+    "g4dn": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-southeast-1 ap-southeast-2"
+    " ca-central-1 eu-central-1 eu-north-1 eu-south-1 eu-west-1 eu-west-2 eu-west-3 me-south-1 sa-east-1 us-east-1"
+    " us-east-2 us-west-1 us-west-2",
+    "g5": "ap-east-1 ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ap-southeast-3 ca-central-1 eu-central-1"
+    " eu-north-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 sa-east-1 us-east-1 us-east-2"
+    " us-west-2",
+    "g6": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-south-2 ap-southeast-2 ap-southeast-5 ca-central-1 eu-central-1"
+    " eu-central-2 eu-north-1 eu-south-2 eu-west-2 eu-west-3 me-central-1 sa-east-1 us-east-1 us-east-2 us-west-2",
+    "p4d": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ca-central-1 eu-central-1 eu-north-1 eu-west-1"
+    " eu-west-2 sa-east-1 us-east-1 us-east-2 us-west-2",
+    "p4de": "ap-northeast-1 ap-southeast-1 eu-central-1 il-central-1 us-east-1 us-west-2",
+    "p5": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ap-southeast-3 ca-central-1 eu-north-1 eu-west-2"
+    " sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "m6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 eu-south-1"
+    " eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1"
+    " us-west-2",
+    "m7i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ca-central-1 eu-central-1 eu-central-2 eu-north-1"
+    " eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 sa-east-1 us-east-1 us-east-2"
+    " us-west-1 us-west-2",
+}
+FAMILY_REGIONS: Mapping[str, frozenset[str]] = {
+    family: frozenset(regions.split()) for family, regions in _FAMILY_REGIONS.items()
+}
+REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())

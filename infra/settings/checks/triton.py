@@ -1,0 +1,203 @@
+"""The server: an image that is known and fixed, GPUs that can run it, and nodes that can hold its pods."""
+
+import re
+from collections.abc import Iterator
+
+from infra.catalog import InstanceType
+from infra.settings.checks.pools import known_types
+from infra.settings.checks.subject import Check, Subject, pool_name
+from infra.settings.fields import cpu_millis
+from infra.settings.model import Absent, GpuPool
+from infra.settings.problem import Problem, did_you_mean, one_of
+from infra.versions import (
+    KUBERNETES,
+    OLDEST_TRITON_VERSION,
+    TRITON_RELEASES,
+    driver_key,
+    example_digest,
+)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
+_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+
+
+def _version_is_safe(subject: Subject) -> Iterator[Problem]:
+    version = subject.document.triton.version
+    if version in TRITON_RELEASES:
+        return
+    newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
+    if version < OLDEST_TRITON_VERSION:
+        yield Problem(
+            "triton.version",
+            f"{version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
+            f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
+        )
+    else:
+        yield Problem("triton.version", f"infra/versions.py does not know {version}; use {newer}")
+
+
+def _image_is_pinned(subject: Subject) -> Iterator[Problem]:
+    image = subject.document.triton.image
+    repository, at, digest = image.partition("@")
+    last = repository.rpartition("/")[2]
+    if ":" in last:
+        tag = last.partition(":")[2]
+        why = (
+            f"with the tag '{tag}' beside the digest, one of them lies after the next push"
+            if at
+            else (f"the tag '{tag}' can be pushed again, so that a restart would serve something else")
+        )
+        yield Problem("triton.image", f"{why}; {_BY_DIGEST}")
+    elif not at:
+        yield Problem("triton.image", f"'{image}' has no digest and means the tag latest; {_BY_DIGEST}")
+    elif not _REPOSITORY.fullmatch(repository):
+        yield Problem("triton.image", f"'{repository}' is not an image repository; {_BY_DIGEST}")
+    if at and not _DIGEST.fullmatch(digest):
+        yield Problem("triton.image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
+    elif at and len(set(digest.removeprefix("sha256:"))) == 1:
+        yield Problem("triton.image", f"'{digest[:19]}...' is a placeholder; {_BY_DIGEST}")
+
+
+def _image_is_triton(subject: Subject) -> Iterator[Problem]:
+    repository = subject.document.triton.image.partition("@")[0]
+    if "/tritonserver" not in repository:
+        yield Problem("triton.image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
+
+
+def _image_is_an_example(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.environment != "local" and document.triton.image.endswith(example_digest(document.triton.version)):
+        yield Problem(
+            "triton.image",
+            "the digest is the example that this repository ships, no registry has it; "
+            "put the digest of your mirror here before a real `pulumi up`",
+        )
+
+
+def _release_is_missing(subject: Subject) -> Iterator[Problem]:
+    if subject.document.environment != "local" and subject.document.models.release is None:
+        yield Problem(
+            "models.release",
+            "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
+        )
+
+
+def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
+    release = TRITON_RELEASES.get(subject.document.triton.version)
+    pins = KUBERNETES.get(subject.document.cluster.version)
+    if release and pins and driver_key(pins.nvidia_driver) < driver_key(release.minimum_driver):
+        yield Problem(
+            "triton.version",
+            f"CUDA {release.cuda} in {subject.document.triton.version} needs driver {release.minimum_driver} and the AMI "
+            f"of Kubernetes {subject.document.cluster.version} has {pins.nvidia_driver}; raise its ami_release",
+        )
+
+
+def _pool_exists(subject: Subject) -> Iterator[Problem]:
+    names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
+    wanted = subject.document.triton.pool
+    if wanted not in names:
+        yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
+
+
+def _pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
+    """The pool that Triton runs on and its instance types; Absent when one of them is not known."""
+    wanted = subject.document.triton.pool
+    pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
+    if pool is None:
+        raise Absent("triton.pool")
+    types = known_types(pool.instance_types)
+    if len(types) != len(pool.instance_types):
+        raise Absent("instanceTypes")
+    return pool, types
+
+
+def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
+    release = TRITON_RELEASES.get(subject.document.triton.version)
+    _, types = _pool_of(subject)
+    for known in types:
+        if release and known.compute_capability and known.compute_capability < release.minimum_compute_capability:
+            yield Problem(
+                "triton.pool",
+                f"{known.name} has compute capability {known.compute_capability} and Triton needs "
+                f"{release.minimum_compute_capability}; use a pool with newer GPUs",
+            )
+
+
+def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = _pool_of(subject)
+    gpus = subject.document.triton.gpus
+    if pool.sharing.strategy != "exclusive":
+        if gpus != 1:
+            yield Problem(
+                "triton.gpus",
+                f"{gpus} shares of a GPU are no more than one (pool '{pool.name}' uses {pool.sharing.strategy}); use 1",
+            )
+        return
+    smallest = min(types, key=lambda known: known.gpus)
+    if gpus > smallest.gpus:
+        yield Problem(
+            "triton.gpus",
+            f"{gpus} GPUs are more than a {smallest.name} of pool '{pool.name}' has; use at most {smallest.gpus}",
+        )
+
+
+def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = _pool_of(subject)
+    smallest = min(types, key=lambda known: known.usable_memory_gib)
+    limit, wanted = int(smallest.usable_memory_gib), subject.document.triton.memory_gib
+    if wanted > limit:
+        yield Problem(
+            "triton.memoryGiB",
+            f"{wanted} GiB are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
+            f"add-ons; use at most {limit}",
+        )
+
+
+def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = _pool_of(subject)
+    smallest = min(types, key=lambda known: known.usable_cpu_millis)
+    limit, wanted = smallest.usable_cpu_millis, subject.document.triton.cpu
+    if cpu_millis(wanted) > limit:
+        yield Problem(
+            "triton.cpu",
+            f"{wanted} vCPUs are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
+            f'add-ons; use at most "{limit}m"',
+        )
+
+
+def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
+    triton = subject.document.triton
+    pool, types = _pool_of(subject)
+    per_node = min(_pods_per_node(subject, pool, known) for known in types)
+    if per_node and triton.replicas > pool.max * per_node:
+        yield Problem(
+            "triton.replicas",
+            f"{triton.replicas} pods do not fit the {pool.max} nodes of pool '{pool.name}', {per_node} on each; "
+            f"use at most {pool.max * per_node}, or raise the pool's max",
+        )
+
+
+def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
+    triton = subject.document.triton
+    return min(
+        known.gpus * pool.sharing.replicas // triton.gpus,
+        int(known.usable_memory_gib // triton.memory_gib),
+        known.usable_cpu_millis // cpu_millis(triton.cpu),
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    _version_is_safe,
+    _image_is_pinned,
+    _image_is_triton,
+    _driver_runs_the_image,
+    _pool_exists,
+    _gpus_can_run_the_image,
+    _gpus_are_on_a_node,
+    _memory_fits_a_node,
+    _cpu_fits_a_node,
+    _replicas_fit_the_pool,
+)
+WARNINGS: tuple[Check, ...] = (_image_is_an_example, _release_is_missing)

@@ -1,0 +1,215 @@
+"""The shape of a stack file: sections, keys, types and ranges of single values (pydantic, frozen, nothing extra).
+
+Keys are camelCase in YAML and snake_case here. A description says what a key is; it is shown when the key is missing.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from infra.settings.fields import (
+    Cidr,
+    Cpu,
+    DnsLabel,
+    Endpoint,
+    KubernetesVersion,
+    LogRetention,
+    ModelName,
+    Name,
+    Region,
+    ReleaseId,
+    ReservationId,
+    RoleArn,
+    TagKey,
+    TagValue,
+    TritonVersion,
+    Zones,
+    between,
+    refuse,
+)
+from infra.settings.problem import Problem, describe
+
+
+class Absent(Exception):
+    """A check asked for a value that the stack file does not (validly) have; that has been reported on its own."""
+
+
+def _alias(name: str) -> str:
+    return to_camel(name).replace("Gib", "GiB")
+
+
+class Section(BaseModel):
+    """One mapping of a stack file.
+
+    While problems are being collected, a section may lack the values that are invalid. Reading one raises `Absent`. A
+    section of the finished `Settings` is complete.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", alias_generator=_alias)
+
+    if not TYPE_CHECKING:  # so that mypy still knows the attributes of each section
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise Absent(name)
+            return super().__getattr__(name)
+
+
+GroupMin = Annotated[int, between(0, 450, "nodes")]
+GroupMax = Annotated[int, between(1, 450, "nodes")]
+InstanceTypes = Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
+class DefaultTags(Section):
+    """What the AWS provider puts on every resource."""
+
+    tags: dict[TagKey, TagValue] = Field(description="the same tags as in triton-eks:tags")
+
+
+class Network(Section):
+    """The VPC."""
+
+    cidr: Cidr = Field(description="the address range of the VPC, /16 to /20, like 10.40.0.0/16")
+    zones: Zones = Field(description="how many availability zones (2 to 4), or a list of their names")
+    nat: Literal["none", "single", "per_az"] = Field(description="NAT gateways: none, single or per_az")
+    endpoints: Literal["none", "minimal", "full"] = Field(description="interface endpoints: none, minimal or full")
+    flow_log_retention_days: LogRetention = Field(description="days that VPC flow logs are kept, like 90")
+
+
+class Cluster(Section):
+    """The EKS control plane."""
+
+    version: KubernetesVersion = Field(description='the Kubernetes minor version in quotes, like "1.35"')
+    endpoint: Literal["private", "public"] = Field(description="the API endpoint: private or public")
+    public_access_cidrs: tuple[Cidr, ...] = ()
+    admin_role_arns: Annotated[tuple[RoleArn, ...], Field(min_length=1)] = Field(
+        description="the IAM roles that administer the cluster"
+    )
+    deletion_protection: bool = Field(description="true or false")
+    log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
+
+
+class SystemGroup(Section):
+    """The node group of cluster services: no GPU, no taint."""
+
+    instance_types: InstanceTypes = Field(description="a list like [m7i.large]")
+    min: GroupMin = Field(description="the smallest number of nodes")
+    desired: GroupMin = Field(description="the number of nodes to start with")
+    max: GroupMax = Field(description="the largest number of nodes")
+    disk_gib: Annotated[int, between(20, 16384, "GiB")] = Field(description="the root volume in GiB, like 50")
+
+
+class Nodes(Section):
+    """Node groups without GPUs."""
+
+    system: SystemGroup = Field(description="the node group of cluster services")
+
+
+class Sharing(Section):
+    """How the pods of a node share one GPU. `replicas`: how many pods one physical GPU is offered to."""
+
+    strategy: Literal["exclusive", "time-slicing", "mps"] = Field(description="time-slicing or mps")
+    replicas: Annotated[int, between(1, 48, "pods per GPU")] = Field(description="how many pods share one GPU, 2 to 48")
+
+
+EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1)
+
+
+def _sharing(value: Any) -> Any:
+    """`exclusive` is short for one pod per GPU."""
+    if value == "exclusive":
+        return {"strategy": "exclusive", "replicas": 1}
+    if not isinstance(value, dict):
+        refuse(f"{describe(value)}; use exclusive, or {{strategy: time-slicing, replicas: 4}} (or mps)")
+    return value
+
+
+class GpuPool(Section):
+    """One GPU node group. `zones` None: every zone of the network."""
+
+    name: DnsLabel = Field(description="a name that is unique among the pools")
+    instance_types: InstanceTypes = Field(description="a list like [g5.xlarge]")
+    capacity: Literal["on-demand", "spot", "reservation", "capacity-block"] = Field(
+        description="on-demand, spot, reservation or capacity-block"
+    )
+    min: GroupMin = Field(description="the smallest number of nodes")
+    desired: GroupMin = Field(description="the number of nodes to start with")
+    max: GroupMax = Field(description="the largest number of nodes")
+    disk_gib: Annotated[int, between(100, 16384, "GiB (the Triton image alone unpacks to more than 20)")] = Field(
+        description="the root volume in GiB, like 200"
+    )
+    zones: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    sharing: Annotated[Sharing, BeforeValidator(_sharing)] = EXCLUSIVE
+    reservation_id: ReservationId | None = None
+    efa: bool = False
+
+
+class Gpu(Section):
+    """GPU node groups."""
+
+    pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
+
+
+class Release(Section):
+    """The model release that Triton serves: an immutable prefix of the bucket. `bytes`: the sum of its objects."""
+
+    id: ReleaseId = Field(description="the id that `modelctl release` printed")
+    bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")
+    models: Annotated[dict[ModelName, Annotated[int, between(1, 999_999_999, "for a version")]], Field(min_length=1)] = (
+        Field(description="the models and the version of each, like {resnet50: 1}")
+    )
+
+
+class Models(Section):
+    """Where models come from. `release` None: the platform without Triton, before the first `modelctl release`."""
+
+    s3_endpoint: Endpoint | None = None
+    old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
+        description="days that objects of deleted releases are kept, like 90"
+    )
+    release: Release | None = None
+
+
+class Triton(Section):
+    """The inference server. `gpus` are whole GPUs (or shares of one) per pod; `cpu` and `memory_gib` request = limit."""
+
+    version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.07"')
+    image: Name = Field(description="the image by digest, like <mirror>/nvidia/tritonserver@sha256:<64 hex digits>")
+    pool: Name = Field(description="the GPU pool that its pods run on")
+    gpus: Annotated[int, between(1, 8, "whole GPUs per pod")] = Field(description="whole GPUs per pod")
+    replicas: Annotated[int, between(1, 1000, "pods")] = Field(description="the number of pods")
+    autoscaler: Literal["none"] = "none"
+    cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"')
+    memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
+
+
+class Document(Section):
+    """A whole stack file, as far as this program reads it."""
+
+    region: Region = Field(alias="aws:region", description="the AWS region, like us-west-2")
+    default_tags: DefaultTags | None = Field(default=None, alias="aws:defaultTags")
+    environment: Literal["local", "dev", "staging", "prod"] = Field(description="local, dev, staging or prod")
+    tags: dict[TagKey, TagValue] = Field(description="tags of every resource, with owner and cost-center")
+    network: Network = Field(description="the VPC")
+    cluster: Cluster = Field(description="the EKS control plane")
+    nodes: Nodes = Field(description="the node groups without GPUs")
+    gpu: Gpu = Field(description="the GPU node groups")
+    models: Models = Field(description="where models come from")
+    triton: Triton = Field(description="the inference server")
+
+
+class Settings(Document):
+    """A stack file that passed every check. `warnings`: what works today and should be changed soon."""
+
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def cluster_name(self) -> str:
+        """Name of the EKS cluster, and prefix of what other systems address by name."""
+        return f"triton-{self.environment}"
+
+    @property
+    def triton_pool(self) -> GpuPool:
+        """The GPU pool that Triton's pods run on."""
+        return next(pool for pool in self.gpu.pools if pool.name == self.triton.pool)

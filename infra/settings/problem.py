@@ -1,0 +1,67 @@
+"""What is wrong with a stack file, said so that the reader can put it right."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong at one place: `path` is that place, `message` says what is wrong and what is valid."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class SettingsError(Exception):
+    """A stack file that cannot be used. `problems` holds everything that is wrong with it, not only the first thing."""
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = list(problems)
+        super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
+
+
+def render_path(location: Sequence[str | int]) -> str:
+    """`("gpu", "pools", 1, "min")` -> `gpu.pools[1].min`."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def one_of(choices: Iterable[object]) -> str:
+    """`a, b or c`."""
+    words = [str(choice) for choice in choices]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def did_you_mean(wrong: object, choices: Iterable[str]) -> str:
+    """`did you mean 'x'? ` when one of the choices is near, else nothing: the start of a sentence about choices."""
+    near = difflib.get_close_matches(str(wrong), list(choices), n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'? " if near else ""
+
+
+def describe(value: object) -> str:
+    """A value of a YAML file in the words of its author: `'3' is text`, `true is a truth value`."""
+    if value is None:
+        return "it is empty"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} is a truth value"
+    if isinstance(value, int):
+        return f"{value} is a number"
+    if isinstance(value, float):
+        return f"{value:g} is a fraction"
+    if isinstance(value, str):
+        return f"'{value}' is text"
+    if isinstance(value, list):
+        return "it is a list"
+    return "it is a mapping"

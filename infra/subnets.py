@@ -1,0 +1,90 @@
+"""How the VPC's address range is cut into subnets, and how much room a node takes in one. Pure arithmetic.
+
+The range is cut into four quarters, one per availability zone, whether or not the fourth zone is used: adding a zone
+later never moves (and so never replaces) an existing subnet. In each quarter
+
+    private  1/2   nodes and pods
+    public   1/4   NAT gateways and load balancers
+    intra    1/4   control-plane interfaces and interface endpoints: no route to the internet
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+MAX_ZONES = 4
+# A VPC between these prefix lengths leaves every subnet of the plan at /24 or larger, and is one that AWS accepts.
+LARGEST_VPC_PREFIX = 16
+SMALLEST_VPC_PREFIX = 20
+
+# AWS keeps five addresses of every subnet: network, router, DNS, one for the future, broadcast.
+RESERVED_PER_SUBNET = 5
+_PREFIX_ADDRESSES = 16  # prefix delegation hands out /28 blocks
+_WARM_PREFIXES = 1  # WARM_PREFIX_TARGET: one block is always held in advance
+
+
+@dataclass(frozen=True)
+class ZoneSubnets:
+    """The three blocks of one availability zone."""
+
+    zone: str
+    public: IPv4Network
+    private: IPv4Network
+    intra: IPv4Network
+
+
+@dataclass(frozen=True)
+class SubnetPlan:
+    """All blocks of one VPC, in the order of the zones that were asked for."""
+
+    cidr: IPv4Network
+    zones: tuple[ZoneSubnets, ...]
+
+    @property
+    def public(self) -> tuple[IPv4Network, ...]:
+        """Public blocks, one per zone."""
+        return tuple(zone.public for zone in self.zones)
+
+    @property
+    def private(self) -> tuple[IPv4Network, ...]:
+        """Private blocks, one per zone."""
+        return tuple(zone.private for zone in self.zones)
+
+    @property
+    def intra(self) -> tuple[IPv4Network, ...]:
+        """Intra blocks, one per zone."""
+        return tuple(zone.intra for zone in self.zones)
+
+
+def plan(cidr: IPv4Network, zones: Sequence[str] | int) -> SubnetPlan:
+    """Cut `cidr` for these zones: their names in order, or how many (they are then named "1", "2", ...).
+
+    Raises ValueError when the range is not /16../20 or when there are not 1..4 distinct zones.
+    """
+    names = [str(position + 1) for position in range(zones)] if isinstance(zones, int) else list(zones)
+    if not 1 <= len(names) <= MAX_ZONES or len(set(names)) != len(names):
+        raise ValueError(f"a subnet plan takes 1 to {MAX_ZONES} distinct zones, not {names}")
+    if not LARGEST_VPC_PREFIX <= cidr.prefixlen <= SMALLEST_VPC_PREFIX:
+        raise ValueError(f"a subnet plan takes a /{LARGEST_VPC_PREFIX} to /{SMALLEST_VPC_PREFIX}, not {cidr}")
+    quarters = cidr.subnets(prefixlen_diff=2)
+    return SubnetPlan(cidr, tuple(_cut(name, quarter) for name, quarter in zip(names, quarters, strict=False)))
+
+
+def _cut(zone: str, quarter: IPv4Network) -> ZoneSubnets:
+    private, rest = quarter.subnets(prefixlen_diff=1)
+    public, intra = rest.subnets(prefixlen_diff=1)
+    return ZoneSubnets(zone, public, private, intra)
+
+
+def addresses_per_node(max_pods: int, interfaces: int = 2) -> int:
+    """Addresses that one node takes from its subnet with prefix delegation.
+
+    Whole /28 blocks for `max_pods` pods, one block in advance, and the primary address of each network interface.
+    """
+    return _PREFIX_ADDRESSES * (math.ceil(max_pods / _PREFIX_ADDRESSES) + _WARM_PREFIXES) + interfaces
+
+
+def usable_addresses(subnet: IPv4Network) -> int:
+    """Addresses of a subnet that AWS does not keep for itself."""
+    return subnet.num_addresses - RESERVED_PER_SUBNET

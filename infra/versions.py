@@ -1,0 +1,168 @@
+"""Every pin of the platform, in one place, each with a comment that an update bot can follow.
+
+What is pinned here: EKS add-ons and the node AMI per Kubernetes version, the Helm charts, and the Triton releases
+that this platform accepts. The stack file chooses among them (`cluster.version`, `triton.version`).
+
+The add-on and AMI versions are real ones, as published by AWS (July and August 2026), but which of them a region still
+offers is only known in the account. Confirm before the first `up` with
+
+    aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name vpc-cni
+    aws eks describe-cluster-versions
+    aws ssm get-parameter \
+        --name /aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/recommended/release_version
+
+The digest of an image is deliberately not here: it belongs to the mirror of each account and lives in the stack file
+(`triton.image`); see `example_digest`.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+PROJECT = "triton-eks"
+
+
+@dataclass(frozen=True)
+class SupportWindow:
+    """When EKS ends the support of a Kubernetes minor version (days in UTC).
+
+    Source: EKS release calendar; research triton.md 6.6.
+    """
+
+    standard_until: date
+    extended_until: date
+
+
+KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
+    "1.31": SupportWindow(date(2025, 11, 26), date(2026, 11, 26)),
+    "1.32": SupportWindow(date(2026, 3, 23), date(2027, 3, 23)),
+    "1.33": SupportWindow(date(2026, 7, 29), date(2027, 7, 29)),
+    "1.34": SupportWindow(date(2026, 12, 2), date(2027, 12, 2)),
+    "1.35": SupportWindow(date(2027, 3, 27), date(2028, 3, 27)),
+}
+
+
+@dataclass(frozen=True)
+class KubernetesPins:
+    """What runs on a cluster of one Kubernetes version.
+
+    `addons`: EKS add-on name -> add-on version.
+    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it).
+    `nvidia_driver`: the driver inside the NVIDIA variant of that release.
+    """
+
+    addons: Mapping[str, str]
+    ami_release: str
+    nvidia_driver: str
+
+
+KUBERNETES: Mapping[str, KubernetesPins] = {
+    "1.34": KubernetesPins(
+        addons={
+            # renovate: datasource=eks-addon depName=vpc-cni kubernetesVersion=1.34
+            "vpc-cni": "v1.22.4-eksbuild.3",
+            # renovate: datasource=eks-addon depName=coredns kubernetesVersion=1.34
+            "coredns": "v1.13.2-eksbuild.11",
+            # renovate: datasource=eks-addon depName=kube-proxy kubernetesVersion=1.34
+            "kube-proxy": "v1.34.6-eksbuild.21",
+            # renovate: datasource=eks-addon depName=aws-ebs-csi-driver kubernetesVersion=1.34
+            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.34
+            "metrics-server": "v0.9.0-eksbuild.5",
+            # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.34
+            "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+        },
+        # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.34
+        ami_release="1.34.9-20260801",
+        nvidia_driver="580.159.03",
+    ),
+    "1.35": KubernetesPins(
+        addons={
+            # renovate: datasource=eks-addon depName=vpc-cni kubernetesVersion=1.35
+            "vpc-cni": "v1.22.4-eksbuild.3",
+            # renovate: datasource=eks-addon depName=coredns kubernetesVersion=1.35
+            "coredns": "v1.13.2-eksbuild.21",
+            # renovate: datasource=eks-addon depName=kube-proxy kubernetesVersion=1.35
+            "kube-proxy": "v1.35.3-eksbuild.21",
+            # renovate: datasource=eks-addon depName=aws-ebs-csi-driver kubernetesVersion=1.35
+            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.35
+            "metrics-server": "v0.9.0-eksbuild.5",
+            # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.35
+            "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+        },
+        # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.35
+        # Not v20261003: its kernel 6.12.110 panics on some instance types with Kubernetes 1.31 to 1.35.
+        ami_release="1.35.6-20260728",
+        nvidia_driver="580.159.03",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ChartPin:
+    """A third-party Helm chart: where it comes from and which version."""
+
+    name: str
+    repository: str
+    version: str
+
+
+NVIDIA_DEVICE_PLUGIN = ChartPin(
+    name="nvidia-device-plugin",
+    repository="https://nvidia.github.io/k8s-device-plugin",
+    # renovate: datasource=helm depName=nvidia-device-plugin registryUrl=https://nvidia.github.io/k8s-device-plugin
+    version="0.20.0",
+)
+
+
+@dataclass(frozen=True)
+class TritonRelease:
+    """One NGC release of Triton that this platform accepts.
+
+    `server`: version that the server reports; `cuda`: toolkit of the image; `minimum_driver`: oldest NVIDIA driver that
+    runs it; `minimum_compute_capability`: oldest GPU generation that it was built for.
+    """
+
+    server: str
+    cuda: str
+    minimum_driver: str
+    minimum_compute_capability: float
+
+
+# CUDA 13.x runs on any driver from R580 on (CUDA minor version compatibility); 7.5 since 24.11 (research triton.md 6.6).
+_CUDA_13_DRIVER = "580.65.06"
+TRITON_RELEASES: Mapping[str, TritonRelease] = {
+    "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5),
+    "26.05": TritonRelease("2.69.0", "13", _CUDA_13_DRIVER, 7.5),
+    "26.06": TritonRelease("2.70.0", "13", _CUDA_13_DRIVER, 7.5),
+    "26.07": TritonRelease("2.71.0", "13.3", _CUDA_13_DRIVER, 7.5),
+}
+# renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=regex:^(?<major>\d+)\.(?<minor>\d+)-py3$
+DEFAULT_TRITON_VERSION = "26.07"
+# Older images carry remotely exploitable CVEs (up to 25.06), memory-safety bugs in the HTTP front end (before 25.10), and
+# report ready with dead Python stubs (before 26.04): research triton.md 1.12 and 9.
+OLDEST_TRITON_VERSION = "26.04"
+
+TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
+
+
+def triton_upstream_tag(version: str) -> str:
+    """The public image that a mirror is filled from, e.g. `nvcr.io/nvidia/tritonserver:26.07-py3`."""
+    return f"{TRITON_UPSTREAM_REPOSITORY}:{version}-py3"
+
+
+def example_digest(version: str) -> str:
+    """The digest that the shipped stack files use in place of the one of your mirror.
+
+    It is the sha-256 of the upstream tag's name, so that anyone can see that it was not taken from a registry. No image
+    has it: a pod that asks for it ends in ImagePullBackOff. Settings warn about it. Replace it with the output of
+    `crane digest <account>.dkr.ecr.<region>.amazonaws.com/nvidia/tritonserver:<version>-py3`.
+    """
+    return "sha256:" + hashlib.sha256(triton_upstream_tag(version).encode()).hexdigest()
+
+
+def driver_key(driver: str) -> tuple[int, ...]:
+    """Order of NVIDIA driver versions: `580.65.06` < `580.159.03`."""
+    return tuple(int(part) for part in driver.split("."))

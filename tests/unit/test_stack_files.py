@@ -1,0 +1,83 @@
+"""The files of this repository: every stack is valid, and the project file declares what the settings read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import versions
+from infra.settings import load_stack_file
+from infra.settings.model import Document
+from tests.unit.stack_config import TODAY
+
+ROOT = Path(__file__).parents[2]
+STACKS = ("local", "dev", "staging", "prod")
+
+
+def _file(stack: str) -> Path:
+    return ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_shipped_stack_is_valid_and_only_warns_of_the_example_digest(stack: str) -> None:
+    read = load_stack_file(_file(stack), today=TODAY)
+    assert read.environment == stack
+    assert [problem.path for problem in read.warnings] == ([] if stack == "local" else ["triton.image"])
+
+
+def test_there_is_no_other_stack() -> None:
+    assert sorted(path.name for path in (ROOT / "stacks").iterdir()) == sorted(_file(stack).name for stack in STACKS)
+
+
+def test_the_vpcs_of_the_environments_can_be_peered() -> None:
+    ranges = [load_stack_file(_file(stack), today=TODAY).network.cidr for stack in STACKS]
+    assert not any(one.overlaps(other) for one in ranges for other in ranges if one is not other)
+
+
+def test_only_local_leaves_the_release_to_the_twin() -> None:
+    releases = {stack: load_stack_file(_file(stack), today=TODAY).models.release for stack in STACKS}
+    assert releases.pop("local") is None
+    assert all(releases.values())
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_example_digest_is_the_one_that_versions_documents(stack: str) -> None:
+    triton = load_stack_file(_file(stack), today=TODAY).triton
+    assert triton.version == versions.DEFAULT_TRITON_VERSION
+    assert triton.image.endswith("@" + versions.example_digest(triton.version))
+
+
+def test_the_project_declares_exactly_the_sections_that_settings_read() -> None:
+    project: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    assert project["name"] == versions.PROJECT
+    assert project["stackConfigDir"] == "stacks"
+    assert "main" not in project
+    read = [field.alias or name for name, field in Document.model_fields.items()]
+    assert list(project["config"]) == [name for name in read if not name.startswith("aws:")]
+
+
+def test_pins_look_like_what_aws_and_helm_publish() -> None:
+    for version, pins in versions.KUBERNETES.items():
+        assert version in versions.KUBERNETES_SUPPORT
+        assert pins.ami_release.startswith(version + ".")
+        assert re.fullmatch(r"\d+\.\d+\.\d+-20\d{6}", pins.ami_release)
+        assert pins.addons.keys() == {
+            *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent")
+        }
+        assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
+        assert pins.addons["kube-proxy"].startswith(f"v{version}.")
+
+
+def test_every_pin_carries_a_comment_that_an_update_bot_can_follow() -> None:
+    lines = (ROOT / "infra" / "versions.py").read_text().splitlines()
+    pinned = [i for i, line in enumerate(lines) if re.search(r'eksbuild|ami_release="|version="\d|^DEFAULT_TRITON', line)]
+    assert len(pinned) == 2 * 6 + 2 + 2
+    for i in pinned:
+        above = [line.strip() for line in lines[i - 2 : i]]
+        assert any(line.startswith("# renovate: ") for line in above), lines[i]
+
+
+def test_drivers_are_ordered_as_numbers() -> None:
+    assert versions.driver_key("580.65.06") < versions.driver_key("580.159.03")
