@@ -1,0 +1,30 @@
+"""The AWS account and region that a deployment goes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi_aws as aws
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where resources live; what the ARNs that the program builds itself begin with."""
+
+    id: str
+    partition: str
+    region: str
+
+    def arn(self, service: str, resource: str) -> str:
+        """The ARN of a regional `resource` of `service` in this account."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"
+
+    def managed_policy(self, name: str) -> str:
+        """The ARN of an IAM policy that AWS maintains."""
+        return f"arn:{self.partition}:iam::aws:policy/{name}"
+
+
+def current(region: str) -> Account:
+    """Ask AWS whose credentials the engine runs with."""
+    identity = aws.get_caller_identity()
+    return Account(id=identity.account_id, partition=identity.arn.split(":")[1], region=region)

@@ -1,0 +1,194 @@
+"""The whole system, in order, on one page."""
+
+from __future__ import annotations
+
+import pulumi
+
+from infra import account as aws_account
+from infra import settings as stack_settings
+from infra import subnets, zones
+from infra.account import Account
+from infra.addons import Addons, AddonsArgs
+from infra.cluster import Cluster, ClusterArgs
+from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_reader_policy, role_arn
+from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
+from infra.network import Network, NetworkArgs
+from infra.nodes import ClusterFacts, Nodes, NodesArgs
+from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
+from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, TritonServer, TritonServerArgs
+from infra.settings import Settings, SettingsError
+from infra.settings.source import stack_file
+from infra.storage import RELEASES_PREFIX, ModelBucket, ModelBucketArgs, bucket_name
+from infra.versions import KUBERNETES, PROJECT
+
+
+def main() -> None:
+    """Read the stack's settings and deploy them.
+
+    A mistake in them is for people: everything that is wrong is printed, no resource is registered, and the engine
+    sees a failed program. `RunError` is the one exception that the language host shows without a traceback.
+    """
+    try:
+        settings = stack_settings.from_pulumi()
+        for warning in settings.warnings:
+            pulumi.log.warn(f"{stack_file(pulumi.get_stack())}: {warning}")
+        deploy(settings)
+    except SettingsError as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+def deploy(settings: Settings) -> None:
+    """Register every resource of one environment and export what people ask for.
+
+    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for.
+    """
+    account = aws_account.current(settings.region)
+    chosen_zones = _zones(settings)
+    cluster_name = settings.cluster_name
+    pins = KUBERNETES[settings.cluster.version]
+    tags = {"project": PROJECT, "environment": settings.environment, **settings.tags}
+    lasting = settings.environment == "prod"
+
+    logs_key = EncryptionKey(
+        "logs",
+        EncryptionKeyArgs(
+            account=account,
+            alias=f"{cluster_name}-logs",
+            description=f"Logs of {cluster_name}",
+            statements=(logs_may_encrypt(account, f"/aws/*/{cluster_name}/*"),),
+            tags=tags,
+        ),
+    )
+    network = Network(
+        "network",
+        NetworkArgs(
+            account=account,
+            cluster_name=cluster_name,
+            cidr=settings.network.cidr,
+            zones=chosen_zones,
+            subnets=subnets.plan(settings.network.cidr, chosen_zones),
+            nat=settings.network.nat,
+            endpoints=settings.network.endpoints,
+            flow_log_retention_days=settings.network.flow_log_retention_days,
+            logs_key_arn=logs_key.arn,
+            tags=tags,
+        ),
+    )
+    cluster = Cluster(
+        "cluster",
+        ClusterArgs(
+            account=account,
+            cluster_name=cluster_name,
+            kubernetes_version=settings.cluster.version,
+            pins=pins,
+            vpc_id=network.vpc_id,
+            control_plane_subnet_ids=list(network.intra_subnet_ids.values()),
+            endpoint=settings.cluster.endpoint,
+            public_access_cidrs=settings.cluster.public_access_cidrs,
+            admin_role_arns=settings.cluster.admin_role_arns,
+            deletion_protection=settings.cluster.deletion_protection,
+            log_retention_days=settings.cluster.log_retention_days,
+            logs_key_arn=logs_key.arn,
+            tags=tags,
+        ),
+    )
+    # Nodes come after every route and endpoint and after the network plugin, and go before them.
+    nodes = Nodes(
+        "nodes",
+        NodesArgs(
+            account=account,
+            cluster_name=cluster_name,
+            cluster=ClusterFacts(
+                name=cluster.name,
+                security_group_id=cluster.security_group_id,
+                kubernetes_version=settings.cluster.version,
+                ami_release=pins.ami_release,
+            ),
+            subnet_ids=network.private_subnet_ids,
+            system=settings.nodes.system,
+            pools=settings.gpu.pools,
+            tags=tags,
+        ),
+        pulumi.ResourceOptions(depends_on=[network, cluster]),
+    )
+    addons = Addons(
+        "addons",
+        AddonsArgs(account=account, cluster_name=cluster.name, cluster_arn=cluster.arn, pins=pins, tags=tags),
+        pulumi.ResourceOptions(depends_on=[nodes]),
+    )
+    models = ModelBucket(
+        "models",
+        ModelBucketArgs(
+            account=account,
+            bucket_name=bucket_name(settings.environment, account),
+            key_alias=f"{cluster_name}-models",
+            old_release_days=settings.models.old_release_days,
+            durable=lasting,
+            disposable=settings.environment in ("local", "dev"),
+            tags=tags,
+        ),
+    )
+    reader_name = f"{cluster_name}-{settings.region}-model-reader"
+    reader = WorkloadRole(
+        "model-reader",
+        WorkloadRoleArgs(
+            description=f"Triton of {cluster_name} reads models",
+            service_account=SERVICE_ACCOUNT,
+            trust=irsa_trust(cluster.oidc, SERVICE_ACCOUNT),
+            policy=model_reader_policy(account, models.arn, models.key_arn, RELEASES_PREFIX),
+            role_name=reader_name,
+            tags=tags,
+        ),
+    )
+    plugin = DevicePlugin(
+        "device-plugin",
+        DevicePluginArgs(kubernetes=cluster.kubernetes, sharing=[pool.sharing for pool in settings.gpu.pools]),
+        pulumi.ResourceOptions(depends_on=[nodes, addons]),
+    )
+    release = settings.models.release
+    if release is not None:
+        TritonServer(
+            "triton",
+            TritonServerArgs(
+                kubernetes=cluster.kubernetes,
+                environment=settings.environment,
+                server=settings.triton,
+                pool=settings.triton_pool,
+                release=release,
+                models=ModelSource(
+                    bucket=bucket_name(settings.environment, account),
+                    region=settings.region,
+                    role_arn=role_arn(account, reader_name),
+                    s3_endpoint=settings.models.s3_endpoint,
+                ),
+            ),
+            pulumi.ResourceOptions(depends_on=[nodes, addons, plugin, models, reader]),
+        )
+    _export(network, cluster, models, reader, account, chosen_zones, settings)
+
+
+def _zones(settings: Settings) -> tuple[str, ...]:
+    pools = [zones.PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
+    wanted = [instance_type for pool in pools for instance_type in pool.instance_types]
+    offering = zones.read_offering(settings.region, wanted)
+    return zones.select_zones(settings.network.zones, pools, offering, stack_file(pulumi.get_stack()))
+
+
+def _export(
+    network: Network,
+    cluster: Cluster,
+    models: ModelBucket,
+    reader: WorkloadRole,
+    account: Account,
+    chosen_zones: tuple[str, ...],
+    settings: Settings,
+) -> None:
+    """What people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks."""
+    pulumi.export("clusterName", cluster.name)
+    pulumi.export("region", account.region)
+    pulumi.export("vpcId", network.vpc_id)
+    pulumi.export("zones", list(chosen_zones))
+    pulumi.export("modelBucket", models.name)
+    pulumi.export("tritonRoleArn", reader.arn)
+    release = settings.models.release
+    pulumi.export("releaseId", release.id if release is not None else None)

@@ -1,0 +1,107 @@
+"""NVIDIA Triton: the namespace and our chart, serving one immutable model release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts
+from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
+from infra.identity import ServiceAccount
+from infra.settings.model import GpuPool, Release, Triton
+from infra.storage import RELEASES_PREFIX
+
+SERVICE_ACCOUNT = ServiceAccount(namespace="triton", name="triton")
+_CHART = "triton"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where the pods read models from.
+
+    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there, and each object of the
+    chart shall be seen before anything exists.
+    """
+
+    bucket: str
+    region: str
+    role_arn: str
+    s3_endpoint: str | None
+
+
+@dataclass(frozen=True)
+class TritonServerArgs:
+    kubernetes: k8s.Provider
+    environment: str
+    server: Triton
+    pool: GpuPool
+    release: Release
+    models: ModelSource
+
+
+class TritonServer(pulumi.ComponentResource):
+    """The inference server of one environment.
+
+    Give `opts.depends_on` what its pods cannot start without: nodes, the device plugin, the model role. The Kubernetes
+    objects inherit those dependencies through this component.
+    """
+
+    def __init__(self, name: str, args: TritonServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:TritonServer", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=SERVICE_ACCOUNT.namespace,
+                labels={
+                    "pod-security.kubernetes.io/enforce": "restricted",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                },
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        )
+        k8s.helm.v4.Chart(
+            f"{name}-chart",
+            # The release's name: what every object of the chart is called.
+            name=_CHART,
+            chart=charts.local_chart(_CHART),
+            namespace=SERVICE_ACCOUNT.namespace,
+            value_yaml_files=charts.value_files(_CHART, args.environment),
+            values=values(args),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
+        self.register_outputs({})
+
+
+def values(args: TritonServerArgs) -> dict[str, Any]:
+    """The chart values that follow from the stack; those that people tune are in `helm-values/triton`."""
+    server, release = args.server, args.release
+    repository, digest = server.image.split("@", maxsplit=1)
+    s3: dict[str, Any] = {
+        "bucket": args.models.bucket,
+        "prefix": f"{RELEASES_PREFIX}{release.id}",
+        "region": args.models.region,
+    }
+    if args.models.s3_endpoint is not None:
+        s3["endpoint"] = args.models.s3_endpoint
+    return {
+        "image": {"repository": repository, "digest": digest},
+        "server": {"version": server.version},
+        "replicaCount": server.replicas,
+        "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
+        "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
+        "modelRepository": {"s3": s3},
+        "release": {"id": release.id, "bytes": release.bytes, "models": dict(release.models)},
+        "serviceAccount": {
+            "name": SERVICE_ACCOUNT.name,
+            "annotations": {
+                "eks.amazonaws.com/role-arn": args.models.role_arn,
+                # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
+                "eks.amazonaws.com/sts-regional-endpoints": "true",
+            },
+        },
+        "nodeSelector": {POOL_LABEL: args.pool.name},
+        "tolerations": [gpu_toleration()],
+    }

@@ -1,0 +1,209 @@
+"""The bucket that model releases live in, and the key that they are encrypted with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.account import Account
+from infra.keys import EncryptionKey, EncryptionKeyArgs
+from infra.policy import Statement, document
+
+RELEASES_PREFIX = "releases/"
+"""Every release is an immutable `releases/<id>/` (issue 3)."""
+RETIRED_TAG = ("retired", "true")
+"""The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
+
+_UNFINISHED_UPLOAD_DAYS = 7
+_SSE = "s3:x-amz-server-side-encryption"
+_SSE_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
+
+
+@dataclass(frozen=True)
+class ModelBucketArgs:
+    account: Account
+    bucket_name: str
+    """See `bucket_name`."""
+    key_alias: str
+    old_release_days: int
+    """Days that an overwritten, deleted or retired object can still be brought back."""
+    durable: bool
+    """Models outlive the stack: no destroy removes bucket or key."""
+    disposable: bool
+    """`pulumi destroy` empties the bucket first."""
+    tags: Mapping[str, str]
+
+
+class ModelBucket(pulumi.ComponentResource):
+    """A private, versioned, encrypted bucket that speaks TLS only."""
+
+    name: pulumi.Output[str]
+    arn: pulumi.Output[str]
+    key_arn: pulumi.Output[str]
+
+    def __init__(self, name: str, args: ModelBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:storage:ModelBucket", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        lasting = pulumi.ResourceOptions(parent=self, protect=args.durable, retain_on_delete=args.durable)
+        key = EncryptionKey(
+            f"{name}-encryption",
+            EncryptionKeyArgs(
+                account=args.account,
+                alias=args.key_alias,
+                description=f"Models in {args.bucket_name}",
+                tags=args.tags,
+                durable=args.durable,
+            ),
+            opts=child,
+        )
+        bucket = aws.s3.Bucket(
+            f"{name}-bucket",
+            bucket=args.bucket_name,
+            force_destroy=args.disposable,
+            tags={**args.tags, "Name": args.bucket_name},
+            opts=lasting,
+        )
+        aws.s3.BucketOwnershipControls(
+            f"{name}-ownership",
+            bucket=bucket.id,
+            rule={"object_ownership": "BucketOwnerEnforced"},
+            opts=child,
+        )
+        public_access = aws.s3.BucketPublicAccessBlock(
+            f"{name}-public-access",
+            bucket=bucket.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=child,
+        )
+        versioning = aws.s3.BucketVersioning(
+            f"{name}-versioning",
+            bucket=bucket.id,
+            versioning_configuration={"status": "Enabled"},
+            opts=child,
+        )
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            f"{name}-default-encryption",
+            bucket=bucket.id,
+            rules=[
+                {
+                    "apply_server_side_encryption_by_default": {
+                        "sse_algorithm": "aws:kms",
+                        "kms_master_key_id": key.arn,
+                    },
+                    "bucket_key_enabled": True,
+                }
+            ],
+            opts=child,
+        )
+        aws.s3.BucketLifecycleConfiguration(
+            f"{name}-lifecycle",
+            bucket=bucket.id,
+            rules=_lifecycle_rules(args.old_release_days),
+            # AWS refuses rules about noncurrent versions while the bucket is not versioned.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+        )
+        aws.s3.BucketPolicy(
+            f"{name}-policy",
+            bucket=bucket.id,
+            policy=pulumi.Output.all(bucket.arn, key.arn).apply(
+                lambda arns: document(*_refusals(bucket_arn=arns[0], key_arn=arns[1]))
+            ),
+            # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[public_access]),
+        )
+        self.name = bucket.bucket
+        self.arn = bucket.arn
+        self.key_arn = key.arn
+        self.register_outputs({"name": self.name, "arn": self.arn, "keyArn": self.key_arn})
+
+
+def bucket_name(environment: str, account: Account) -> str:
+    """The bucket's name: chosen here because people and `modelctl` address it, and unique in the world by account."""
+    return f"triton-models-{environment}-{account.id}-{account.region}"
+
+
+def _refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
+    """What nobody may do, whatever else they may."""
+    objects = f"{bucket_arn}/*"
+
+    def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, object]) -> Statement:
+        return {
+            "Sid": sid,
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": action,
+            "Resource": resources,
+            "Condition": condition,
+        }
+
+    return [
+        # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
+        deny("TlsOnly", "s3:*", [bucket_arn, objects], {"Bool": {"aws:SecureTransport": "false"}}),
+        # A put without any header takes the bucket's default, which is the right key; the Null conditions are what
+        # lets it through, because a negated comparison with an absent header is true.
+        deny(
+            "NoOtherEncryption",
+            "s3:PutObject",
+            [objects],
+            {"Null": {_SSE: "false"}, "StringNotEquals": {_SSE: "aws:kms"}},
+        ),
+        deny(
+            "NoOtherKey",
+            "s3:PutObject",
+            [objects],
+            {"Null": {_SSE_KEY: "false"}, "StringNotEquals": {_SSE_KEY: key_arn}},
+        ),
+        # Asking for aws:kms without naming a key gets the one that AWS manages, not the bucket's default.
+        deny(
+            "NoUnnamedKey",
+            "s3:PutObject",
+            [objects],
+            {"Null": {_SSE_KEY: "true"}, "StringEquals": {_SSE: "aws:kms"}},
+        ),
+    ]
+
+
+def _lifecycle_rules(
+    old_release_days: int,
+) -> list[aws.s3.BucketLifecycleConfigurationRuleArgs]:
+    """Age alone never removes a live model: only old versions, unfinished uploads and what is tagged as retired go.
+
+    S3 counts the days of an expiration from the upload, so an old release goes soon after it was tagged; in a
+    versioned bucket it goes by becoming noncurrent, and can be brought back for `old_release_days` more.
+    """
+    tag_key, tag_value = RETIRED_TAG
+    return [
+        aws.s3.BucketLifecycleConfigurationRuleArgs(
+            id="unfinished-uploads",
+            status="Enabled",
+            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
+            abort_incomplete_multipart_upload=(
+                aws.s3.BucketLifecycleConfigurationRuleAbortIncompleteMultipartUploadArgs(
+                    days_after_initiation=_UNFINISHED_UPLOAD_DAYS
+                )
+            ),
+        ),
+        aws.s3.BucketLifecycleConfigurationRuleArgs(
+            id="old-versions",
+            status="Enabled",
+            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
+            noncurrent_version_expiration=(
+                aws.s3.BucketLifecycleConfigurationRuleNoncurrentVersionExpirationArgs(noncurrent_days=old_release_days)
+            ),
+            expiration=aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(expired_object_delete_marker=True),
+        ),
+        aws.s3.BucketLifecycleConfigurationRuleArgs(
+            id="retired-releases",
+            status="Enabled",
+            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(
+                and_=aws.s3.BucketLifecycleConfigurationRuleFilterAndArgs(prefix=RELEASES_PREFIX, tags={tag_key: tag_value})
+            ),
+            expiration=aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(days=old_release_days),
+        ),
+    ]
