@@ -1,0 +1,162 @@
+{{/* Names leave room for "-headless" within the 63 characters of a Service. */}}
+{{- define "triton.fullname" -}}
+{{- $name := .Release.Name -}}
+{{- if not (contains .Chart.Name $name) -}}{{- $name = printf "%s-%s" $name .Chart.Name -}}{{- end -}}
+{{- $name | trunc 53 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "triton.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- define "triton.labels" -}}
+{{ include "triton.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Values.server.version | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+{{- end }}
+
+{{- define "triton.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "triton.fullname" .) -}}
+{{- end }}
+
+{{/* Ceiling of (index . 0) / (index . 1), in integers. */}}
+{{- define "triton.ceilDiv" -}}
+{{- $divisor := int64 (index . 1) -}}
+{{- div (add (int64 (index . 0)) (sub $divisor 1)) $divisor -}}
+{{- end }}
+
+{{/* Mi or Gi quantity -> MiB. */}}
+{{- define "triton.mebibytes" -}}
+{{- if hasSuffix "Gi" . -}}
+{{- mul (trimSuffix "Gi" . | int64) 1024 -}}
+{{- else -}}
+{{- trimSuffix "Mi" . | int64 -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+Repository URL. Triton's S3 client takes another endpoint only inside the URL and recognises it only with a port.
+*/}}
+{{- define "triton.modelRepository" -}}
+{{- $s3 := .Values.modelRepository.s3 -}}
+{{- if $s3.endpoint -}}
+{{- $endpoint := $s3.endpoint -}}
+{{- if not (regexMatch ":[0-9]+$" $endpoint) -}}
+{{- $endpoint = printf "%s:%s" $endpoint (include "triton.endpointPort" .) -}}
+{{- end -}}
+s3://{{ $endpoint }}/{{ $s3.bucket }}/{{ $s3.prefix }}
+{{- else -}}
+s3://{{ $s3.bucket }}/{{ $s3.prefix }}
+{{- end -}}
+{{- end }}
+
+{{- define "triton.endpointPort" -}}
+{{- $endpoint := .Values.modelRepository.s3.endpoint -}}
+{{- if regexMatch ":[0-9]+$" $endpoint -}}
+{{- regexFind "[0-9]+$" $endpoint -}}
+{{- else if hasPrefix "https://" $endpoint -}}
+443
+{{- else -}}
+80
+{{- end -}}
+{{- end }}
+
+{{/* Longest start, in seconds: ports open only when the last model is loaded. */}}
+{{- define "triton.startupSeconds" -}}
+{{- $download := include "triton.ceilDiv" (list .Values.release.bytes .Values.startup.bytesPerSecond) | int64 -}}
+{{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
+{{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
+{{- end }}
+
+{{- define "triton.startupFailureThreshold" -}}
+{{- include "triton.ceilDiv" (list (include "triton.startupSeconds" .) .Values.startup.periodSeconds) -}}
+{{- end }}
+
+{{/* Grace period, in seconds. It runs from the deletion, so that the preStop hook is part of it. */}}
+{{- define "triton.graceSeconds" -}}
+{{- $drain := .Values.drain -}}
+{{- add (int64 $drain.preStopSeconds) (int64 $drain.longestRequestSeconds) (int64 $drain.longestBatchSeconds) 10 -}}
+{{- end }}
+
+{{/* Progress deadline, in seconds. Without a spare GPU the old pod drains before the new one gets its place. */}}
+{{- define "triton.progressDeadlineSeconds" -}}
+{{- $rollout := .Values.rollout -}}
+{{- $deadline := add (int64 $rollout.placementSeconds) (include "triton.startupSeconds" . | int64) (int64 $rollout.minReadySeconds) -}}
+{{- if not $rollout.spareGpu -}}{{- $deadline = add $deadline (include "triton.graceSeconds" . | int64) -}}{{- end -}}
+{{- $deadline -}}
+{{- end }}
+
+{{/* Longest rollout, in seconds: pods are replaced one by one. Of one pod where the chart does not know their number. */}}
+{{- define "triton.rolloutSeconds" -}}
+{{- mul (include "triton.progressDeadlineSeconds" . | int64) (max 1 (int64 .Values.replicaCount)) -}}
+{{- end }}
+
+{{/* Cache volume, in MiB. S3 downloads are (versions of a model)² copies; a release holds one version of each. */}}
+{{- define "triton.cacheMebibytes" -}}
+{{- $wanted := include "triton.ceilDiv" (list (mul (int64 .Values.release.bytes) (int64 .Values.modelCache.headroom)) 1048576) | int64 -}}
+{{- max (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
+{{- end }}
+
+{{/* Ephemeral storage, in MiB: the volumes on disk and 256 MiB for the container's rotated logs. */}}
+{{- define "triton.ephemeralMebibytes" -}}
+{{- add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
+{{- end }}
+
+{{/*
+Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
+logging and shared memory settings would be open otherwise.
+*/}}
+{{- define "triton.args" -}}
+{{- $server := .Values.server -}}
+{{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
+- {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
+- --model-control-mode=none
+- --exit-on-error=true
+- --exit-timeout-secs={{ int64 .Values.drain.longestRequestSeconds }}
+{{- if $server.disableAutoCompleteConfig }}
+- --disable-auto-complete-config
+{{- end }}
+- --log-format=ISO8601
+- --http-max-input-size={{ int64 $server.httpMaxInputBytes }}
+- --http-restricted-api={{ $restricted }}:x-admin-key=$(ADMIN_KEY)
+- --grpc-restricted-protocol={{ $restricted }}:admin-key=$(ADMIN_KEY)
+- --grpc-max-connection-age={{ mul (int64 $server.grpcMaxConnectionAgeSeconds) 1000 }}
+- --grpc-max-connection-age-grace={{ mul (int64 .Values.drain.longestRequestSeconds) 1000 }}
+- --metrics-interval-ms={{ int64 $server.metricsIntervalMs }}
+{{- range $setting, $on := $server.metricsConfig }}
+{{- if $on }}
+- --metrics-config={{ $setting }}=true
+{{- end }}
+{{- end }}
+{{- range $server.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/*
+Readiness of every model of the release. The server's own ready endpoint is no such thing: it answers 400 during every
+load and stays there after one failed load, while inference works.
+*/}}
+{{- define "triton.readinessCheck" -}}
+{{- $paths := list -}}
+{{- range $model, $version := .Values.release.models -}}
+{{- $paths = append $paths (printf "%s/versions/%d" $model (int64 $version)) -}}
+{{- end -}}
+{{- if eq (len $paths) 1 -}}
+httpGet:
+  path: /v2/models/{{ first $paths }}/ready
+  port: http
+{{- else -}}
+exec:
+  command:
+    - sh
+    - -c
+    - |
+      for model in {{ join " " $paths }}; do
+        curl --fail --silent --show-error --noproxy '*' --max-time {{ int64 .Values.readiness.timeoutSeconds }} \
+          "http://${POD_IP}:8000/v2/models/${model}/ready" || { echo "model ${model} is not ready"; exit 1; }
+      done
+{{- end -}}
+{{- end }}

@@ -1,0 +1,114 @@
+{{/*
+What a schema cannot say, or cannot say in words: required values and contradictions. All of them are reported at once,
+one sentence a line, each beginning with the path of the value.
+*/}}
+{{- define "triton.validate" -}}
+{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) -}}
+{{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
+{{- end }}
+
+{{- define "triton.missing" -}}
+{{- $v := .Values -}}
+{{- $problems := list -}}
+{{- if not $v.image.digest -}}
+{{- $problems = append $problems "image.digest: is missing; give the digest of the image (sha256:…), tags are not supported" -}}
+{{- end -}}
+{{- if not $v.modelRepository.s3.bucket -}}
+{{- $problems = append $problems "modelRepository.s3.bucket: is missing; give the bucket of the model releases" -}}
+{{- end -}}
+{{- if not $v.modelRepository.s3.prefix -}}
+{{- $problems = append $problems "modelRepository.s3.prefix: is missing; give the prefix of one release, such as releases/<release.id>" -}}
+{{- end -}}
+{{- if not $v.modelRepository.s3.region -}}
+{{- $problems = append $problems "modelRepository.s3.region: is missing; without it Triton's S3 client calls us-east-1" -}}
+{{- end -}}
+{{- if not $v.release.id -}}
+{{- $problems = append $problems "release.id: is missing; give the 12 hexadecimal digits of a model release" -}}
+{{- end -}}
+{{- if not $v.release.models -}}
+{{- $problems = append $problems "release.models: is empty; a release without models would be ready and answer 404 to every request" -}}
+{{- end -}}
+{{- if not (int64 $v.release.bytes) -}}
+{{- $problems = append $problems "release.bytes: is 0; give the size of the release, it sizes the startup probe and the cache volume" -}}
+{{- end -}}
+{{- if not $v.resources.cpu -}}
+{{- $problems = append $problems "resources.cpu: is missing; give the CPUs of a pod (request and limit)" -}}
+{{- end -}}
+{{- if not $v.resources.memory -}}
+{{- $problems = append $problems "resources.memory: is missing; give the memory of a pod (request and limit), such as 12Gi" -}}
+{{- end -}}
+{{- if and (not $v.serviceAccount.create) (not $v.serviceAccount.name) -}}
+{{- $problems = append $problems "serviceAccount.name: is missing; name the existing service account, or set serviceAccount.create to true" -}}
+{{- end -}}
+{{- $problems | toJson -}}
+{{- end }}
+
+{{- define "triton.contradictions" -}}
+{{- $v := .Values -}}
+{{- $problems := list -}}
+
+{{- $given := not (kindIs "invalid" $v.replicaCount) -}}
+{{- if and (eq $v.autoscaling.owner "none") (not $given) -}}
+{{- $problems = append $problems "replicaCount: is missing; nobody else sets the number of pods while autoscaling.owner is none" -}}
+{{- end -}}
+{{- if and (ne $v.autoscaling.owner "none") $given -}}
+{{- $problems = append $problems (printf "replicaCount: is %d, but autoscaling.owner is %s; leave it out, each apply would reset the autoscaler" (int64 $v.replicaCount) $v.autoscaling.owner) -}}
+{{- end -}}
+
+{{- if lt ($v.server.version | replace "." "" | int) 2604 -}}
+{{- $problems = append $problems (printf "server.version: %s is refused; older servers than 26.04 have known remote crashes and CVEs" $v.server.version) -}}
+{{- end -}}
+
+{{- range $resource := keys $v.resources | sortAlpha -}}
+{{- if hasPrefix "nvidia.com/" $resource -}}
+{{- $problems = append $problems (printf "resources.%s: GPUs are given once, by gpu.count and gpu.resourceName" $resource) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (ne $v.gpu.resourceName "nvidia.com/gpu") (gt (int64 $v.gpu.count) 1) -}}
+{{- $problems = append $problems (printf "gpu.count: is %d, but a pod can use one %s only; more shares add no capacity" (int64 $v.gpu.count) $v.gpu.resourceName) -}}
+{{- end -}}
+
+{{- if $v.resources.memory -}}
+{{- $memory := include "triton.mebibytes" $v.resources.memory | int64 -}}
+{{- $needed := add (include "triton.mebibytes" $v.shm.size | int64) (include "triton.mebibytes" $v.shm.memoryMargin | int64) -}}
+{{- if gt (int64 $needed) $memory -}}
+{{- $problems = append $problems (printf "shm.size: %s of /dev/shm and %s for the server (shm.memoryMargin) do not fit into resources.memory, which is %s" $v.shm.size $v.shm.memoryMargin $v.resources.memory) -}}
+{{- end -}}
+{{- end -}}
+
+{{- if gt (int64 $v.drain.longestBatchSeconds) (int64 $v.drain.longestRequestSeconds) -}}
+{{- $problems = append $problems (printf "drain.longestBatchSeconds: is %d, more than drain.longestRequestSeconds (%d); a batch is a part of its requests" (int64 $v.drain.longestBatchSeconds) (int64 $v.drain.longestRequestSeconds)) -}}
+{{- end -}}
+
+{{- with $v.modelRepository.s3.endpoint -}}
+{{- if not (regexMatch "^https?://[0-9A-Za-z.-]+(:[0-9]{1,5})?$" .) -}}
+{{- $problems = append $problems (printf "modelRepository.s3.endpoint: %s is not http://host:port or https://host:port; bucket and path have their own values" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.modelRepository.s3.prefix $v.release.id (ne (last (splitList "/" $v.modelRepository.s3.prefix)) $v.release.id) -}}
+{{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
+{{- end -}}
+
+{{- range $v.server.extraArgs -}}
+{{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format)" . -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart or would undo what the chart relies on; use the values of the chart" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- range $v.extraEnv -}}
+{{- if has .name (list "POD_IP" "ADMIN_KEY" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
+{{- $problems = append $problems (printf "extraEnv: %s is set by the chart" .name) -}}
+{{- end -}}
+{{- if regexMatch "^AWS_(ACCESS|SECRET|SESSION)_" .name -}}
+{{- if not $v.modelRepository.s3.endpoint -}}
+{{- $problems = append $problems (printf "extraEnv: %s would win over the role of the service account; AWS is reached without static credentials" .name) -}}
+{{- else if not .valueFrom -}}
+{{- $problems = append $problems (printf "extraEnv: %s has its value in the clear; take it from a Secret (valueFrom)" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .name "CUDA_VISIBLE_DEVICES" -}}
+{{- $problems = append $problems "extraEnv: CUDA_VISIBLE_DEVICES is decided by the device plugin; overriding it breaks the isolation of GPUs" -}}
+{{- end -}}
+{{- end -}}
+{{- $problems | toJson -}}
+{{- end }}

@@ -1,0 +1,98 @@
+"""The manifest of a release: what it holds, hashed, and the id that follows from that alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+
+
+class ManifestError(ValueError):
+    """A manifest that modelctl did not write, or that was changed afterwards."""
+
+
+class ObjectEntry(BaseModel):
+    """One object of a release; `bytes` is its size."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: Sha256
+    bytes: Annotated[int, Field(ge=0)]
+
+
+class ModelEntry(BaseModel):
+    """One model of a release: the version that is served, and the backend (or `ensemble`) that serves it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Annotated[int, Field(ge=1)]
+    backend: str
+
+
+class Manifest(BaseModel):
+    """`releases/<id>/manifest.json`. Object keys are relative to the release's prefix; `bytes` is their sum.
+
+    `id` depends on `objects` only: the same content has the same id everywhere, whenever it was released.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    id: ReleaseId
+    created: datetime
+    objects: dict[str, ObjectEntry]
+    bytes: int
+    models: dict[str, ModelEntry]
+
+    @classmethod
+    def of(cls, objects: Mapping[str, ObjectEntry], models: Mapping[str, ModelEntry], created: datetime) -> Manifest:
+        """The manifest of this content."""
+        return cls(
+            id=content_id(objects),
+            created=created.astimezone(UTC).replace(microsecond=0),
+            objects=dict(sorted(objects.items())),
+            bytes=total_bytes(objects.values()),
+            models=dict(sorted(models.items())),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Manifest:
+        """Reads a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
+        try:
+            manifest = cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise ManifestError(f"{place}: {first['msg']}") from None
+        if (expected := content_id(manifest.objects)) != manifest.id:
+            raise ManifestError(f"id: {manifest.id} is not the id of its objects, {expected}")
+        if (expected_bytes := total_bytes(manifest.objects.values())) != manifest.bytes:
+            raise ManifestError(f"bytes: {manifest.bytes} is not the sum of its objects, {expected_bytes}")
+        return manifest
+
+    def to_json(self) -> str:
+        """The text that is stored."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The served version of each model, as the stack's `models.release.models` wants it."""
+        return {name: entry.version for name, entry in self.models.items()}
+
+
+def content_id(objects: Mapping[str, ObjectEntry]) -> str:
+    """The first 12 hex digits of the sha-256 over the canonical JSON of `objects`."""
+    plain = {key: {"sha256": entry.sha256, "bytes": entry.bytes} for key, entry in objects.items()}
+    canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def total_bytes(entries: Iterable[ObjectEntry]) -> int:
+    return sum(entry.bytes for entry in entries)

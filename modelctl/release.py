@@ -1,0 +1,122 @@
+"""Releasing a model repository: validate, hash, upload what is missing, and write the manifest last.
+
+A release that was interrupted is continued by running it again: its id follows from its content, so the same prefix is
+found, and objects that are there already are not sent again. Until the manifest is written nobody may use the prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from modelctl.digest import Digest, digest
+from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
+from modelctl.progress import Observer, Silent
+from modelctl.repository import CONFIG_FILE, Model, load
+from modelctl.store import Store
+from modelctl.store_errors import StoreError
+
+
+@dataclass(frozen=True)
+class PlannedObject:
+    """One object to upload: a file, or the text of a config that was completed."""
+
+    source: Path | bytes
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A release that is ready to be uploaded, by key relative to its prefix."""
+
+    manifest: Manifest
+    objects: dict[str, PlannedObject]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What `publish` did. `already_released`: it was finished before, nothing was sent."""
+
+    manifest: Manifest
+    already_released: bool
+    uploaded: int
+    reused: int
+
+
+def release(models_dir: Path, store: Store, watch: Observer | None = None) -> Manifest:
+    """Releases the repository, or finds it released already.
+
+    Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
+    or holds something else under this id; OSError when a file cannot be read.
+    """
+    watch = watch or Silent()
+    return publish(prepare(models_dir, store.part_bytes, watch), store, watch).manifest
+
+
+def prepare(models_dir: Path, part_bytes: int, watch: Observer) -> Plan:
+    """Validates and hashes the repository. Raises ValidationFailed and OSError."""
+    models = load(models_dir)
+    sources = {key: source for model in models for key, source in _sources(model).items()}
+    watch.begin("hashing", sum(_size(source) for source in sources.values()))
+    objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
+    manifest = Manifest.of(
+        {key: ObjectEntry(sha256=planned.digest.sha256, bytes=planned.digest.bytes) for key, planned in objects.items()},
+        {model.name: ModelEntry(version=model.version, backend=model.backend) for model in models},
+        datetime.now(UTC),
+    )
+    return Plan(manifest, objects)
+
+
+def publish(plan: Plan, store: Store, watch: Observer) -> Published:
+    """Uploads what the bucket does not hold yet, then finishes the release. Raises StoreError."""
+    release_id = plan.manifest.id
+    finished = store.manifest(release_id)
+    if finished is not None:
+        _check_finished(finished, plan.manifest, store)
+        return Published(finished, already_released=True, uploaded=0, reused=len(plan.objects))
+    present = store.objects(release_id)
+    if foreign := sorted(set(present) - set(plan.objects)):
+        raise StoreError(
+            f"{store.place}/releases/{release_id}/ holds {len(foreign)} objects that are not part of this release "
+            f"(first: {foreign[0]}), and the server would load them: delete them, then run the same command again"
+        )
+    uploaded = 0
+    watch.begin("uploading", plan.manifest.bytes)
+    for key, planned in plan.objects.items():
+        if key in present and store.holds(release_id, key, planned.digest):
+            watch.advance(planned.digest.bytes)
+            watch.finished(key, planned.digest.bytes, "found")
+            continue
+        store.upload(release_id, key, planned.source, planned.digest, watch.advance)
+        watch.finished(key, planned.digest.bytes, "uploaded")
+        uploaded += 1
+    if not store.write_manifest(plan.manifest):  # someone else released the same content meanwhile
+        finished = store.manifest(release_id)
+        if finished is None:
+            raise StoreError(f"{store.place}/releases/{release_id}/ is being finished by someone else; run it again")
+        _check_finished(finished, plan.manifest, store)
+        return Published(finished, already_released=True, uploaded=uploaded, reused=len(plan.objects) - uploaded)
+    return Published(plan.manifest, already_released=False, uploaded=uploaded, reused=len(plan.objects) - uploaded)
+
+
+def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
+    """A finished release must really be this content, and must still be all there."""
+    if finished.objects != wanted.objects:
+        raise StoreError(f"{store.place} has a release {wanted.id} with other content; run `modelctl verify {wanted.id}`")
+    present = store.objects(wanted.id)
+    damaged = [key for key, o in finished.objects.items() if key not in present or present[key].bytes != o.bytes]
+    if damaged:
+        raise StoreError(
+            f"release {wanted.id} is finished in {store.place}, but {len(damaged)} of its objects are missing or have "
+            f"another size (first: {damaged[0]}); run `modelctl verify {wanted.id}` and restore their earlier versions"
+        )
+
+
+def _sources(model: Model) -> dict[str, Path | bytes]:
+    files: dict[str, Path | bytes] = {f"{model.name}/{path.as_posix()}": model.directory / path for path in model.files}
+    return {f"{model.name}/{CONFIG_FILE}": model.config_text.encode(), **files}
+
+
+def _size(source: Path | bytes) -> int:
+    return source.stat().st_size if isinstance(source, Path) else len(source)

@@ -1,0 +1,209 @@
+"""A model repository on disk: its models, the version of each that a release serves, and everything wrong
+with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl import backends, textproto
+from modelctl.problems import Problem, ValidationFailed
+from modelctl.rules import ensembles, files, instances, scheduling, tensors, warmup
+from modelctl.selection import RELEASE_FILE, Selection, read_selection
+
+CONFIG_FILE = "config.pbtxt"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[1-9]\d*")
+_LOOKS_LIKE_VERSION = re.compile(r"[vV]?\d+")
+_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".DS_Store"})
+_TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of a release. `files` are relative to `directory` and hold no other version's files."""
+
+    name: str
+    directory: Path
+    version: int
+    config: ModelConfig
+    config_text: str
+    files: tuple[Path, ...]
+
+    @property
+    def backend(self) -> str:
+        """What loads it: the backend's name, or `ensemble`."""
+        return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
+
+
+@dataclass
+class _Draft:
+    """A model while it is being read; None marks what could not be."""
+
+    directory: Path
+    version: int | None = None
+    config: ModelConfig | None = None
+    config_text: str = ""
+    files: tuple[Path, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+
+
+def validate(models_dir: Path) -> list[Problem]:
+    """Every mistake in the repository, ordered by path and place; empty when it can be released."""
+    return _read(models_dir)[1]
+
+
+def load(models_dir: Path) -> list[Model]:
+    """The models by name. Raises ValidationFailed with every mistake when there is any."""
+    drafts, problems = _read(models_dir)
+    if problems:
+        raise ValidationFailed(problems)
+    models = []
+    for name, draft in drafts.items():
+        if draft.config is None or draft.version is None:
+            raise AssertionError(f"{name} has neither a problem nor a config and version")
+        text = _with_version_policy(draft.config_text, draft.config, draft.version)
+        models.append(Model(name, draft.directory, draft.version, draft.config, text, draft.files))
+    return models
+
+
+def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
+    if not models_dir.is_dir():
+        return {}, [Problem(models_dir, "no such directory; it is the one that holds a directory per model")]
+    problems = list(_stray_files(models_dir))
+    names = sorted(path.name for path in models_dir.iterdir() if path.is_dir() and path.name not in _IGNORED)
+    names = [name for name in names if not name.startswith(".")]
+    if not names:
+        problems.append(Problem(models_dir, "holds no model; a model is a directory with a config.pbtxt"))
+    selection = read_selection(models_dir, names)
+    problems += selection.problems
+    drafts = {name: _read_model(models_dir / name, selection) for name in names}
+    peers = {name: ensembles.Peer(draft.config, draft.version) for name, draft in drafts.items()}
+    for name, draft in drafts.items():
+        problems += draft.problems
+        if draft.config is not None and backends.is_ensemble(draft.config):
+            path = draft.directory / CONFIG_FILE
+            problems += [Problem(path, message) for message in ensembles.check(name, draft.config, peers)]
+    unique = dict.fromkeys(problems)
+    return drafts, sorted(unique, key=lambda p: (str(p.path), p.line or 0, p.column or 0))
+
+
+def _stray_files(models_dir: Path) -> Iterator[Problem]:
+    for path in sorted(models_dir.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.name not in _TOP_LEVEL_FILES:
+            yield Problem(path, "belongs to no model; a model's files lie in <model>/ and <model>/<version>/")
+
+
+def _read_model(directory: Path, selection: Selection) -> _Draft:
+    draft = _Draft(directory)
+    if not _NAME.fullmatch(directory.name):
+        draft.problems.append(
+            Problem(directory, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
+        )
+    versions = _versions(directory, draft.problems)
+    draft.version = selection.version_of(directory.name, versions, draft.problems)
+    _read_config(draft)
+    draft.files = tuple(_walk(directory, Path(), draft))
+    if draft.config is not None:
+        draft.problems += [Problem(directory / CONFIG_FILE, m) for m in _config_messages(draft, draft.config)]
+        if draft.version is not None:
+            draft.problems += files.check_model_files(draft.config, directory, draft.version)
+    for relative in draft.files:
+        entry = relative == _entry_point(draft)
+        draft.problems += files.check_contents(directory / relative, entry_point=entry)
+    return draft
+
+
+def _versions(directory: Path, problems: list[Problem]) -> list[int]:
+    names = sorted(path.name for path in directory.iterdir() if path.is_dir())
+    for name in names:
+        if _LOOKS_LIKE_VERSION.fullmatch(name) and not _VERSION.fullmatch(name):
+            problems.append(Problem(directory / name, "not a version, the server ignores it; versions are named 1, 2, 3 …"))
+    versions = sorted(int(name) for name in names if _VERSION.fullmatch(name))
+    if not versions:
+        problems.append(Problem(directory, "has no version; the model's files belong in a directory named 1"))
+    return versions
+
+
+def _read_config(draft: _Draft) -> None:
+    path = draft.directory / CONFIG_FILE
+    if not path.is_file():
+        draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
+        return
+    try:
+        draft.config_text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        draft.problems.append(Problem(path, f"not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"))
+        return
+    draft.config, problems = textproto.parse(path, draft.config_text)
+    draft.problems += problems
+
+
+def _config_messages(draft: _Draft, config: ModelConfig) -> Iterator[str]:
+    name = draft.directory.name
+    if config.name and config.name != name:
+        yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
+    yield from backends.check(config)
+    yield from tensors.check(config)
+    yield from _version_policy(config, draft.version)
+    if backends.is_ensemble(config):
+        return
+    yield from tensors.check_compute_capabilities(config)
+    yield from scheduling.check(config)
+    yield from instances.check(config)
+    yield from warmup.check(config, draft.directory)
+
+
+def _version_policy(config: ModelConfig, version: int | None) -> Iterator[str]:
+    if not config.HasField("version_policy") or version is None:
+        return
+    policy = config.version_policy
+    wanted = f"specific {{ versions: [ {version} ] }}"
+    choice = policy.WhichOneof("policy_choice")
+    if choice != "specific":
+        yield (
+            f"version_policy: {choice or 'empty'}, but a release serves exactly one version; "
+            f"leave it out (the release adds {wanted})"
+        )
+    elif list(policy.specific.versions) != [version]:
+        yield (
+            f"version_policy: specific {list(policy.specific.versions)}, but the release serves version {version}; "
+            f"leave it out (the release adds {wanted})"
+        )
+
+
+def _with_version_policy(text: str, config: ModelConfig, version: int) -> str:
+    """The text as it is released: the server must never choose a version by itself."""
+    if config.HasField("version_policy"):
+        return text
+    addition = f"version_policy {{ specific {{ versions: [ {version} ] }} }}"
+    return f"{text.rstrip()}\n\n# Added by modelctl: a release serves exactly one version.\n{addition}\n"
+
+
+def _entry_point(draft: _Draft) -> Path | None:
+    if draft.config is None or draft.version is None or backends.backend_of(draft.config) != "python":
+        return None
+    return Path(str(draft.version)) / (draft.config.default_model_filename or "model.py")
+
+
+def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
+    """What the release holds beside the config: the chosen version, and whatever is shared between versions."""
+    for path in sorted((root / relative).iterdir()):
+        inner = relative / path.name
+        if path.name in _IGNORED or inner == Path(CONFIG_FILE):
+            continue
+        if path.is_symlink() and not path.is_file():
+            draft.problems.append(Problem(path, "a link to a directory or to nothing; only links to files are followed"))
+        elif path.is_dir():
+            other_version = relative == Path() and _VERSION.fullmatch(path.name) and path.name != str(draft.version)
+            if not other_version:
+                yield from _walk(root, inner, draft)
+        elif path.is_file():
+            yield inner
+        else:
+            draft.problems.append(Problem(path, "neither a file nor a directory"))

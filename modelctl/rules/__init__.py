@@ -1,0 +1,5 @@
+"""Rules that a model must keep, one module per subject.
+
+Each rule yields sentences `<field>: <what is wrong>; <what is right>`. Those marked "fatal" below were seen
+to stop a real server (research triton.md 3.2 and 6.2); the others load, and do harm in production.
+"""

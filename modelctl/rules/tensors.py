@@ -1,0 +1,44 @@
+"""Inputs and outputs: the server completes none of them, since it runs with
+--disable-auto-complete-config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
+
+
+def check(config: ModelConfig) -> Iterator[str]:
+    """Wrong batch size, inputs and outputs (fatal, all but names that are used twice)."""
+    if config.max_batch_size < 0:
+        yield f"max_batch_size: {config.max_batch_size} is negative; 0 means that the model does not batch"
+    yield from _tensors("input", config.input)
+    yield from _tensors("output", config.output)
+
+
+def _tensors(field: str, tensors: Sequence[ModelInput] | Sequence[ModelOutput]) -> Iterator[str]:
+    if not tensors:
+        yield f"{field}: missing; every {field} needs name, data_type and dims"
+    for index, tensor in enumerate(tensors):
+        where = f"{field}[{index}]"
+        if not tensor.name:
+            yield f"{where}.name: missing"
+        if tensor.data_type == DataType.TYPE_INVALID:
+            yield f"{where}.data_type: missing; for example TYPE_FP32"
+        if not tensor.dims and not tensor.HasField("reshape"):
+            yield f"{where}.dims: missing; the shape without the batch, for example [ 4 ]"
+        if wrong := [size for size in tensor.dims if size < 1 and size != -1]:
+            yield f"{where}.dims: {wrong[0]} is no size; a size is at least 1, or -1 when it varies"
+    for name, times in Counter(tensor.name for tensor in tensors if tensor.name).items():
+        if times > 1:
+            yield f"{field}: {name} is declared {times} times; a name is used once"
+
+
+def check_compute_capabilities(config: ModelConfig) -> Iterator[str]:
+    """Keys of cc_model_filenames that no GPU will ever match."""
+    for key in sorted(config.cc_model_filenames):
+        if not re.fullmatch(r"\d{1,2}\.\d", key):
+            yield f'cc_model_filenames: "{key}" is no compute capability; keys are written "7.5", "8.0", "8.6"'

@@ -1,0 +1,13 @@
+"""The real server of the nvidia-pytriton wheel, where a test needs it."""
+
+from pathlib import Path
+
+import pytest
+
+from twin.tritonserver import TritonServer, locate
+
+
+@pytest.fixture(scope="session")
+def real_server(tmp_path_factory: pytest.TempPathFactory) -> TritonServer:
+    cache: Path = tmp_path_factory.mktemp("triton-backends")
+    return locate(cache)

@@ -1,0 +1,97 @@
+"""Renders of the Triton chart as the tests want them: real value files, the program's computed values, lookups."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from twin import helm
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "triton"
+VALUE_FILES = ROOT / "helm-values" / "triton"
+ENVIRONMENTS = ("local", "dev", "staging", "prod")
+RELEASE_ID = "3f2a9c1b7d04"
+GIB = 1024**3
+
+Object = dict[str, Any]
+
+COMPUTED: Mapping[str, Any] = {
+    "image": {"repository": "nvcr.io/nvidia/tritonserver", "digest": "sha256:" + "0123456789abcdef" * 4},
+    "replicaCount": 2,
+    "gpu": {"count": 1, "resourceName": "nvidia.com/gpu"},
+    "resources": {"cpu": "3", "memory": "12Gi"},
+    "modelRepository": {"s3": {"bucket": "triton-prod-models", "prefix": f"releases/{RELEASE_ID}", "region": "us-west-2"}},
+    "release": {"id": RELEASE_ID, "bytes": 5 * GIB, "models": {"resnet50": 1, "pipeline": 3}},
+    "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/triton"}},
+    "nodeSelector": {"triton-eks/pool": "g5"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+}
+"""What the Pulumi program computes for one environment."""
+
+
+def render(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    environment: str | None = None,
+    name: str = "triton",
+    kube_version: str = helm.DEFAULT_KUBE_VERSION,
+) -> list[Object]:
+    """The chart with the computed values and `overrides`, over an environment's value files when one is named.
+
+    `release.models` of the overrides replaces the computed one, all other maps are merged.
+    """
+    values = helm.merge(COMPUTED, overrides or {})
+    models = (overrides or {}).get("release", {}).get("models")
+    if models is not None:
+        values["release"]["models"] = models
+    return helm.render(
+        CHART,
+        name=name,
+        namespace="triton",
+        values=values,
+        value_files=value_files(environment) if environment else (),
+        kube_version=kube_version,
+    )
+
+
+def value_files(environment: str) -> list[Path]:
+    return [VALUE_FILES / "base.yaml", VALUE_FILES / f"{environment}.yaml"]
+
+
+def only(objects: Iterable[Object], kind: str, name: str | None = None) -> Object:
+    """The one object of a kind (and name); an assertion error when there are none or several."""
+    found = [o for o in objects if o["kind"] == kind and name in (None, o["metadata"]["name"])]
+    assert len(found) == 1, f"{len(found)} objects of kind {kind}, name {name}"
+    return found[0]
+
+
+def kinds(objects: Iterable[Object]) -> list[str]:
+    return [o["kind"] for o in objects]
+
+
+def deployment(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
+    return only(render(overrides, **options), "Deployment")
+
+
+def pod(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
+    """The pod spec."""
+    return deployment(overrides, **options)["spec"]["template"]["spec"]
+
+
+def container(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
+    (found,) = pod(overrides, **options)["containers"]
+    return found
+
+
+def env(overrides: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Object]:
+    """Environment variables by name, each without its name."""
+    return {
+        entry["name"]: {key: value for key, value in entry.items() if key != "name"}
+        for entry in container(overrides, **options)["env"]
+    }
+
+
+def flag(container: Object, name: str) -> str:
+    """The value of one flag, which must be there exactly once."""
+    (found,) = [arg.partition("=")[2] for arg in container["args"] if arg.partition("=")[0] == name]
+    return found

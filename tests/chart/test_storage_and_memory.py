@@ -1,0 +1,78 @@
+"""Cache volume, /dev/shm, /tmp and what the pod asks of its node (research triton.md 1.10, 3.7, 7.7)."""
+
+from typing import Any
+
+import pytest
+
+from tests.chart import rendering
+from tests.chart.rendering import GIB
+from twin.helm import HelmError
+
+MIB = 1024**2
+
+
+def volumes(overrides: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    return {v["name"]: v["emptyDir"] for v in rendering.pod(overrides, **options)["volumes"]}
+
+
+def test_the_cache_has_room_for_the_release_and_what_a_restart_leaves() -> None:
+    release = {"bytes": 10 * GIB + 1}
+    assert volumes({"release": release})["models"] == {"sizeLimit": "20481Mi"}
+    assert volumes({"release": release, "modelCache": {"headroom": 3}})["models"] == {"sizeLimit": "30721Mi"}
+
+
+def test_a_small_release_gets_the_smallest_cache() -> None:
+    assert volumes({"release": {"bytes": 100}})["models"] == {"sizeLimit": "1024Mi"}
+    minimum = {"modelCache": {"minimumSize": "300Mi"}}
+    assert volumes({"release": {"bytes": 100}, **minimum})["models"] == {"sizeLimit": "300Mi"}
+
+
+def test_shared_memory_is_a_tmpfs_of_the_given_size() -> None:
+    assert volumes({"shm": {"size": "3Gi"}})["shm"] == {"medium": "Memory", "sizeLimit": "3Gi"}
+
+
+def test_every_writable_path_is_a_volume() -> None:
+    mounts = {m["name"]: m["mountPath"] for m in rendering.container()["volumeMounts"]}
+    assert mounts == {"shm": "/dev/shm", "models": "/models", "tmp": "/tmp"}
+    assert set(volumes()) == set(mounts)
+
+
+def test_the_pod_asks_for_exactly_what_it_may_use() -> None:
+    resources = rendering.container({"release": {"bytes": 5 * GIB}})["resources"]
+    expected = {
+        "cpu": "3",
+        "memory": "12Gi",
+        "nvidia.com/gpu": "1",
+        "ephemeral-storage": f"{10 * 1024 + 1024 + 256}Mi",
+    }
+    assert resources == {"requests": expected, "limits": expected}
+
+
+@pytest.mark.parametrize(
+    ("memory", "size", "margin", "fits"),
+    [
+        ("4Gi", "2Gi", "2Gi", True),
+        ("4Gi", "2Gi", "2049Mi", False),
+        ("4096Mi", "3Gi", "1Gi", True),
+        ("512Mi", "64Mi", "448Mi", True),
+        ("512Mi", "65Mi", "448Mi", False),
+    ],
+)
+def test_shared_memory_and_the_server_fit_into_the_memory_limit(memory: str, size: str, margin: str, fits: bool) -> None:
+    overrides = {"resources": {"memory": memory}, "shm": {"size": size, "memoryMargin": margin}}
+    if fits:
+        assert volumes(overrides)["shm"]["sizeLimit"] == size
+    else:
+        with pytest.raises(HelmError) as error:
+            rendering.render(overrides)
+        assert str(error.value) == (
+            f"shm.size: {size} of /dev/shm and {margin} for the server (shm.memoryMargin) "
+            f"do not fit into resources.memory, which is {memory}"
+        )
+
+
+def test_the_local_environment_fits_into_one_gibibyte() -> None:
+    overrides = {"resources": {"memory": "1Gi"}, "release": {"bytes": 10_000}}
+    resources = rendering.container(overrides, environment="local")["resources"]
+    assert resources["limits"]["memory"] == "1Gi"
+    assert resources["limits"]["ephemeral-storage"] == f"{1024 + 256 + 256}Mi"

@@ -1,0 +1,71 @@
+"""Processes that the tests of modelctl talk to, all on loopback addresses, ended by their process id."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import httpx
+from moto.server import ThreadedMotoServer
+
+
+@contextlib.contextmanager
+def moto_server() -> Iterator[str]:
+    """A moto on a free port of 127.0.0.1; yields its URL."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line per request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        url = f"http://{host}:{port}"
+        # Every moto of a process has the same accounts: begin without what an earlier test left.
+        httpx.post(f"{url}/moto-api/reset").raise_for_status()
+        yield url
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def process(argv: Sequence[str], env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a process in its own group while the context lasts; its output goes to `log`."""
+    with log.open("wb") as output:
+        child = subprocess.Popen(argv, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # stubs that outlived their server
+        child.wait(timeout=10)
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float, log: Path) -> None:
+    """Polls until the condition holds; fails with what it waited for and the end of the log."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+            raise AssertionError(f"waited {seconds} s for {what}; the log ends with\n{tail}")
+        time.sleep(0.05)
+
+
+def loopback_address() -> str:
+    """An address of 127/8 of which the ports 8000 to 8002 are free."""
+    for last in range(2, 255):
+        address = f"127.{os.getpid() % 200 + 20}.7.{last}"
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in (8000, 8001, 8002):
+                    stack.enter_context(socket.socket()).bind((address, port))
+            except OSError:
+                continue
+            return address
+    raise AssertionError("no loopback address with free ports 8000 to 8002")

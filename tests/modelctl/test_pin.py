@@ -1,0 +1,189 @@
+"""Pinning changes the release in a stack file and nothing else."""
+
+import difflib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
+from modelctl.pin import PinError, pin
+
+STACK = """\
+# Development
+config:
+  aws:region: us-west-2   # the cheap one
+  triton-eks:tags: {owner: ml-platform, cost-center: "inference"}
+  triton-eks:cluster:
+    adminRoleArns:
+      - "arn:aws:iam::123456789012:role/platform-admin"   # on call
+  triton-eks:models:
+    # days
+    oldReleaseDays: 90  # keep
+
+  # Where Triton runs.
+  triton-eks:triton:
+    pool: g5
+    cpu: '3'
+# the end
+"""
+MODELS = "  triton-eks:models:\n    # days\n    oldReleaseDays: 90  # keep\n"
+
+
+def _manifest(**versions: int) -> Manifest:
+    objects = {f"{name}/{version}/model.py": ObjectEntry(sha256="a" * 64, bytes=5) for name, version in versions.items()}
+    models = {name: ModelEntry(version=version, backend="python") for name, version in versions.items()}
+    return Manifest.of(objects, models, datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def _difference(before: str, after: str) -> list[str]:
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
+    return [line for line in lines[2:] if not line.startswith("@@")]
+
+
+def _stack(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_the_first_pin_adds_the_release_and_leaves_every_comment_where_it_was(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    manifest = _manifest(classify=1, pipeline=1)
+
+    changes = pin(file, manifest)
+
+    assert changes == [f"release none → {manifest.id}", "bytes none → 10", "classify none → 1", "pipeline none → 1"]
+    assert file.read_text() == STACK.replace(
+        MODELS,
+        MODELS
+        + f'    release:\n      id: "{manifest.id}"\n      bytes: 10\n'
+        + "      models:\n        classify: 1\n        pipeline: 1\n",
+    )
+
+
+def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    old, new = _manifest(classify=1, pipeline=1), _manifest(classify=2, pipeline=1)
+    pin(file, old)
+    before = file.read_text()
+
+    changes = pin(file, new)
+
+    assert changes == [f"release {old.id} → {new.id}", "classify 1 → 2"]
+    assert _difference(before, file.read_text()) == [
+        f'-      id: "{old.id}"',
+        f'+      id: "{new.id}"',
+        "-        classify: 1",
+        "+        classify: 2",
+    ]
+
+
+def test_models_that_come_and_go_do_not_move_the_comments_below(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    pin(file, _manifest(classify=1, pipeline=1))
+
+    assert pin(file, _manifest(normalize=3))[2:] == ["classify 1 → none", "normalize none → 3", "pipeline 1 → none"]
+    tail = file.read_text().partition("      models:\n")[2]
+    assert tail == "        normalize: 3\n" + STACK.partition(MODELS)[2]
+
+
+def test_pinning_twice_writes_nothing(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    pin(file, _manifest(classify=1))
+    inode = file.stat().st_ino
+
+    assert pin(file, _manifest(classify=1)) == []
+    assert file.stat().st_ino == inode
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STACK.replace(MODELS, ""),
+        STACK.replace(MODELS, "  triton-eks:models:\n"),
+        STACK.replace(MODELS, "  triton-eks:models: {}   # flow\n"),
+        STACK.replace(MODELS, "  triton-eks:models: {oldReleaseDays: 90}   # flow\n"),
+        STACK.replace(MODELS, MODELS + "    release:   # now\n      id: 123456789012 # id\n      models: {a: 1}\n"),
+        STACK.replace(MODELS, MODELS + "    release:\n"),
+    ],
+    ids=["no models", "empty models", "empty flow", "flow", "another release", "empty release"],
+)
+def test_every_shape_of_stack_file_is_pinned_and_keeps_the_rest(tmp_path: Path, text: str) -> None:
+    file = _stack(tmp_path, text)
+    manifest = _manifest(classify=2)
+    before = YAML(typ="safe").load(text)["config"]
+
+    pin(file, manifest)
+
+    after = YAML(typ="safe").load(file)["config"]
+    assert after["triton-eks:models"].pop("release") == {"id": manifest.id, "bytes": 5, "models": {"classify": 2}}
+    expected = before.get("triton-eks:models") or {}
+    expected.pop("release", None)
+    assert after.pop("triton-eks:models") == expected
+    before.pop("triton-eks:models", None)
+    assert after == before
+    comments = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
+    assert [line.partition("#")[2] for line in file.read_text().splitlines() if "#" in line] == comments
+
+
+@pytest.mark.parametrize("release_id", ["123456789012", "12345678e901"])
+def test_an_id_that_looks_like_a_number_stays_text(tmp_path: Path, release_id: str) -> None:
+    file = _stack(tmp_path, STACK)
+
+    pin(file, _manifest(classify=1).model_copy(update={"id": release_id}))
+
+    assert YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]["id"] == release_id
+
+
+def test_the_files_mode_is_kept(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    file.chmod(0o640)
+
+    pin(file, _manifest(classify=1))
+
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("config: [\n", ":2:1: not valid YAML: expected the node content, but found '<stream end>'"),
+        ("encryptionsalt: x\n", ": has no mapping `config`; is it a Pulumi stack file?"),
+        ("", ": has no mapping `config`; is it a Pulumi stack file?"),
+        ("config:\n  triton-eks:models: 3\n", ": config.triton-eks:models is not a mapping"),
+    ],
+)
+def test_a_file_that_is_no_stack_file_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    file = _stack(tmp_path, text)
+
+    with pytest.raises(PinError) as failure:
+        pin(file, _manifest(classify=1))
+
+    assert str(failure.value) == f"{file}{sentence}"
+    assert file.read_text() == text
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PinError) as failure:
+        pin(tmp_path / "Pulumi.qa.yaml", _manifest(classify=1))
+
+    assert str(failure.value) == (f"{tmp_path}/Pulumi.qa.yaml: no such file; a stack's file is stacks/Pulumi.<stack>.yaml")
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _stack(tmp_path, STACK)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+
+    with pytest.raises(PinError) as failure:
+        pin(file, _manifest(classify=1))
+
+    assert str(failure.value) == f"{file}: cannot be written: [Errno 28] No space left on device"
+    assert file.read_text() == STACK
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == [file]

@@ -1,0 +1,100 @@
+"""The released samples on a real tritonserver, which loads them from the bucket and answers over gRPC."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc
+from tritonclient.utils import InferenceServerException
+
+from modelctl.manifest import Manifest
+from modelctl.release import release
+from modelctl.store import open_store
+from tests.modelctl.conftest import BUCKET, SAMPLES
+from tests.modelctl.servers import loopback_address, moto_server, process, wait_until
+from twin.tritonserver import tritonserver_command
+
+FEATURES = np.array([[5.75, 3.0, 3.75, 1.25], [6.25, 3.5, 7.75, 0.25], [5.25, 2.0, 1.75, 4.25]], dtype=np.float32)
+"""Three requests in one batch. Normalized they are 0 0 0 0, 1 1 2 -1 and -1 -2 -1 3."""
+
+SCORES_OF_VERSION = {
+    1: [[-0.5, 0.0, 0.5], [-0.25, 0.75, 1.75], [-2.25, 1.0, -2.75]],
+    2: [[0.0, 0.0, 0.0], [0.125, 0.375, 0.625], [-0.875, 0.5, -1.625]],
+}
+CLASSES_OF_VERSION = {1: [[2], [2], [1]], 2: [[0], [2], [1]]}
+
+
+@pytest.fixture
+def moto() -> Iterator[str]:
+    with moto_server() as url:
+        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        yield url
+
+
+@pytest.fixture
+def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.InferenceServerClient]:
+    """A client of a server that has loaded the release from the bucket."""
+    address, log, models = loopback_address(), tmp_path / "tritonserver.log", tmp_path / "volume"
+    models.mkdir()
+    command = tritonserver_command(
+        [
+            "tritonserver",
+            f"--model-repository=s3://{moto}/{BUCKET}/releases/{released.id}",
+            "--disable-auto-complete-config",
+            "--exit-on-error=true",
+            "--http-max-input-size=67108864",
+        ],
+        address,
+        tmp_path / "cache",
+        {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-west-2",
+            "TRITON_AWS_MOUNT_DIRECTORY": str(models),
+        },
+    )
+    assert command.dropped_flags == ["--http-max-input-size"]
+    with process(command.argv, command.env, log) as server, grpc.InferenceServerClient(f"{address}:8001") as client:
+
+        def ready() -> bool:
+            assert server.poll() is None, log.read_text(errors="replace")
+            try:
+                return bool(client.is_model_ready("pipeline"))
+            except InferenceServerException:  # nothing listens while models load
+                return False
+
+        wait_until(ready, "pipeline to be ready", 60, log)
+        yield client
+
+
+@pytest.fixture(params=[1, 2])
+def version(request: pytest.FixtureRequest) -> int:
+    """The version of classify that the release serves."""
+    return int(request.param)
+
+
+@pytest.fixture
+def released(moto: str, models: Path, version: int) -> Manifest:
+    (models / "release.yaml").write_text(f"versions: {{classify: {version}}}\n")
+    return release(models, open_store(BUCKET, moto))
+
+
+def test_the_released_ensemble_answers_exactly(client: grpc.InferenceServerClient, version: int) -> None:
+    features = grpc.InferInput("FEATURES", list(FEATURES.shape), "FP32")
+    features.set_data_from_numpy(FEATURES)
+
+    answer = client.infer("pipeline", [features], client_timeout=20)
+
+    assert answer.as_numpy("SCORES").tolist() == SCORES_OF_VERSION[version]
+    assert answer.as_numpy("CLASS").tolist() == CLASSES_OF_VERSION[version]
+    index = {(m.name, m.version, m.state) for m in client.get_model_repository_index().models}
+    assert index == {("classify", str(version), "READY"), ("normalize", "1", "READY"), ("pipeline", "1", "READY")}
+    config = client.get_model_config("classify").config
+    assert list(config.version_policy.specific.versions) == [version]
+
+
+def test_the_samples_source_tree_holds_no_compiled_leftovers() -> None:
+    assert [path for path in SAMPLES.rglob("*.pyc") if "__pycache__" not in path.parts] == []

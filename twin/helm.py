@@ -1,0 +1,211 @@
+"""Renders Helm charts offline, with real Helm (PyPI `helm-python-sdk`), into Kubernetes objects.
+
+What comes out is what `helm template --no-hooks` prints: no NOTES.txt, no hooks, no `crds/` folder. Beyond that binding
+it enforces `kubeVersion` of Chart.yaml, which its render call ignores, and refuses duplicate keys, which PyYAML ignores.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+from helm_python import _native
+
+DEFAULT_KUBE_VERSION = "v1.35.0"
+
+# The order in which Helm itself installs kinds; other kinds come last.
+INSTALL_ORDER = (
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+
+Object = dict[str, Any]
+
+
+class HelmError(Exception):
+    """A chart cannot be rendered. The text is for people: one problem a line, values named by their path."""
+
+
+def render(
+    chart_dir: str | Path,
+    *,
+    name: str,
+    namespace: str,
+    values: Mapping[str, Any],
+    value_files: Iterable[str | Path] = (),
+    kube_version: str = DEFAULT_KUBE_VERSION,
+    api_versions: Sequence[str] = (),
+) -> list[Object]:
+    """Kubernetes objects of a chart, in Helm's install order and always in the same one.
+
+    `value_files` are merged in their order and `values` over them. `kube_version` ("v1.35.0") and `api_versions`
+    ("monitoring.coreos.com/v1") are what the templates see as `.Capabilities`.
+
+    Raises HelmError: no such chart or value file, values against the schema, a chart's own `fail`, a Kubernetes
+    version outside the chart's `kubeVersion`, output that is no Kubernetes object.
+    """
+    merged = merge(*(_value_file(Path(path)) for path in value_files), values)
+    options = {
+        "name": name,
+        "namespace": namespace,
+        "kube_version": kube_version,
+        "api_versions": list(api_versions),
+    }
+    try:
+        helm_python.validate_release_name(name)
+        with helm_python.Chart.load(chart_dir) as chart:
+            _require_kube_version(chart.metadata, kube_version)
+            sources = json.loads(_native.call_string("helm_render", chart._raw(), json.dumps(merged), json.dumps(options)))
+    except helm_python.HelmError as error:
+        raise HelmError(_sentences(str(error))) from None
+    return _install_order(sources)
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Values merged as Helm merges several value files: maps deeply, later layers win, lists are replaced.
+
+    The layers stay untouched. A `null` is kept: over a chart's default it removes the key.
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            if isinstance(value, Mapping):
+                result[key] = merge(below if isinstance(below, Mapping) else {}, value)
+            else:
+                result[key] = value
+    return result
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: dates stay strings, `=` is a string, duplicate keys are an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value}", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda _, node: node.value)
+
+
+def _value_file(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.load(path.read_text(), _Loader)  # noqa: S506 - a subclass of the safe loader
+    except OSError as error:
+        raise HelmError(f"{path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise HelmError(f"{path}: {_one_line(error)}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise HelmError(f"{path}: holds a {type(content).__name__}, not a map of values")
+    return content
+
+
+def _install_order(sources: Mapping[str, str]) -> list[Object]:
+    rank = {kind: position for position, kind in enumerate(INSTALL_ORDER)}
+    found = [
+        (rank.get(document["kind"], len(rank)), template, position, document)
+        for template in sorted(sources)
+        if not template.endswith("/NOTES.txt")
+        for position, document in enumerate(_documents(template, sources[template]))
+    ]
+    return [document for *_, document in sorted(found, key=lambda entry: entry[:3])]
+
+
+def _documents(template: str, text: str) -> Iterator[Object]:
+    try:
+        for document in yaml.load_all(text, _Loader):
+            if document is None:
+                continue
+            if not isinstance(document, dict) or not {"apiVersion", "kind", "metadata"} <= document.keys():
+                raise HelmError(f"{template}: renders something that is no Kubernetes object")
+            if "helm.sh/hook" not in (document["metadata"].get("annotations") or {}):
+                yield document
+    except yaml.YAMLError as error:
+        raise HelmError(f"{template}: renders broken YAML: {_one_line(error)}") from None
+
+
+def _require_kube_version(metadata: Mapping[str, Any], kube_version: str) -> None:
+    constraint = metadata.get("kubeVersion")
+    if constraint and not _satisfies(constraint, kube_version):
+        raise HelmError(f"chart {metadata['name']} {metadata['version']}: needs Kubernetes {constraint}, not {kube_version}")
+
+
+@cache
+def _satisfies(constraint: str, version: str) -> bool:
+    """Whether the version meets the constraint, decided by Helm's own semver library inside a one-line chart."""
+    with tempfile.TemporaryDirectory(prefix="helm-") as folder:
+        templates = Path(folder) / "templates"
+        templates.mkdir()
+        (Path(folder) / "Chart.yaml").write_text("apiVersion: v2\nname: constraint\nversion: 0.0.0\n")
+        (templates / "answer").write_text("{{ semverCompare .Values.constraint .Values.version }}")
+        with helm_python.Chart.load(folder) as chart:
+            answers = chart.render({"constraint": constraint, "version": version}, name="constraint")
+    return answers["constraint/templates/answer"] == "true"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _sentences(text: str) -> str:
+    """Helm's message without its stack: a chart's own sentences as they are, schema errors as `path: what`."""
+    schema_errors = re.findall(r"^- at '([^']*)': (.*)$", text, flags=re.MULTILINE)
+    if schema_errors:
+        return "\n".join(sorted(f"{_value_path(pointer)}: {what}" for pointer, what in schema_errors))
+    own = re.split(r"execution error at \([^)]*\): ", text)
+    if len(own) > 1:
+        return own[-1].strip()
+    return text.strip()
+
+
+def _value_path(pointer: str) -> str:
+    """JSON pointer -> the path as one writes it: `/tolerations/0/key` -> `tolerations[0].key`."""
+    path = ""
+    for step in filter(None, pointer.split("/")):
+        step = step.replace("~1", "/").replace("~0", "~")
+        path += f"[{step}]" if step.isdigit() else f".{step}"
+    return path.removeprefix(".") or "values"

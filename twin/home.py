@@ -1,0 +1,146 @@
+"""One twin's directory: where everything of it lies, where it can be reached, and who may change it.
+
+Everything that a twin writes is below `TwinHome.path` (environment variable TWIN_HOME, default `.twin` in the checkout), so
+two twins with two homes run side by side and removing the directory removes the twin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+"""The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
+
+
+class TwinBusy(RuntimeError):
+    """Another command is changing this twin right now; the text names its process and what to do."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where a twin's servers listen; None for one that was never started."""
+
+    aws_url: str | None = None
+    api_server_url: str | None = None
+    kubeconfig: str | None = None
+
+
+@dataclass(frozen=True)
+class TwinHome:
+    """The paths of one twin. Making one touches nothing on disk."""
+
+    path: Path
+
+    @classmethod
+    def from_environment(cls) -> TwinHome:
+        """The twin that TWIN_HOME names, else the checkout's own `.twin`."""
+        return cls(Path(os.environ.get("TWIN_HOME") or REPOSITORY / ".twin").expanduser().resolve())
+
+    @property
+    def run(self) -> Path:
+        """Records of the background processes, one JSON file each."""
+        return self.path / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the background processes, one file each."""
+        return self.path / "logs"
+
+    @property
+    def pki(self) -> Path:
+        """Certificates, keys and the components' kubeconfigs."""
+        return self.path / "pki"
+
+    @property
+    def etcd(self) -> Path:
+        """etcd's data: the state of the Kubernetes API."""
+        return self.path / "etcd"
+
+    @property
+    def pods(self) -> Path:
+        """One directory for each pod that runs as a process, named by its UID."""
+        return self.path / "pods"
+
+    @property
+    def cache(self) -> Path:
+        """What can be made again at any time."""
+        return self.path / "cache"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.path / "kubeconfig"
+
+    def load_endpoints(self) -> Endpoints:
+        """What `endpoints.json` says; all None before the first start."""
+        known = {f.name for f in dataclasses.fields(Endpoints)}
+        content = read_json(self.path / "endpoints.json") or {}
+        return Endpoints(**{k: v for k, v in content.items() if k in known})
+
+    def save_endpoints(self, **changes: str) -> Endpoints:
+        """Changes the given endpoints, keeps the others, and returns all."""
+        endpoints = dataclasses.replace(self.load_endpoints(), **changes)
+        write_json(self.path / "endpoints.json", dataclasses.asdict(endpoints))
+        return endpoints
+
+    @contextlib.contextmanager
+    def lock(self, command: str) -> Iterator[None]:
+        """Holds this twin for one command that changes it; the kernel lets go of it however the command ends.
+
+        Raises TwinBusy at once when another command holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another command"
+                raise TwinBusy(
+                    f"{self.path} is in use by {holder}: wait until it is done, or set TWIN_HOME to another directory "
+                    "for a second twin"
+                ) from None
+            file.truncate(0)
+            file.write(f"`{command}` (process {os.getpid()})\n")
+            file.flush()
+            try:
+                yield
+            finally:
+                file.truncate(0)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None when it does not exist or was cut off by a crash."""
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Writes a JSON file so that a reader sees the old content or the new one, never a part."""
+    write_atomically(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replaces `path` in one step, making its directory when absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        Path(partial).chmod(mode)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
