@@ -1,0 +1,162 @@
+"""``helm.v4.Chart`` on the twin: real Helm renders the chart, and each object becomes a resource of its own.
+
+Types, names and parents of the children are those of the official provider, so that a preview on the twin lists what
+a preview on AWS lists.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pulumi.runtime.proto import provider_pb2
+
+from twin.plugins import kube_rules
+from twin.plugins.components import ChildOptions, Component, Registered, urns
+from twin.plugins.errors import NotSupported, PluginError
+from twin.plugins.kube_client import KubeClient, Unreachable
+from twin.plugins.server import EngineLog
+from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset, resource_reference, secret, without_nulls
+
+TOKEN = "kubernetes:helm.sh/v4:Chart"  # noqa: S105 - a Pulumi type token
+
+INPUTS = frozenset(
+    {"chart", "name", "namespace", "resourcePrefix", "skipAwait", "skipCrds", "valueYamlFiles", "values", "version"}
+)
+"""The inputs that mean something for a chart in a folder of the project."""
+
+KEEP = "helm.sh/resource-policy"
+
+WORKLOADS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"})
+FIRST = frozenset({"CustomResourceDefinition", "Namespace"})
+
+_rendering = threading.Lock()
+"""Helm is a library in another language; one rendering at a time is what it was tried with."""
+
+
+def build(component: Component, client: KubeClient, log: EngineLog, namespace: str) -> provider_pb2.ConstructResponse:
+    """Register the chart and its objects. Raises PluginError with Helm's own sentence for a chart that does not render."""
+    inputs = component.inputs
+    _refuse_unsupported(inputs)
+    component.register_self()
+    if has_unknown(inputs):
+        log.warning_once(
+            f"chart {component.name}: some of its inputs are not known before other resources exist, "
+            "so this preview does not list its objects"
+        )
+        return component.finish({"resources": UNKNOWN})
+    objects = _render(component, client, log, inputs.get("namespace") or namespace)
+    registered: list[tuple[str, Registered]] = []
+    for manifest in objects:
+        options = ChildOptions(
+            depends_on=urns(found for kind, found in registered if _goes_before(kind, manifest["kind"])),
+            retain_on_delete=kube_rules.annotation(manifest, KEEP) == "keep",
+            secret_outputs=("data", "stringData") if manifest["kind"] == "Secret" else (),
+        )
+        child = component.register(
+            type_token(manifest),
+            child_name(inputs.get("resourcePrefix") or component.name, manifest),
+            _with_secrets(manifest, component.secret),
+            options,
+        )
+        registered.append((manifest["kind"], child))
+    return component.finish({"resources": [resource_reference(child.urn, child.id) for _, child in registered]})
+
+
+def type_token(manifest: Mapping[str, Any]) -> str:
+    """``kubernetes:apps/v1:Deployment``; the core group is spelled out: ``kubernetes:core/v1:Service``."""
+    api_version = manifest["apiVersion"]
+    return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{manifest['kind']}"
+
+
+def child_name(prefix: str, manifest: Mapping[str, Any]) -> str:
+    """``<chart>:<namespace>/<name>``."""
+    return f"{prefix}:{kube_rules.object_id(manifest)}"
+
+
+def _refuse_unsupported(inputs: Mapping[str, Any]) -> None:
+    unknown_keys = sorted(inputs.keys() - INPUTS)
+    if unknown_keys:
+        raise NotSupported(
+            f"the twin renders charts that lie in a folder of the project and has no {', '.join(unknown_keys)}: "
+            "extend twin/plugins/chart.py, or install a third-party chart as helm.v3.Release"
+        )
+    chart = inputs.get("chart")
+    if not isinstance(chart, str):
+        raise PluginError("chart: the path of the chart's folder is required")
+    if chart != UNKNOWN and not Path(chart, "Chart.yaml").is_file():
+        raise PluginError(f"chart: there is no Chart.yaml in {Path(chart).absolute()}")
+    if chart != UNKNOWN and Path(chart, "crds").is_dir() and not inputs.get("skipCrds"):
+        raise NotSupported(f"chart {chart} has a crds folder, which the twin does not install: extend twin/plugins/chart.py")
+
+
+def _render(component: Component, client: KubeClient, log: EngineLog, namespace: str) -> list[Values]:
+    from twin import helm
+
+    inputs = component.inputs
+    kube_version, api_versions = _capabilities(client, log, helm.DEFAULT_KUBE_VERSION)
+    try:
+        with _value_files(inputs) as files, _rendering:
+            objects = helm.render(
+                inputs["chart"],
+                name=inputs.get("name") or component.name,
+                namespace=namespace,
+                values=inputs.get("values") or {},
+                value_files=files,
+                kube_version=kube_version,
+                api_versions=api_versions,
+            )
+    except helm.HelmError as error:
+        raise PluginError(f"chart {inputs['chart']}: {error}") from error
+    return [_placed(without_nulls(manifest), client, namespace) for manifest in objects]
+
+
+def _capabilities(client: KubeClient, log: EngineLog, default: str) -> tuple[str, list[str]]:
+    try:
+        return client.version(), client.api_versions()
+    except Unreachable as error:
+        log.warning_once(f"{error}. Charts are rendered for Kubernetes {default}")
+        return default, []
+
+
+@contextmanager
+def _value_files(inputs: Mapping[str, Any]) -> Iterator[list[Path]]:
+    """The value files; text assets as files that live as long as the context."""
+    with tempfile.TemporaryDirectory(prefix="twin-chart-") as folder:
+        paths = []
+        for index, asset in enumerate(inputs.get("valueYamlFiles") or ()):
+            if is_asset(asset) and asset.get("path"):
+                paths.append(Path(asset["path"]))
+            elif is_asset(asset) and "text" in asset:
+                paths.append(Path(folder, f"values-{index}.yaml"))
+                paths[-1].write_text(asset["text"])
+            else:
+                raise PluginError(f"valueYamlFiles[{index}]: a file or string asset is wanted")
+        yield paths
+
+
+def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
+    """The object with the release's namespace where its kind has one and it names none."""
+    try:
+        served = client.kind(manifest["apiVersion"], manifest["kind"])
+    except Unreachable:
+        served = None
+    namespaced = served.namespaced if served else manifest["kind"] not in kube_rules.CLUSTER_SCOPED
+    return kube_rules.with_namespace(manifest, namespaced, namespace)
+
+
+def _goes_before(earlier: str, kind: str) -> bool:
+    """Whether an object of kind ``earlier`` must be there first: definitions before all, what pods use before pods."""
+    return earlier in FIRST or (kind in WORKLOADS and earlier not in WORKLOADS)
+
+
+def _with_secrets(manifest: Values, secret_values: bool) -> Values:
+    """A Secret's content marked secret, and all content when a value of the chart was a secret."""
+    if not secret_values and manifest["kind"] != "Secret":
+        return manifest
+    plain = {"apiVersion", "kind", "metadata"} if secret_values else manifest.keys() - {"data", "stringData"}
+    return {key: value if key in plain else secret(value) for key, value in manifest.items()}

@@ -1,0 +1,104 @@
+"""The eks provider of the twin: ``eks.Cluster`` expands into the resources that the official component makes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import grpc
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from twin.plugins.components import ChildOptions, Component, Registered, construct
+from twin.plugins.errors import NotSupported, PluginError, reporting
+from twin.plugins.kube_client import parse_kubeconfig
+from twin.plugins.provider import Provider
+from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
+from twin.plugins.values import Values, to_struct
+
+CLUSTER = "eks:index:Cluster"
+GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
+
+SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
+"""Distributions of the packages that a cluster's children belong to."""
+
+
+class EksProvider(Provider):
+    """Stands in for pulumi-eks. It hands out the kubeconfig of the twin's one control plane, in previews too."""
+
+    package = "eks"
+    distribution = "pulumi_eks"
+    accepts_secrets = True
+
+    def Construct(
+        self, request: provider_pb2.ConstructRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.ConstructResponse:
+        def work() -> provider_pb2.ConstructResponse:
+            if request.type != CLUSTER:
+                raise NotSupported(
+                    f"the twin has no component {request.type}: write it in twin/eks/ and name it in {self.source()}"
+                )
+            versions = {package: metadata.version(distribution) for package, distribution in SDKS.items()}
+            return construct(request, versions, _build)
+
+        return reporting(self.package, f"Construct of {request.type} {request.name}", context, work)
+
+    def Call(self, request: provider_pb2.CallRequest, context: grpc.ServicerContext) -> provider_pb2.CallResponse:
+        def work() -> provider_pb2.CallResponse:
+            if request.tok != GET_KUBECONFIG:
+                raise NotSupported(f"the twin's eks provider has no method {request.tok}: extend {self.source()}")
+            # Profiles and roles choose credentials for AWS; the twin's kubeconfig has its own.
+            response = provider_pb2.CallResponse()
+            getattr(response, "return").CopyFrom(to_struct({"result": json.dumps(twin_kubeconfig(""))}))
+            return response
+
+        return reporting(self.package, request.tok, context, work)
+
+
+def twin_kubeconfig(_cluster: str) -> Values:
+    """The kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
+    from twin.home import TwinHome
+
+    path = TwinHome.from_environment().load_endpoints().kubeconfig
+    if not path:
+        raise PluginError("the twin has no Kubernetes control plane yet: start it with `make up`")
+    return parse_kubeconfig(path)
+
+
+def _build(component: Component) -> provider_pb2.ConstructResponse:
+    from twin.eks.expansion import ExpansionError, expand_cluster
+
+    component.register_self()
+
+    def register(
+        type: str,
+        name: str,
+        props: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        depends_on: Sequence[str] = (),
+        protect: bool | None = None,
+    ) -> Registered:
+        options = ChildOptions(parent=parent, depends_on=tuple(depends_on), protect=protect)
+        return component.register(type, name, props, options)
+
+    try:
+        outputs = expand_cluster(
+            component.name, component.inputs, register, kubeconfig=twin_kubeconfig, resolve=component.resolve
+        )
+    except ExpansionError as error:
+        raise PluginError(str(error)) from error
+    return component.finish(outputs)
+
+
+def main() -> None:
+    """The plugin's process."""
+    leave_on_signals()
+    provider = EksProvider(EngineLog(engine_address(sys.argv[1:])))
+    serve(lambda server: provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server))
+
+
+if __name__ == "__main__":
+    main()

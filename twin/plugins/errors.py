@@ -1,0 +1,72 @@
+"""Errors that a plugin shows to a person, as the engine wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
+
+import grpc
+
+Response = TypeVar("Response")
+
+
+class PluginError(Exception):
+    """An operation was refused, and nothing was left half done: the message is one sentence for the user.
+
+    The engine keeps its state as it was and goes on with what does not depend on the resource.
+    """
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class NotSupported(PluginError):
+    """The twin has no stand-in for this; the message names the file to extend."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Unfinished(PluginError):
+    """The operation began and its end is not known; the engine records it as pending."""
+
+    code = grpc.StatusCode.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One input that Check refuses. ``property`` is in the engine's path notation; empty for the whole resource."""
+
+    property: str
+    reason: str
+
+
+def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Callable[[], Response]) -> Response:
+    """The result of ``work``, or a gRPC error with a sentence in place of what it raised.
+
+    Anything but a PluginError is a defect of the plugin: it is named with the place that raised it.
+    """
+    try:
+        return work()
+    except PluginError as error:
+        abort(context, error.code, str(error))
+    except Exception as error:
+        abort(
+            context,
+            grpc.StatusCode.INTERNAL,
+            f"the twin's {plugin} plugin has a defect: {what} raised {type(error).__name__}: {error} at {_origin(error)}",
+        )
+
+
+def abort(context: grpc.ServicerContext, code: grpc.StatusCode, message: str) -> NoReturn:
+    """End the call with an error."""
+    context.abort(code, message)
+    raise AssertionError("context.abort always raises")
+
+
+def _origin(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

@@ -1,0 +1,117 @@
+"""Runs one Pulumi program in a process of its own, for the language host.
+
+It is started as a file with ``python -P``, so that neither this folder nor the twin's checkout is on the program's
+import path, and reads what to run as JSON on standard input: command lines are public, configuration is not.
+It imports nothing of the twin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import runpy
+import signal
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+EXPLAINED = 32
+"""Exit status of a program that ended with an error which the engine has been told."""
+
+MAX_THREADS = 256
+"""Each waits for one answer of the engine; an unlimited ``--parallel`` must not become unlimited threads."""
+
+ENGINE_STOPPING = ("resource monitor has terminated", "resource monitor shut down")
+"""How the SDK and the engine begin to say that the run is over because of an error which has been shown already."""
+
+
+def main() -> None:
+    """Run the program described on standard input and leave with its status."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda number, _frame: os._exit(128 + number))
+    run = json.load(sys.stdin)
+    sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - stays open for the life of the process
+    status = _run(run)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that still wait for an engine that is stopping would hold up an ordinary exit.
+    os._exit(status)
+
+
+def _run(run: dict[str, Any]) -> int:
+    import pulumi
+
+    pulumi.runtime.set_all_config(run["config"], run["secret_keys"])
+    pulumi.runtime.configure(
+        pulumi.runtime.Settings(
+            project=run["project"],
+            stack=run["stack"],
+            organization=run["organization"],
+            root_directory=run["root_directory"],
+            monitor=run["monitor"],
+            engine=run["engine"],
+            parallel=run["parallel"],
+            dry_run=run["dry_run"],
+        )
+    )
+    program = str(Path(run["program_directory"], run["entry_point"]).resolve())
+    os.chdir(run["pwd"])
+    sys.argv = [program, *run["args"]]
+    # Futures of resources that come after a failed one are never awaited; asyncio would complain about each.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=min(max(run["parallel"], 1) * 4, MAX_THREADS)))
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(lambda: _run_program(program)))
+    except pulumi.RunError as error:
+        if not _is_engine_stopping(error):
+            pulumi.log.error(str(error))
+        return EXPLAINED
+    except SystemExit as leaving:
+        return _status_of(leaving)
+    except Exception as error:
+        if not _is_engine_stopping(error):
+            pulumi.log.error(f"the program ended with an exception:\n{_trace_of_program(error, program)}")
+        return EXPLAINED
+    return 0
+
+
+def _run_program(program: str) -> None:
+    if Path(program).is_dir() and not Path(program, "__main__.py").exists():
+        import pulumi
+
+        raise pulumi.RunError(f"there is no __main__.py in {program}")
+    runpy.run_path(program, run_name="__main__")
+
+
+def _is_engine_stopping(error: Exception) -> bool:
+    return str(error).lower().startswith(ENGINE_STOPPING)
+
+
+def _status_of(leaving: SystemExit) -> int:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _trace_of_program(error: Exception, program: str) -> str:
+    """The traceback from the program's first own frame on; all of it when the program has none in it."""
+    root = program if Path(program).is_dir() else str(Path(program).parent)
+    trace = error.__traceback__
+    while trace is not None and not _is_within(trace.tb_frame.f_code.co_filename, root):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
+
+
+def _is_within(filename: str, root: str) -> bool:
+    return not filename.startswith("<") and Path(filename).absolute().is_relative_to(root)
+
+
+if __name__ == "__main__":
+    main()

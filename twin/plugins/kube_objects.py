@@ -1,0 +1,236 @@
+# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+"""Any Kubernetes object, by server-side apply to a real API server.
+
+It never waits for workloads to become ready: pods of the twin may be processes of their own, and who needs them ready
+waits for that. It does wait for deletions.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from twin.plugins import differences, kube_rules
+from twin.plugins.errors import Failure, PluginError, Unfinished
+from twin.plugins.kube_client import APPLY, ApiError, ApiResource, KubeClient, Object, Unreachable
+from twin.plugins.provider import Plan, Resource
+from twin.plugins.server import EngineLog
+from twin.plugins.values import Values, has_unknown
+
+FIELD_MANAGER = "pulumi"
+
+DELETE_SECONDS = 300.0
+"""How long a deletion may take when the resource has no timeout of its own; pods may use their grace period."""
+
+POLL_SECONDS = 0.25
+
+
+class KubeObjects:
+    """Operations on objects of any kind.
+
+    ``mutable`` are the kinds among ConfigMap and Secret that are changed in place; ``force`` takes over fields of
+    other managers; ``forget_unreachable`` treats objects as deleted while the API server is down.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        log: EngineLog,
+        cancelled: threading.Event,
+        *,
+        namespace: str,
+        mutable: frozenset[str] = frozenset(),
+        force: bool = False,
+        forget_unreachable: bool = False,
+    ) -> None:
+        self._client = client
+        self._log = log
+        self._cancelled = cancelled
+        self._namespace = namespace
+        self._mutable = mutable
+        self._force = force
+        self._forget_unreachable = forget_unreachable
+
+    def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
+        failures = kube_rules.problems(resource.type, new)
+        if failures:
+            return new, failures
+        named = kube_rules.with_name(new, old, resource.name, seed)
+        return kube_rules.with_namespace(named, self._namespaced(new), self._namespace), []
+
+    def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
+        return Plan(
+            differences.changes(old, new),
+            replace=kube_rules.replacing(old, new, self._mutable),
+            delete_first=kube_rules.must_go_first(old, new),
+        )
+
+    def preview_create(self, resource: Resource, inputs: Values) -> Values:
+        """The inputs, once the API server's admission has seen them in a dry run.
+
+        Before the first update the namespace or the object's kind may not exist yet; that is not an error here.
+        """
+        if has_unknown(inputs):
+            return inputs
+        try:
+            served = self._client.kind(inputs["apiVersion"], inputs["kind"])
+            if served is not None:
+                self._client.request(
+                    "POST",
+                    served.path(inputs["metadata"].get("namespace")),
+                    query={"dryRun": "All", "fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"},
+                    body=kube_rules.manifest(inputs),
+                )
+        except Unreachable as error:
+            self._log.warning_once(f"{error}. This preview was not checked by it")
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise _refused(error, inputs) from error
+        return inputs
+
+    def create(self, resource: Resource, inputs: Values, timeout: float) -> tuple[str, Values]:
+        served = self._served(inputs)
+        id = kube_rules.object_id(inputs)
+        existing = self._client.get(_path(served, id))
+        if existing is not None and not _interrupted_create(existing):
+            raise PluginError(
+                f"{inputs['kind']} {id} exists already and was not made by this stack: import it, rename yours or delete it"
+            )
+        return id, self._apply(served, id, inputs)
+
+    def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
+        described = inputs or state
+        api_version, kind = described.get("apiVersion"), described.get("kind")
+        if not api_version or not kind:
+            raise PluginError(f"{resource.type} {resource.id}: its state names no apiVersion and kind to read")
+        served = self._client.kind(api_version, kind)
+        found = self._client.get(_path(served, resource.id)) if served else None
+        if found is None:
+            return None
+        outputs = _outputs(found)
+        if not inputs:
+            return outputs, outputs
+        return differences.refreshed(inputs, state, outputs), outputs
+
+    def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
+        """The state with the new inputs over it, once the API server has seen them in a dry run."""
+        if not has_unknown(inputs):
+            try:
+                served = self._client.kind(inputs["apiVersion"], inputs["kind"])
+                if served is not None:
+                    self._apply(served, resource.id, inputs, dry_run=True)
+            except Unreachable as error:
+                self._log.warning_once(f"{error}. This preview was not checked by it")
+        return {**state, **inputs}
+
+    def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
+        return self._apply(self._served(inputs), resource.id, inputs)
+
+    def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
+        described = inputs or state
+        try:
+            served = self._client.kind(described["apiVersion"], described["kind"])
+            if served is not None:
+                self._delete(served, resource, described, timeout or DELETE_SECONDS)
+        except Unreachable as error:
+            if not self._forget_unreachable:
+                raise PluginError(
+                    f"{error}. If the cluster is gone for good, set PULUMI_K8S_DELETE_UNREACHABLE=true"
+                ) from error
+
+    def _delete(self, served: ApiResource, resource: Resource, inputs: Mapping[str, Any], seconds: float) -> None:
+        path = _path(served, resource.id)
+        found = self._client.get(path)
+        if found is None:
+            return
+        uid = found["metadata"]["uid"]
+        policy = (kube_rules.annotation(inputs, kube_rules.PROPAGATION) or "foreground").capitalize()
+        try:
+            self._client.request(
+                "DELETE",
+                path,
+                body={
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "propagationPolicy": policy,
+                    "preconditions": {"uid": uid},
+                },
+            )
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise _refused(error, inputs) from error
+        deadline = time.monotonic() + seconds
+        while (found := self._client.get(path)) is not None and found["metadata"]["uid"] == uid:
+            if time.monotonic() > deadline:
+                raise Unfinished(
+                    f"{served.kind} {resource.id} is still there {seconds:.0f} s after its deletion{_holding(found)}"
+                )
+            if self._cancelled.wait(POLL_SECONDS):
+                raise Unfinished(f"cancelled while {served.kind} {resource.id} was being deleted")
+
+    def _apply(self, served: ApiResource, id: str, inputs: Values, *, dry_run: bool = False) -> Values:
+        forced = kube_rules.annotation(inputs, kube_rules.PATCH_FORCE)
+        force = self._force if forced is None else forced == "true"
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": str(force).lower()}
+        if dry_run:
+            query["dryRun"] = "All"
+        try:
+            answer = self._client.request(
+                "PATCH", _path(served, id), query=query, body=kube_rules.manifest(inputs), content_type=APPLY
+            )
+        except ApiError as error:
+            raise _refused(error, inputs) from error
+        return _outputs(answer)
+
+    def _served(self, inputs: Mapping[str, Any]) -> ApiResource:
+        served = self._client.kind(inputs["apiVersion"], inputs["kind"])
+        if served is None:
+            raise PluginError(
+                f"the API server does not know {inputs['kind']} in {inputs['apiVersion']}: is its CRD installed before it?"
+            )
+        return served
+
+    def _namespaced(self, inputs: Mapping[str, Any]) -> bool:
+        try:
+            served = self._client.kind(inputs["apiVersion"], inputs["kind"])
+        except Unreachable:
+            served = None
+        return served.namespaced if served else inputs["kind"] not in kube_rules.CLUSTER_SCOPED
+
+
+def _path(served: ApiResource, id: str) -> str:
+    return served.path(*kube_rules.split_id(id))
+
+
+def _outputs(live: Object) -> Values:
+    """The live object without the server's bookkeeping of field owners, which is larger than the object."""
+    metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+    return {**live, "metadata": metadata}
+
+
+def _interrupted_create(existing: Object) -> bool:
+    """Whether an earlier run of ours applied the object and was killed before it could note that down."""
+    managers = existing["metadata"].get("managedFields") or []
+    return any(entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers)
+
+
+def _refused(error: ApiError, inputs: Mapping[str, Any]) -> PluginError:
+    name = (inputs.get("metadata") or {}).get("name", "")
+    return PluginError(f"the API server refused {inputs['kind']} {name}: {error}")
+
+
+def _holding(found: Object) -> str:
+    """What keeps an object from going, as far as it says."""
+    finalizers = [
+        *(found["metadata"].get("finalizers") or []),
+        *((found.get("spec") or {}).get("finalizers") or []),
+    ]
+    conditions = [
+        condition["message"]
+        for condition in (found.get("status") or {}).get("conditions") or []
+        if condition.get("status") == "True" and condition.get("message")
+    ]
+    held = f"; finalizers: {', '.join(finalizers)}" if finalizers else ""
+    return held + (f"; {' '.join(conditions)}" if conditions else "")

@@ -1,0 +1,38 @@
+"""The executables under whose names the engine looks for the twin's plugins."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+MODULES = {
+    "pulumi-language-python": "twin.plugins.language_host",
+    "pulumi-resource-aws": "twin.plugins.aws",
+    "pulumi-resource-eks": "twin.plugins.eks",
+    "pulumi-resource-kubernetes": "twin.plugins.kubernetes",
+}
+"""The name that the engine looks for, and the module that it gets."""
+
+
+def write_launchers(directory: Path, python: Path) -> list[Path]:
+    """Write one executable per plugin into ``directory``, replacing what is there; the paths, sorted by name.
+
+    ``python`` is the interpreter of the project's virtual environment. ``-P`` keeps the folder that the engine runs
+    in, which may be another revision of this project, off the plugin's import path.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    return [_write(directory / name, python, module) for name, module in sorted(MODULES.items())]
+
+
+def _write(path: Path, python: Path, module: str) -> Path:
+    script = (
+        "#!/bin/sh\n"
+        f"PYTHONPATH={shlex.quote(str(REPOSITORY))}${{PYTHONPATH:+:$PYTHONPATH}} "
+        f'exec {shlex.quote(str(python))} -P -m {module} "$@"\n'
+    )
+    if not path.exists() or path.read_text() != script:
+        path.write_text(script)
+    path.chmod(0o755)
+    return path

@@ -1,0 +1,207 @@
+# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+"""``helm.v3.Release`` on the twin: third-party charts are not installed, and the output says what stands in for each.
+
+A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
+stand-in's description. The stand-ins themselves read it: the node simulator, for one, takes the device plugin's own
+scheduling rule and sharing configuration from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from twin.plugins import differences, kube_rules
+from twin.plugins.autonaming import autoname
+from twin.plugins.errors import Failure, PluginError
+from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
+from twin.plugins.provider import Plan, Resource
+from twin.plugins.server import EngineLog
+from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
+
+TOKEN = "kubernetes:helm.sh/v3:Release"  # noqa: S105 - a Pulumi type token
+
+STAND_INS: dict[str, str] = {
+    "nvidia-device-plugin": (
+        "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration"
+    ),
+}
+"""What stands in for a chart, by the chart's name. Add a chart here when the program installs another one."""
+
+LABEL = "twin.triton-eks/release"
+FIELD_MANAGER = "twin"
+
+EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+
+
+class Releases:
+    """Operations on releases; ``namespace`` is where a release goes that names none."""
+
+    def __init__(self, client: KubeClient, log: EngineLog, *, namespace: str) -> None:
+        self._client = client
+        self._log = log
+        self._namespace = namespace
+
+    def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
+        inputs = dict(new)
+        if not inputs.get("name"):
+            kept = old.get("name") if kube_rules.AUTONAMED in old.get("__defaults", ()) else None
+            inputs["name"] = kept or autoname(resource.name, seed, kube_rules.NAME_DIGITS)
+            inputs["__defaults"] = [kube_rules.AUTONAMED]
+        inputs.setdefault("namespace", self._namespace)
+        return inputs, _problems(inputs)
+
+    def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
+        return Plan(
+            differences.changes(old, new),
+            replace=[("name",), ("namespace",)],
+        )
+
+    def preview_create(self, resource: Resource, inputs: Values) -> Values:
+        self._announce(resource, inputs)
+        return {**inputs, "status": UNKNOWN, "resourceNames": UNKNOWN}
+
+    def create(self, resource: Resource, inputs: Values, timeout: float) -> tuple[str, Values]:
+        self._announce(resource, inputs)
+        if inputs.get("createNamespace"):
+            self._create_namespace(inputs["namespace"])
+        return f"{inputs['namespace']}/{inputs['name']}", self._install(inputs, revision=1)
+
+    def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
+        namespace, name = kube_rules.split_id(resource.id)
+        found = self._client.get(_path(namespace, name))
+        if found is None:
+            return None
+        noted = {key: found["data"][key] for key in ("chart", "version")}
+        before = {"chart": chart_name(state["chart"]), "version": state["version"]} if state else noted
+        drifted = {key: value for key, value in noted.items() if value != before[key]}
+        return {**inputs, **drifted}, {**state, **drifted}
+
+    def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
+        self._announce(resource, inputs)
+        return {**state, **inputs, "status": UNKNOWN}
+
+    def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
+        self._announce(resource, inputs)
+        return self._install(inputs, revision=(state.get("status") or {}).get("revision", 0) + 1)
+
+    def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
+        """Removes the release. A namespace that it created stays, as it does with Helm."""
+        try:
+            self._client.request("DELETE", _path(*kube_rules.split_id(resource.id)))
+        except ApiError as error:
+            if error.status != 404:
+                raise PluginError(f"release {resource.id}: {error}") from error
+
+    def _announce(self, resource: Resource, inputs: Mapping[str, Any]) -> None:
+        chart = chart_name(inputs["chart"])
+        self._log.info(f"twin: chart {chart} {inputs['version']} is not installed; {STAND_INS[chart]}", resource.urn)
+
+    def _create_namespace(self, namespace: str) -> None:
+        try:
+            self._client.request(
+                "POST",
+                "/api/v1/namespaces",
+                body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+            )
+        except ApiError as error:
+            if error.status != 409:
+                raise PluginError(f"namespace {namespace}: {error}") from error
+
+    def _install(self, inputs: Values, revision: int) -> Values:
+        import yaml
+
+        chart, version = chart_name(inputs["chart"]), inputs["version"]
+        namespace, name = inputs["namespace"], inputs["name"]
+        config_map = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": config_map_name(name), "namespace": namespace, "labels": {LABEL: "true"}},
+            "data": {
+                "chart": chart,
+                "version": version,
+                "values.yaml": yaml.safe_dump(_merged_values(inputs), sort_keys=True),
+                "standin": STAND_INS[chart],
+            },
+        }
+        try:
+            self._client.request(
+                "PATCH",
+                _path(namespace, name),
+                query={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true"},
+                body=config_map,
+                content_type=APPLY,
+            )
+        except Unreachable:
+            raise
+        except ApiError as error:
+            raise PluginError(f"release {namespace}/{name}: {error}") from error
+        status = {
+            "name": name,
+            "namespace": namespace,
+            "chart": chart,
+            "version": version,
+            "revision": revision,
+            "status": "deployed",
+        }
+        return {**inputs, "status": status, "resourceNames": {"ConfigMap/v1": [f"{namespace}/{config_map_name(name)}"]}}
+
+
+def chart_name(chart: str) -> str:
+    """The chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
+    return chart.rstrip("/").rpartition("/")[2]
+
+
+def config_map_name(release: str) -> str:
+    """The ConfigMap that a release leaves."""
+    return f"twin-release-{release}"
+
+
+def _path(namespace: str | None, release: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps/{config_map_name(release)}"
+
+
+def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
+    failures = []
+    chart, version = inputs.get("chart"), inputs.get("version")
+    repository = inputs.get("repositoryOpts") or {}
+    if not isinstance(chart, str):
+        failures.append(Failure("chart", "is required: the chart's name"))
+    elif chart != UNKNOWN and chart_name(chart) not in STAND_INS:
+        failures.append(
+            Failure(
+                "chart",
+                f"the twin has no stand-in for {chart_name(chart)} (it has: {', '.join(sorted(STAND_INS))}): "
+                "extend the table STAND_INS in twin/plugins/releases.py",
+            )
+        )
+    if version != UNKNOWN and not (isinstance(version, str) and EXACT_VERSION.match(version)):
+        failures.append(
+            Failure(
+                "version",
+                f"must be one exact version such as 0.17.4, not {version!r}: every run installs the same",
+            )
+        )
+    if repository != UNKNOWN and not repository.get("repo") and not str(chart).startswith("oci://"):
+        failures.append(Failure("repositoryOpts.repo", "is required: the URL of the chart's repository"))
+    return failures
+
+
+def _merged_values(inputs: Mapping[str, Any]) -> Values:
+    from twin.helm import merge
+
+    merged: Values = merge(*(_read(asset) for asset in inputs.get("valueYamlFiles") or ()), inputs.get("values") or {})
+    if has_unknown(merged):
+        raise PluginError(f"release {inputs['name']}: its values are not all known when it is installed")
+    return merged
+
+
+def _read(asset: Any) -> Values:
+    import yaml
+
+    if not is_asset(asset) or not (asset.get("path") or asset.get("text")):
+        raise PluginError(f"valueYamlFiles: a file or string asset is wanted, not {asset!r}")
+    text = asset["text"] if asset.get("text") else Path(asset["path"]).read_text()
+    return yaml.safe_load(text) or {}

@@ -1,0 +1,158 @@
+"""Property values as the engine sends them over gRPC, and as plain Python.
+
+A property bag is a protobuf ``Struct``. Values that JSON does not have (unknown, secret, output, asset, resource
+reference) are marked inside it: the unknown by one sentinel string, the others by dictionaries that carry a signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""Stands for a value that is not known yet; only previews have it."""
+
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a signature of the wire format
+OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
+ASSET = "c44067f5952c0a294b673a41bacd8c17"
+
+Values = dict[str, Any]
+
+
+def from_struct(struct: Struct) -> Values:
+    """Plain Python of a property bag: whole numbers as ints, nulls left out as the engine's own SDKs do."""
+    return {key: _from_value(value) for key, value in struct.fields.items() if value.WhichOneof("kind") != "null_value"}
+
+
+def _from_value(value: Value) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return from_struct(value.struct_value)
+    if kind == "list_value":
+        return [_from_value(item) for item in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() else number
+    if kind in ("string_value", "bool_value"):
+        return getattr(value, kind)
+    return None
+
+
+def to_struct(values: Mapping[str, Any]) -> Struct:
+    """The property bag of plain Python values; None is left out. Raises TypeError for anything JSON does not have."""
+    struct = Struct()
+    for key, value in values.items():
+        if value is not None:
+            struct.fields[key].CopyFrom(to_value(value))
+    return struct
+
+
+def to_value(value: Any) -> Value:
+    """One value of a property bag."""
+    if value is None:
+        return Value(null_value=0)  # type: ignore[arg-type]
+    if isinstance(value, bool):
+        return Value(bool_value=value)
+    if isinstance(value, (int, float)):
+        return Value(number_value=value)
+    if isinstance(value, str):
+        return Value(string_value=value)
+    if isinstance(value, Mapping):
+        return Value(struct_value=to_struct(value))
+    if isinstance(value, (list, tuple)):
+        return Value(list_value=ListValue(values=[to_value(item) for item in value]))
+    raise TypeError(f"a property value cannot be a {type(value).__name__}: {value!r}")
+
+
+def secret(value: Any) -> Values:
+    """``value`` marked as a secret."""
+    return {SIGNATURE: SECRET, "value": value}
+
+
+def resource_reference(urn: str, id: str) -> Values:
+    """A reference to a custom resource, as component outputs carry them. ``id`` may be UNKNOWN."""
+    return {SIGNATURE: RESOURCE, "urn": urn, "id": id}
+
+
+def is_asset(value: Any) -> bool:
+    """Whether the value is a file or string asset."""
+    return isinstance(value, Mapping) and value.get(SIGNATURE) == ASSET
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without keys whose value is null, at any depth: to the engine and to Kubernetes they are absent."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def has_unknown(value: Any) -> bool:
+    """Whether anything inside the value is not known yet."""
+    return any(item == UNKNOWN for item in _leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+@dataclass
+class Unwrapped:
+    """A component's inputs without their marks: plain values, and what the marks said."""
+
+    value: Any
+    secret: bool = False
+    dependencies: set[str] = field(default_factory=set)
+
+
+def unwrap(value: Any) -> Unwrapped:
+    """Strip secret and output marks, at any depth. Assets and resource references stay as they are."""
+    found = Unwrapped(None)
+    found.value = _strip(value, found)
+    return found
+
+
+def _strip(value: Any, found: Unwrapped) -> Any:
+    if isinstance(value, list):
+        return [_strip(item, found) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    signature = value.get(SIGNATURE)
+    if signature == SECRET:
+        found.secret = True
+        return _strip(value.get("value"), found)
+    if signature == OUTPUT:
+        found.secret = found.secret or bool(value.get("secret"))
+        found.dependencies.update(value.get("dependencies") or [])
+        return _strip(value["value"], found) if "value" in value else UNKNOWN
+    if signature is not None:
+        return dict(value)
+    return {key: _strip(item, found) for key, item in value.items()}
+
+
+def strip_secrets(value: Any) -> Any:
+    """The value without its secret marks."""
+    return unwrap(value).value
+
+
+def annotate_secrets(values: Values, marked: Mapping[str, Any]) -> Values:
+    """``values`` with every property marked secret that ``marked`` holds a secret under, as the engine itself does it."""
+    return {key: _annotate(value, marked.get(key)) for key, value in values.items()}
+
+
+def _annotate(value: Any, marked: Any) -> Any:
+    if isinstance(marked, Mapping) and SIGNATURE not in marked and isinstance(value, Mapping) and SIGNATURE not in value:
+        return annotate_secrets(dict(value), marked)
+    needs_mark = value is not None and unwrap(marked).secret and not unwrap(value).secret
+    return secret(value) if needs_mark else value
