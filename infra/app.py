@@ -169,9 +169,10 @@ def deploy(settings: Settings) -> None:
 
 def _zones(settings: Settings) -> tuple[str, ...]:
     pools = [zones.PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    wanted = [instance_type for pool in pools for instance_type in pool.instance_types]
+    system_types = settings.nodes.system.instance_types
+    wanted = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
     offering = zones.read_offering(settings.region, wanted)
-    return zones.select_zones(settings.network.zones, pools, offering, stack_file(pulumi.get_stack()))
+    return zones.select_zones(settings.network.zones, pools, system_types, offering, stack_file(pulumi.get_stack()))
 
 
 def _export(

@@ -70,24 +70,39 @@ def instance_type(pool: GpuPool) -> InstanceType:
 
 def labels(pool: GpuPool) -> dict[str, str]:
     """The labels of the pool's nodes."""
-    gpu_name = instance_type(pool).gpu_name or ""
-    return {
+    node_labels = {
         POOL_LABEL: pool.name,
         # Without it the device plugin's affinity matches no node and `nvidia.com/gpu` stays 0, silently.
         "nvidia.com/gpu.present": "true",
         "nvidia.com/device-plugin.config": sharing_config(pool.sharing),
-        # Tells the cluster autoscaler that a new node is not ready before its GPUs are advertised.
-        "k8s.amazonaws.com/accelerator": f"nvidia-{gpu_name.lower()}",
     }
+    if pool.sharing.strategy == "exclusive":
+        # Tells the cluster autoscaler that a new node is not ready before it advertises `nvidia.com/gpu`. A node whose
+        # GPUs are shared never does, and would be taken for broken for ever (gpu_processor.go of the autoscaler).
+        gpu_name = instance_type(pool).gpu_name or ""
+        node_labels["k8s.amazonaws.com/accelerator"] = f"nvidia-{gpu_name.lower()}"
+    return node_labels
 
 
 def advertised(pool: GpuPool) -> dict[str, str]:
-    """The resources of one node that the autoscaler cannot know from the instance type alone."""
+    """What pods can ask of one node, as far as the autoscaler cannot know it from the instance type alone."""
     hardware = instance_type(pool)
-    return {
+    resources = {
         gpu_resource(pool.sharing): str(hardware.gpus * pool.sharing.replicas),
-        "ephemeral-storage": f"{hardware.nvme_gib or pool.disk_gib}Gi",
+        "ephemeral-storage": f"{_allocatable_disk_gib(hardware.nvme_gib or pool.disk_gib)}Gi",
     }
+    if pool.sharing.strategy != "exclusive":
+        # From the instance type it would expect a whole GPU, and start a node for a pod that can never run there.
+        resources[GPU_RESOURCE] = "0"
+    return resources
+
+
+def _allocatable_disk_gib(disk_gib: int) -> int:
+    """What the kubelet leaves to pods of a disk: it evicts at 10 % and keeps 1 GiB for itself (EKS AL2023 defaults).
+
+    The autoscaler takes the tag for allocatable: with the whole disk it would start nodes on which the pod does not fit.
+    """
+    return disk_gib * 9 // 10 - 1
 
 
 def template_tags(node_labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]) -> dict[str, str]:

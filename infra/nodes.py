@@ -14,7 +14,7 @@ from infra.catalog import INSTANCE_TYPES
 from infra.gpu_pool import POOL_LABEL, Taint
 from infra.launch import LaunchTemplateArgs, Reservation, launch_template
 from infra.policy import service_trust
-from infra.settings.model import GpuPool, SystemGroup
+from infra.settings.model import SYSTEM_GROUP_NAME, GpuPool, SystemGroup
 
 _CAPACITY_TYPES = {
     "on-demand": "ON_DEMAND",
@@ -184,7 +184,7 @@ class Nodes(pulumi.ComponentResource):
         NodeGroup(
             f"{name}-system",
             NodeGroupArgs(
-                label="system",
+                label=SYSTEM_GROUP_NAME,
                 cluster_name=args.cluster_name,
                 cluster=args.cluster,
                 role_arn=role.arn,
@@ -193,7 +193,7 @@ class Nodes(pulumi.ComponentResource):
                 capacity="on-demand",
                 scaling=Scaling(args.system.min, args.system.desired, args.system.max),
                 disk_gib=args.system.disk_gib,
-                labels={POOL_LABEL: "system"},
+                labels={POOL_LABEL: SYSTEM_GROUP_NAME},
                 tags=args.tags,
             ),
             opts=ready,

@@ -1,4 +1,4 @@
-"""Which availability zones a deployment spans: those in which its GPUs can be had.
+"""Which availability zones a deployment spans: those in which its instances can be had.
 
 A zone without the instance type does not fail at creation but much later, as a node group that never reaches its
 desired size; so the offering is read and compared before any resource is registered (issue 3, "The program").
@@ -12,6 +12,10 @@ from dataclasses import dataclass
 import pulumi_aws as aws
 
 from infra.settings.problem import Problem, SettingsError
+
+# EKS refuses subnets there for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements for
+# clusters"). By id: the same zone has another name in each account.
+_ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Offering:
 
     region: str
     available: frozenset[str]
+    """The zones in which this account can have an EKS cluster."""
     by_type: Mapping[str, frozenset[str]]
 
     def zones_of(self, instance_types: Collection[str]) -> frozenset[str]:
@@ -55,24 +60,32 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
             by_type[instance_type].add(zone)
     return Offering(
         region=region,
-        available=frozenset(available.names),
+        available=frozenset(
+            name
+            for name, zone_id in zip(available.names, available.zone_ids, strict=True)
+            if zone_id not in _ZONES_WITHOUT_EKS
+        ),
         by_type={instance_type: frozenset(zones) for instance_type, zones in by_type.items()},
     )
 
 
 def select_zones(
-    wanted: int | Sequence[str], pools: Sequence[PoolPlacement], offering: Offering, source: str
+    wanted: int | Sequence[str],
+    pools: Sequence[PoolPlacement],
+    system_types: Sequence[str],
+    offering: Offering,
+    source: str,
 ) -> tuple[str, ...]:
     """The zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
 
     `wanted` is how many to choose (the first by name that will do), or the zones themselves, which are then only
     checked. A pool that names its own zones, which settings allow among listed ones only, must find its types there;
-    every other pool must find them in all zones of the network. A number follows the offering, and with it may come to
-    mean other zones one day; what must not move lists its zones.
+    every other pool must find them in all zones of the network, and the system group its `system_types`. A number
+    follows the offering, and with it may come to mean other zones one day; what must not move lists its zones.
 
     Raises SettingsError about the stack file `source`: which types are missing where, and where they are offered.
     """
-    everywhere = [t for pool in pools if pool.zones is None for t in pool.instance_types]
+    everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *system_types]
     problems = _confined_pool_problems(pools, offering)
     if isinstance(wanted, int):
         candidates = sorted(offering.zones_of(everywhere))
@@ -100,7 +113,7 @@ def _listed_zone_problems(zones: Sequence[str], everywhere: Sequence[str], offer
         if zone not in offering.available:
             valid = _list(offering.available)
             problems.append(
-                Problem(path, f"'{zone}' is not a zone of {offering.region} that this account can use; use {valid}")
+                Problem(path, f"'{zone}' is not a zone of {offering.region} where this account can have EKS; use {valid}")
             )
             continue
         missing = [t for t in everywhere if zone not in offering.by_type.get(t, frozenset())]

@@ -90,6 +90,10 @@ class Cluster(Section):
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
 
 
+SYSTEM_GROUP_NAME = "system"
+"""What the system group is called among node groups: in names, tags and node labels."""
+
+
 class SystemGroup(Section):
     """The node group of cluster services: no GPU, no taint."""
 

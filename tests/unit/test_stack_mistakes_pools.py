@@ -31,6 +31,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"gpu.pools[0].max": 1000}, ["gpu.pools[0].max: 1000 is out of range; use 1 to 450 nodes"]),
     ({"gpu.pools[1].name": "g5"}, ["gpu.pools[1].name: 'g5' is the name of another pool; give each its own"]),
     (
+        {"gpu.pools[1].name": "system"},
+        ["gpu.pools[1].name: 'system' is the name of the system nodes; use another"],
+    ),
+    (
         {"gpu.pools[1].name": "P4 pool"},
         [
             (

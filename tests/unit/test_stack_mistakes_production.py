@@ -12,6 +12,15 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [("cluster.endpoint: prod invariant 'private endpoint': the API is on the internet; use private")],
     ),
     (
+        {"network.zones": 3},
+        [
+            (
+                "network.zones: prod invariant 'listed zones': which 3 are meant changes with what AWS offers, and then "
+                "subnets are replaced; list them by name"
+            )
+        ],
+    ),
+    (
         {"network.nat": "single"},
         [("network.nat: prod invariant 'NAT per zone': 'single' lets one zone's failure cut off the others; use per_az")],
     ),

@@ -12,6 +12,7 @@ from infra.catalog import (
 )
 from infra.settings.checks.sizes import sizes_are_ordered
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject, pool_name
+from infra.settings.model import SYSTEM_GROUP_NAME
 from infra.settings.problem import Problem, did_you_mean, one_of
 
 
@@ -29,6 +30,12 @@ def _names_are_distinct(subject: Subject) -> Iterator[Problem]:
             yield Problem(f"gpu.pools[{index}].name", f"'{name}' is the name of another pool; give each its own")
         elif name is not None:
             seen.add(name)
+
+
+def _name_is_not_the_system_groups(subject: PoolSubject) -> Iterator[Problem]:
+    """Both would carry the same node label, so that pods for one could land on the other."""
+    if subject.pool.name == SYSTEM_GROUP_NAME:
+        yield Problem(f"{subject.path}.name", f"'{SYSTEM_GROUP_NAME}' is the name of the system nodes; use another")
 
 
 def _sizes(subject: PoolSubject) -> Iterator[Problem]:
@@ -163,6 +170,7 @@ def _shared_gpus_are_shared(subject: PoolSubject) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (_names_are_distinct,)
 POOL_CHECKS: tuple[PoolCheck, ...] = (
+    _name_is_not_the_system_groups,
     _sizes,
     _types_are_usable,
     _types_are_in_the_region,

@@ -22,6 +22,18 @@ def _private_endpoint(subject: Subject) -> Iterator[Problem]:
         yield _broken("cluster.endpoint", "private endpoint", "the API is on the internet", "use private")
 
 
+def _zones_stay(subject: Subject) -> Iterator[Problem]:
+    """A number means the first zones that offer the pools' types (`infra.zones`), and so what AWS offers that day."""
+    zones = subject.document.network.zones
+    if _is_prod(subject) and isinstance(zones, int):
+        yield _broken(
+            "network.zones",
+            "listed zones",
+            f"which {zones} are meant changes with what AWS offers, and then subnets are replaced",
+            "list them by name",
+        )
+
+
 def _nat_per_zone(subject: Subject) -> Iterator[Problem]:
     nat = subject.document.network.nat
     if _is_prod(subject) and nat != "per_az":
@@ -73,6 +85,7 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     _private_endpoint,
+    _zones_stay,
     _nat_per_zone,
     _deletion_protection,
     _audit_trail,

@@ -1,0 +1,1 @@
+"""The program run in this process: a resource monitor that applies to moto and records every registration."""

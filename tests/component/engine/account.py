@@ -1,0 +1,103 @@
+"""What is in the fake account, as AWS's own describe calls tell it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from moto import mock_aws
+
+from twin.aws.clients import Clients
+
+Description = dict[str, Any]
+
+
+@contextmanager
+def fresh_account() -> Iterator[None]:
+    """An empty AWS account in this process, with AWS's managed policies and without its thousands of images."""
+    managed_policies: Any = {"iam": {"load_aws_managed_policies": True}}
+    with mock.patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}), mock_aws(config=managed_policies):
+        yield
+
+
+@dataclass(frozen=True)
+class Account:
+    """Facts that tests look at after the moto account is gone."""
+
+    security_groups: list[Description]
+    auto_scaling_groups: list[Description]
+    node_groups: list[Description]
+    buckets: list[str]
+
+
+def observe(clients: Clients) -> Account:
+    """Describe the account now."""
+    eks = clients("eks")
+    groups = []
+    for cluster in eks.list_clusters()["clusters"]:
+        for name in eks.list_nodegroups(clusterName=cluster)["nodegroups"]:
+            groups.append(eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"])
+    return Account(
+        security_groups=clients("ec2").describe_security_groups()["SecurityGroups"],
+        auto_scaling_groups=clients("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"],
+        node_groups=groups,
+        buckets=[bucket["Name"] for bucket in clients("s3").list_buckets()["Buckets"]],
+    )
+
+
+def living(clients: Clients) -> dict[str, list[str]]:
+    """Ids of everything a destroy has to remove, by kind; the region's default VPC and its parts are left out.
+
+    Records that AWS itself keeps for a while (deleted NAT gateways and endpoints, terminated instances, keys pending
+    deletion) do not count.
+    """
+    ec2, iam = clients("ec2"), clients("iam")
+    default = {vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"] if vpc["IsDefault"]}
+    in_vpcs = {
+        "vpc": ec2.describe_vpcs()["Vpcs"],
+        "subnet": ec2.describe_subnets()["Subnets"],
+        "security group": ec2.describe_security_groups()["SecurityGroups"],
+        "route table": ec2.describe_route_tables()["RouteTables"],
+        "interface": ec2.describe_network_interfaces()["NetworkInterfaces"],
+        "nat": [item for item in ec2.describe_nat_gateways()["NatGateways"] if item["State"] != "deleted"],
+        "endpoint": [item for item in ec2.describe_vpc_endpoints()["VpcEndpoints"] if item["State"] != "deleted"],
+    }
+    found = {
+        kind: [_id(item) for item in items if item.get("VpcId") not in default] for kind, items in in_vpcs.items()
+    }
+    instances = [item for each in ec2.describe_instances()["Reservations"] for item in each["Instances"]]
+    keys = [clients("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"] for key in clients("kms").list_keys()["Keys"]]
+    parameters = clients("ssm").get_paginator("get_parameters_by_path").paginate(Path="/twin", Recursive=True)
+    found |= {
+        "internet gateway": [_id(item) for item in ec2.describe_internet_gateways()["InternetGateways"]],
+        "address": [item["AllocationId"] for item in ec2.describe_addresses()["Addresses"]],
+        "flow log": [item["FlowLogId"] for item in ec2.describe_flow_logs()["FlowLogs"]],
+        "launch template": [item["LaunchTemplateId"] for item in ec2.describe_launch_templates()["LaunchTemplates"]],
+        "instance": [item["InstanceId"] for item in instances if item["State"]["Name"] != "terminated"],
+        "key": [key["KeyId"] for key in keys if key["KeyManager"] == "CUSTOMER" and key["KeyState"] != "PendingDeletion"],
+        "alias": [item["AliasName"] for item in clients("kms").list_aliases()["Aliases"] if "TargetKeyId" in item],
+        "log group": [item["logGroupName"] for item in clients("logs").describe_log_groups()["logGroups"]],
+        "role": [item["RoleName"] for item in iam.list_roles()["Roles"]],
+        "policy": [item["PolicyName"] for item in iam.list_policies(Scope="Local")["Policies"]],
+        "oidc provider": [item["Arn"] for item in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]],
+        "bucket": [item["Name"] for item in clients("s3").list_buckets()["Buckets"]],
+        "cluster": clients("eks").list_clusters()["clusters"],
+        "auto scaling group": [
+            item["AutoScalingGroupName"]
+            for item in clients("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+        ],
+        "record": [item["Name"] for page in parameters for item in page["Parameters"]],
+    }
+    return {kind: ids for kind, ids in found.items() if ids}
+
+
+def _id(item: Description) -> str:
+    ids = ("SubnetId", "GroupId", "RouteTableId", "NetworkInterfaceId", "NatGatewayId", "VpcEndpointId")
+    for key in (*ids, "InternetGatewayId", "VpcId"):
+        if key in item:
+            return str(item[key])
+    raise KeyError(f"no id in {sorted(item)}")

@@ -1,0 +1,81 @@
+"""Twins for the end-to-end tests: each has a home of its own, and each is down again when its tests are over."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from twin import processes
+from twin.home import REPOSITORY, TwinHome
+from twin.servers import Servers
+
+UP_SECONDS = 1800
+"""The first `up` on a machine builds the Go programs; every later one takes about a minute."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One twin, driven as a person drives it: by its command line."""
+
+    home: TwinHome
+    checkout: Path = REPOSITORY
+
+    def run(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+        """`python -m twin <arguments>`; its output and exit code, whatever they are."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG"))}
+        return subprocess.run(
+            [sys.executable, "-m", "twin", *arguments],
+            cwd=self.checkout,
+            env={**env, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if "--json" not in arguments else None,
+            timeout=seconds,
+            check=False,
+        )
+
+    def up(self) -> str:
+        """`python -m twin up`, which must succeed; what it printed."""
+        done = self.run("up", seconds=UP_SECONDS)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def shell(self, command: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        """A command line in the shell that `eval "$(python -m twin env)"` gives."""
+        script = f'eval "$({sys.executable} -m twin env)" && {command}'
+        env = {**os.environ, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"}
+        return subprocess.run(
+            ["bash", "-c", script], cwd=self.checkout, env=env, text=True, capture_output=True, timeout=seconds, check=False
+        )
+
+    def servers(self) -> Servers:
+        """The running servers, to look behind the command line."""
+        return Servers.running(self.home)
+
+    def down(self) -> None:
+        """`python -m twin down`, after which nothing of this twin may be left."""
+        done = self.run("down")
+        assert done.returncode == 0, done.stdout
+        assert processes.marked(self.home) == {}
+        assert not self.home.path.exists()
+
+
+@pytest.fixture(scope="session")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
+    """A twin that is up. Tests that use it leave it as they found it."""
+    twin = Twin(TwinHome(tmp_path_factory.mktemp("twin") / "home"))
+    twin.up()
+    yield twin
+    twin.down()
+
+
+@pytest.fixture
+def own_twin(tmp_path: Path) -> Iterator[Twin]:
+    """A twin of the test's own, not up yet."""
+    twin = Twin(TwinHome(tmp_path / "home"))
+    yield twin
+    twin.down()

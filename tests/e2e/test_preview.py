@@ -1,0 +1,73 @@
+"""Previews of every environment, and of a change against another revision, with no credentials."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Twin
+
+from twin.home import REPOSITORY
+
+CHART_KINDS = {
+    "kubernetes:apps/v1:Deployment",
+    "kubernetes:core/v1:Service",
+    "kubernetes:core/v1:ServiceAccount",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+}
+
+
+@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
+def test_a_preview_lists_every_resource_of_the_environment_and_is_the_same_twice(twin: Twin, stack: str) -> None:
+    first, second = (twin.run("preview", stack, "--json") for _ in range(2))
+    assert first.returncode == 0, first.stdout
+    document = json.loads(first.stdout)
+    assert document["summary"] == {"create": len(document["steps"])}
+    assert len(document["steps"]) > 100
+    assert {step["type"] for step in document["steps"]} >= CHART_KINDS
+    assert first.stdout == second.stdout
+
+
+def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path) -> None:
+    checkout = _clone(tmp_path)
+    values = checkout / "helm-values" / "triton" / "dev.yaml"
+    values.write_text(values.read_text() + "\nrevisionHistoryLimit: 7\n")
+    changed = Twin(twin.home, checkout)
+
+    done = changed.run("preview", "dev", "--against", "HEAD", "--json", seconds=600)
+
+    assert done.returncode == 0, done.stdout
+    steps = [step for step in json.loads(done.stdout)["steps"] if step["op"] != "same"]
+    assert [(step["op"], step["type"], step["changed"]) for step in steps] == [
+        ("update", "kubernetes:apps/v1:Deployment", ["spec.revisionHistoryLimit"])
+    ]
+
+
+def test_an_unknown_revision_is_one_sentence(twin: Twin) -> None:
+    done = twin.run("preview", "dev", "--against", "no-such-branch")
+    assert done.returncode == 1
+    assert "no-such-branch" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twin: Twin, tmp_path: Path) -> None:
+    checkout = _clone(tmp_path)
+    stack = checkout / "stacks" / "Pulumi.dev.yaml"
+    text = stack.read_text()
+    assert "version: \"1.35\"" in text
+    stack.write_text(text.replace("version: \"1.35\"", "version: \"1.19\"").replace("pool: g5", "pool: g9"))
+    done = Twin(twin.home, checkout).run("preview", "dev")
+    assert done.returncode == 1
+    assert "stacks/Pulumi.dev.yaml: cluster.version:" in done.stdout
+    assert "stacks/Pulumi.dev.yaml: triton.pool:" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "aws:ec2" not in done.stdout
+
+
+def _clone(tmp_path: Path) -> Path:
+    """A checkout of its own, so that the test can change files; uncommitted changes of this one are not in it."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
+    assert shutil.which("git")
+    return checkout

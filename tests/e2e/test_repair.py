@@ -1,0 +1,70 @@
+"""Whatever was killed or refused, the next `make up` goes on from there."""
+
+import json
+import signal
+
+import account
+import pytest
+from conftest import Twin
+
+from twin import processes
+
+
+PROCESSES = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "agent", "moto"]
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_killed_process_is_repaired_by_the_next_up(twin: Twin, name: str) -> None:
+    record = processes.find(twin.home, name)
+    assert record is not None, f"no process {name} is running"
+    processes.signal_record(record, signal.SIGKILL)
+    processes.wait_until(lambda: not record.alive(), f"{name} to be gone", 10)
+
+    printed = twin.up()
+
+    repaired = processes.find(twin.home, name)
+    assert repaired is not None and repaired.pid != record.pid
+    assert "pipeline version 1 answered" in printed
+
+
+def test_a_refused_create_leaves_the_state_true_and_the_next_up_continues(own_twin: Twin) -> None:
+    assert own_twin.run("preview", "local").returncode == 0  # starts the account, makes nothing in it
+    servers = own_twin.servers()
+    eks = account.client(servers.aws_url, "eks")
+    eks.create_cluster(
+        name="triton-local",
+        roleArn="arn:aws:iam::123456789012:role/somebody-elses",
+        resourcesVpcConfig={"subnetIds": []},
+    )
+
+    refused = own_twin.run("up")
+
+    assert refused.returncode == 1
+    assert "triton-local" in refused.stdout
+    assert "Traceback" not in refused.stdout
+    types = [r["type"] for r in servers.engine().resources("local")]
+    assert "aws:ec2/vpc:Vpc" in types
+    assert "aws:eks/cluster:Cluster" not in types
+
+    eks.delete_cluster(name="triton-local")
+    assert "pipeline version 1 answered" in own_twin.up()
+
+
+def test_two_twins_run_side_by_side(twin: Twin, own_twin: Twin) -> None:
+    own_twin.up()
+    addresses = [t.servers().cluster().ready_addresses("triton", "triton") for t in (twin, own_twin)]
+    assert addresses[0] and addresses[1]
+    assert set(addresses[0]).isdisjoint(addresses[1])
+    urls = [t.servers().aws_url for t in (twin, own_twin)]
+    assert urls[0] != urls[1]
+
+
+def test_destroy_leaves_nothing_in_the_account_nor_in_the_cluster(own_twin: Twin) -> None:
+    own_twin.up()
+    done = own_twin.shell("pulumi destroy --yes --stack local --non-interactive", seconds=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    servers = own_twin.servers()
+    assert [r["type"] for r in servers.engine().resources("local") if r["type"] != "pulumi:pulumi:Stack"] == []
+    assert account.leftovers(servers.aws_url) == {}
+    namespaces = json.loads(own_twin.shell("kubectl get namespaces -o json").stdout)["items"]
+    assert sorted(n["metadata"]["name"] for n in namespaces) == ["default", "kube-node-lease", "kube-public", "kube-system"]

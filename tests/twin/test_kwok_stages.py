@@ -1,0 +1,35 @@
+import yaml
+
+from twin.kwok_stages import EXCLUSION, FILE, runs_as_process
+
+STAGES = [stage for stage in yaml.safe_load_all(FILE.read_text()) if stage]
+
+
+def pod(*images: str) -> dict[str, object]:
+    return {"spec": {"containers": [{"name": "c", "image": image} for image in images]}}
+
+
+def test_every_pod_stage_leaves_out_the_pods_that_run_as_processes() -> None:
+    for stage in STAGES:
+        if stage["spec"]["resourceRef"]["kind"] == "Pod":
+            assert EXCLUSION in stage["spec"]["selector"]["matchExpressions"], stage["metadata"]["name"]
+
+
+def test_there_is_a_stage_for_each_step_of_nodes_and_pods() -> None:
+    assert [stage["metadata"]["name"] for stage in STAGES] == [
+        "node-ready",
+        "node-heartbeat",
+        "pod-ready",
+        "pod-complete",
+        "pod-delete",
+    ]
+
+
+def test_triton_is_known_by_its_image_whatever_the_registry() -> None:
+    assert runs_as_process(pod("nvcr.io/nvidia/tritonserver@sha256:00"))
+    assert runs_as_process(pod("1.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver:26.07-py3"))
+    assert runs_as_process(pod("sidecar:1", "nvcr.io/nvidia/tritonserver:26.07-py3"))
+
+
+def test_other_pods_are_simulated() -> None:
+    assert not runs_as_process(pod("nvcr.io/nvidia/k8s-device-plugin:v0.17.0", "tritonserver:1"))

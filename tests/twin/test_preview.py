@@ -1,0 +1,60 @@
+"""The preview as a document for programs."""
+
+import json
+from pathlib import Path
+
+from twin import preview
+from twin.engine import Engine
+from twin.home import TwinHome
+
+DIGEST = {
+    "steps": [
+        {
+            "op": "update",
+            "urn": "urn:b",
+            "oldState": {"type": "kubernetes:apps/v1:Deployment"},
+            "newState": {"type": "kubernetes:apps/v1:Deployment"},
+            "diffReasons": ["spec"],
+            "detailedDiff": {"spec.template.spec.containers[0].image": {"kind": "UPDATE"}},
+        },
+        {"op": "delete", "urn": "urn:c", "oldState": {"type": "aws:sqs/queue:Queue"}},
+        {
+            "op": "replace",
+            "urn": "urn:a",
+            "newState": {"type": "aws:ec2/vpc:Vpc"},
+            "diffReasons": ["cidrBlock"],
+            "replaceReasons": ["cidrBlock"],
+        },
+    ]
+}
+
+
+class RecordedEngine(Engine):
+    """An engine whose preview is `DIGEST`; the real one is run in tests/e2e."""
+
+    def read(self, stack: str, arguments: object) -> str:
+        return json.dumps(DIGEST)
+
+
+def steps(tmp_path: Path) -> list[preview.Step]:
+    return preview.steps(RecordedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+
+
+def test_steps_come_in_the_order_of_their_urns(tmp_path: Path) -> None:
+    assert [step.urn for step in steps(tmp_path)] == ["urn:a", "urn:b", "urn:c"]
+
+
+def test_a_step_names_the_changed_paths_and_why_it_replaces(tmp_path: Path) -> None:
+    replaced, updated, deleted = steps(tmp_path)
+    assert updated == preview.Step(
+        "update", "urn:b", "kubernetes:apps/v1:Deployment", ["spec.template.spec.containers[0].image"], []
+    )
+    assert (replaced.changed, replaced.replace_reasons) == (["cidrBlock"], ["cidrBlock"])
+    assert (deleted.type, deleted.changed) == ("aws:sqs/queue:Queue", [])
+
+
+def test_the_document_counts_the_steps_by_operation(tmp_path: Path) -> None:
+    document = json.loads(preview.to_json("prod", steps(tmp_path)))
+    assert document["stack"] == "prod"
+    assert document["summary"] == {"delete": 1, "replace": 1, "update": 1}
+    assert len(document["steps"]) == 3

@@ -1,0 +1,181 @@
+"""Real, small processes: they are cheap, and what is tested is the kernel's behaviour as much as ours."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from twin import processes
+from twin.home import REPOSITORY, TwinHome, write_json
+from twin.processes import DeadlinePassed, ProcessFailed, Service, wait_until
+
+UP = "print('up', flush=True); time.sleep(600)"
+SLEEPER = f"import time; {UP}"
+STUBBORN = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {UP}"
+PARENT = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); {UP}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[TwinHome]:
+    home = TwinHome(tmp_path)
+    yield home
+    processes.stop_all(home, seconds=1)
+
+
+def service(tmp_path: Path, code: str = SLEEPER, name: str = "worker", **changes: object) -> Service:
+    base = Service(name, (sys.executable, "-c", code), {"PATH": os.defpath}, tmp_path)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def said_up(home: TwinHome, name: str = "worker") -> bool:
+    return "up" in processes.tail(home.logs / f"{name}.log")
+
+
+def ensure(home: TwinHome, wanted: Service) -> bool:
+    return processes.ensure(home, wanted, ready=lambda: said_up(home, wanted.name), what="the word up", seconds=20)
+
+
+def test_a_service_is_started_once_and_then_found(home: TwinHome, tmp_path: Path) -> None:
+    assert ensure(home, service(tmp_path)) is True
+    first = processes.find(home, "worker")
+    assert first is not None
+    assert ensure(home, service(tmp_path)) is False
+    assert processes.find(home, "worker") == first
+
+
+def test_it_runs_in_a_session_of_its_own(home: TwinHome, tmp_path: Path) -> None:
+    record = processes.start(home, service(tmp_path))
+    assert os.getsid(record.pid) == record.pid
+
+
+def test_a_killed_process_is_noticed_and_replaced(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path))
+    killed = processes.find(home, "worker")
+    assert killed is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    wait_until(lambda: processes.find(home, "worker") is None, "the killed process to count as dead", 10)
+    assert killed.exit_code() == 137
+    assert ensure(home, service(tmp_path)) is True
+    again = processes.find(home, "worker")
+    assert again is not None
+    assert again.pid != killed.pid
+
+
+def test_a_changed_command_restarts_it(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path))
+    before = processes.find(home, "worker")
+    assert before is not None
+    assert ensure(home, service(tmp_path, depends_on="another kubeconfig")) is True
+    assert not before.alive()
+
+
+def test_a_pid_that_now_belongs_to_somebody_else_is_not_ours_and_is_left_alone(home: TwinHome, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.DEVNULL) as stranger:
+        try:
+            started = processes.start_time(stranger.pid)
+            assert started is not None
+            stale = processes.Record("worker", stranger.pid, started - 1, [], "", "")
+            write_json(home.run / "worker.json", asdict(stale))
+            assert processes.find(home, "worker") is None
+            processes.stop(home, stale, seconds=0)
+            processes.stop_all(home)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_a_process_that_ends_while_starting_is_an_error_with_its_last_words(home: TwinHome, tmp_path: Path) -> None:
+    failing = service(tmp_path, "import sys; print('port 7 is taken'); sys.exit(3)")
+    with pytest.raises(ProcessFailed) as error:
+        processes.ensure(home, failing, ready=lambda: False, what="never", seconds=20)
+    assert "worker ended with exit code 3 while starting" in str(error.value)
+    assert str(error.value).endswith("port 7 is taken")
+
+
+def test_a_process_that_never_gets_ready_is_named_with_what_was_awaited(home: TwinHome, tmp_path: Path) -> None:
+    with pytest.raises(DeadlinePassed, match=r"waited 0\.2 s in vain for the API server to be ready"):
+        processes.ensure(home, service(tmp_path), ready=lambda: False, what="the API server to be ready", seconds=0.2)
+
+
+def test_stop_asks_first(home: TwinHome, tmp_path: Path) -> None:
+    goodbye = "lambda *_: (print('bye', flush=True), sys.exit(0))"
+    code = f"import signal, sys, time; signal.signal(signal.SIGTERM, {goodbye}); {UP}"
+    ensure(home, service(tmp_path, code))
+    record = processes.find(home, "worker")
+    assert record is not None
+    processes.stop(home, record, seconds=20)
+    assert not record.alive()
+    assert processes.tail(home.logs / "worker.log").splitlines() == ["up", "bye"]
+
+
+def test_stop_kills_what_does_not_listen(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path, STUBBORN))
+    record = processes.find(home, "worker")
+    assert record is not None
+    processes.stop(home, record, seconds=0.2)
+    assert not record.alive()
+    assert processes.records(home) == []
+
+
+def test_the_children_of_a_stopped_process_end_with_it(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path, PARENT))
+    assert len(processes.marked(home, "worker")) == 2
+    record = processes.find(home, "worker")
+    assert record is not None
+    processes.stop(home, record, seconds=5)
+    assert processes.marked(home) == {}
+
+
+def test_files_that_a_killed_process_leaves_outside_the_home_are_removed(home: TwinHome, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "region-1").touch()
+    (outside / "other").touch()
+    record = processes.start(home, service(tmp_path, leavings=(f"{outside}/region-*",)))
+    processes.stop(home, record, seconds=0)
+    assert [p.name for p in outside.iterdir()] == ["other"]
+
+
+def test_a_process_whose_starter_was_killed_before_recording_it_is_found_again(home: TwinHome, tmp_path: Path) -> None:
+    unrecorded = processes.start(home, service(tmp_path, STUBBORN))
+    (home.run / "worker.json").unlink()
+    assert processes.find(home, "worker") is None
+    assert ensure(home, service(tmp_path)) is True
+    assert not unrecorded.alive()
+
+
+def test_another_command_stops_what_this_one_started(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path, name="first"))
+    ensure(home, service(tmp_path, name="second"))
+    code = (
+        "import pathlib; from twin import processes; from twin.home import TwinHome\n"
+        f"print(processes.stop_all(TwinHome(pathlib.Path({str(tmp_path)!r})), seconds=5))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "['first', 'second']\n"
+    assert processes.marked(home) == {}
+
+
+def test_dependants_are_stopped_before_what_they_depend_on(home: TwinHome, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    code = (
+        "import signal, sys, time\n"
+        f"def end(*_):\n    open({str(order)!r}, 'a').write(sys.argv[1] + ' '); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end); print('up', flush=True); time.sleep(600)"
+    )
+    for name, stop_order in (("etcd", 1), ("agent", 9), ("api", 2)):
+        ensure(home, service(tmp_path, name=name, argv=(sys.executable, "-c", code, name), stop_order=stop_order))
+    processes.stop_all(home, seconds=20)
+    assert order.read_text().split() == ["agent", "api", "etcd"]
+
+
+def test_two_homes_do_not_see_each_others_processes(home: TwinHome, tmp_path: Path) -> None:
+    other = TwinHome(tmp_path / "other")
+    ensure(home, service(tmp_path))
+    assert processes.stop_all(other) == []
+    assert processes.find(home, "worker") is not None

@@ -1,0 +1,125 @@
+"""The twin's agent: one background process that plays the machines (nodes.py) and runs Triton's pods (pods.py).
+
+It may be killed at any time: what it started goes on, and the next agent takes it over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from twin import certificates, ports, processes
+from twin.certificates import Pki
+from twin.home import REPOSITORY, TwinHome, read_json, write_json
+from twin.irsa import IdentityExchange
+from twin.kube_api import KubeApi
+from twin.kubelet import KubeletEndpoint
+from twin.node_groups import AwsReader
+from twin.nodes import NodeSimulator
+from twin.pod_addresses import Addresses
+from twin.pod_worker import Surroundings
+from twin.pods import PodRunner
+from twin.processes import Service
+
+NAME = "agent"
+_STOP_ORDER = 100
+"""First: it would start again what is being stopped."""
+_START_SECONDS = 60.0
+
+log = logging.getLogger("twin.agent")
+
+
+def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
+    """Makes the agent run and caught up with the API; says whether it had to be started.
+
+    `region` is the AWS region of the cluster. Needs the endpoints of a running moto and control plane. An agent of other
+    code, other endpoints or another region is replaced. Raises ProcessFailed or DeadlinePassed.
+    """
+    endpoints = home.load_endpoints()
+    running = processes.find(home, NAME)
+    port = ports.keep(home, "kubelet", held=running is not None)
+    env = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home.path),
+        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TWIN_HOME": str(home.path),
+        "TWIN_KUBELET_PORT": str(port),
+        "AWS_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+    argv = (sys.executable, "-m", "twin.agent")
+    depends_on = f"{endpoints} {_digest_of_code()}"
+    service = Service(NAME, argv, env, REPOSITORY, stop_order=_STOP_ORDER, depends_on=depends_on)
+
+    def caught_up() -> bool:
+        record, said = processes.find(home, NAME), read_json(_ready_file(home))
+        return record is not None and said is not None and said["pid"] == record.pid
+
+    return processes.ensure(home, service, ready=caught_up, what="the agent to catch up", seconds=_START_SECONDS)
+
+
+async def work(home: TwinHome, region: str, kubelet_port: int) -> None:
+    """Runs until cancelled."""
+    endpoints = home.load_endpoints()
+    if not (endpoints.api_server_url and endpoints.aws_url):
+        raise SystemExit(f"{home.path}: the control plane and AWS must have been started before the agent")
+    pki = Pki(home.pki)
+    api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
+    identity = IdentityExchange(endpoints.aws_url, region)
+    runner = PodRunner(Surroundings(home, api, identity, Addresses(home)))
+    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), kubelet_port)
+
+    def log_file(namespace: str, pod: str, container: str) -> Path | None:
+        uid = runner.uid(namespace, pod)
+        return home.pods / uid / f"{Path(container).name}.log" if uid else None
+
+    await KubeletEndpoint(pki, log_file).start(kubelet_port)
+    loops = [asyncio.create_task(simulator.run()), asyncio.create_task(runner.run())]
+    try:
+        await asyncio.gather(simulator.synced.wait(), runner.synced.wait())
+        write_json(_ready_file(home), {"pid": os.getpid()})
+        log.info("caught up")
+        await asyncio.gather(*loops)
+    finally:
+        for task in loops:
+            task.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await api.close()
+
+
+def main() -> None:
+    """`python -m twin.agent`: ended by SIGTERM, which leaves the pods' processes running."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+    async def until_terminated() -> None:
+        task = asyncio.create_task(
+            work(TwinHome.from_environment(), os.environ["AWS_REGION"], int(os.environ["TWIN_KUBELET_PORT"]))
+        )
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(until_terminated())
+
+
+def _ready_file(home: TwinHome) -> Path:
+    return home.run / "agent-ready"
+
+
+def _digest_of_code() -> str:
+    content = b"\0".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    main()

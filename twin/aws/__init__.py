@@ -1,0 +1,1 @@
+"""The fake AWS account's provider side: one table of handlers that speak boto3 to moto."""

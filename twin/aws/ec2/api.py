@@ -1,0 +1,80 @@
+"""Calls that every EC2 handler makes: describe one by id, tag, require."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from twin.aws import tags
+from twin.aws.clients import Clients
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import UNKNOWN
+from twin.aws.lookup import or_none
+
+# resource kind in tag specifications -> (describe operation, its id parameter, its result key)
+_DESCRIBE = {
+    "vpc": ("describe_vpcs", "VpcIds", "Vpcs"),
+    "subnet": ("describe_subnets", "SubnetIds", "Subnets"),
+    "internet-gateway": ("describe_internet_gateways", "InternetGatewayIds", "InternetGateways"),
+    "route-table": ("describe_route_tables", "RouteTableIds", "RouteTables"),
+    "elastic-ip": ("describe_addresses", "AllocationIds", "Addresses"),
+    "natgateway": ("describe_nat_gateways", "NatGatewayIds", "NatGateways"),
+    "vpc-endpoint": ("describe_vpc_endpoints", "VpcEndpointIds", "VpcEndpoints"),
+    "security-group": ("describe_security_groups", "GroupIds", "SecurityGroups"),
+    "security-group-rule": ("describe_security_group_rules", "SecurityGroupRuleIds", "SecurityGroupRules"),
+    "vpc-flow-log": ("describe_flow_logs", "FlowLogIds", "FlowLogs"),
+    "launch-template": ("describe_launch_templates", "LaunchTemplateIds", "LaunchTemplates"),
+}
+
+
+def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
+    """The one resource of this kind and id, or None."""
+    operation, parameter, key = _DESCRIBE[kind]
+    answer = or_none(getattr(clients("ec2"), operation), **{parameter: [id]})
+    items: list[dict[str, Any]] = answer[key] if answer else []
+    alive = [item for item in items if item.get("State") not in ("deleted", "deleting")]
+    return alive[0] if alive else None
+
+
+def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, Any]:
+    """The resource; raises HandlerError naming who wants it when it does not exist."""
+    found = describe(clients, kind, id)
+    if found is None:
+        raise HandlerError(f"{wanted_by}: {kind} {id} does not exist in {clients.region}")
+    return found
+
+
+def tag_specifications(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The TagSpecifications parameter of a create call, absent when there is no tag."""
+    pairs = tags.to_list(inputs.get("tags"))
+    return {"TagSpecifications": [{"ResourceType": kind, "Tags": pairs}]} if pairs else {}
+
+
+def retag(clients: Clients, id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Bring the tags of ``id`` from the old to the new inputs' ``tags``."""
+    before, after = old.get("tags") or {}, new.get("tags") or {}
+    gone = tags.removed(before, after)
+    if gone:
+        clients("ec2").delete_tags(Resources=[id], Tags=[{"Key": key} for key in gone])
+    if after and after != before:
+        clients("ec2").create_tags(Resources=[id], Tags=tags.to_list(after))
+
+
+def observed_tags(state: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them."""
+    seen = tags.from_list(found.get("Tags"))
+    return {"tagsAll": seen, **({"tags": seen} if seen or "tags" in state else {})}
+
+
+def cidr_problem(key: str, value: Any, *, narrowest: int = 32, widest: int = 0) -> list[Problem]:
+    """Problems of an IPv4 CIDR: syntax, host bits, prefix length bounds."""
+    if value is None or value == UNKNOWN:
+        return []
+    try:
+        network = ipaddress.IPv4Network(value)
+    except ValueError as error:
+        return [Problem(key, f"{value!r} is not an IPv4 CIDR block: {error}")]
+    if not widest <= network.prefixlen <= narrowest:
+        return [Problem(key, f"{value} is a /{network.prefixlen}; /{widest} to /{narrowest} is allowed")]
+    return []

@@ -1,0 +1,162 @@
+"""Launch templates."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from twin.aws import kms, records, wire
+from twin.aws.clients import Clients
+from twin.aws.ec2 import api
+from twin.aws.ec2.placement_groups import record_name
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.lookup import gone_is_fine
+
+_NOT_DATA = frozenset({"name", "description", "updateDefaultVersion", "tags"})
+_RENAMES = {"vpcSecurityGroupIds": "SecurityGroupIds", "networkInterfaces.securityGroups": "Groups"}
+_USER_DATA_BYTES = 16384
+_GP3_IOPS = range(3000, 80001)
+_GP3_THROUGHPUT = range(125, 2001)
+_GP3_IOPS_PER_GIB = 500
+
+
+class LaunchTemplate(Handler):
+    token = "aws:ec2/launchTemplate:LaunchTemplate"
+    inputs = _NOT_DATA | {
+        "blockDeviceMappings",
+        "capacityReservationSpecification",
+        "imageId",
+        "instanceMarketOptions",
+        "instanceType",
+        "metadataOptions",
+        "monitoring",
+        "networkInterfaces",
+        "placement",
+        "tagSpecifications",
+        "userData",
+        "vpcSecurityGroupIds",
+    }
+    computed = frozenset({"arn", "defaultVersion", "latestVersion"})
+    replace_on = frozenset({"name"})
+    name_input = "name"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        yield from _user_data_problems(inputs)
+        for index, mapping in enumerate(known(inputs, "blockDeviceMappings") or ()):
+            if isinstance(mapping, dict) and isinstance(mapping.get("ebs"), dict):
+                yield from _volume_problems(mapping["ebs"], f"blockDeviceMappings[{index}].ebs")
+        if inputs.get("networkInterfaces") and inputs.get("vpcSecurityGroupIds"):
+            yield Problem("vpcSecurityGroupIds", "security groups belong to networkInterfaces when those are given")
+
+    def preview_update(self, old: Values, new: Values) -> Values:
+        outputs = self.kept(new, old)
+        if self._data(new) != self._data(old):
+            outputs |= {"latestVersion": UNKNOWN, "defaultVersion": UNKNOWN}
+        return outputs
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        self._check_references(clients, inputs)
+        template = clients("ec2").create_launch_template(
+            LaunchTemplateName=inputs["name"],
+            VersionDescription=inputs.get("description", ""),
+            LaunchTemplateData=self._request(clients, inputs),
+            **api.tag_specifications("launch-template", inputs),
+        )["LaunchTemplate"]
+        id = template["LaunchTemplateId"]
+        return id, self.outputs(inputs, self._computed(clients, template))
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        template = api.describe(clients, "launch-template", id)
+        if template is None:
+            return None
+        computed = self._computed(clients, template)
+        return {**state, **api.observed_tags(state, template), **computed, "name": template["LaunchTemplateName"]}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        ec2 = clients("ec2")
+        outputs = self.kept(new, old)
+        if self._data(new) != self._data(old):
+            self._check_references(clients, new)
+            version = ec2.create_launch_template_version(
+                LaunchTemplateId=id,
+                VersionDescription=new.get("description", ""),
+                LaunchTemplateData=self._request(clients, new),
+            )["LaunchTemplateVersion"]["VersionNumber"]
+            outputs["latestVersion"] = version
+            if new.get("updateDefaultVersion"):
+                ec2.modify_launch_template(LaunchTemplateId=id, DefaultVersion=str(version))
+                outputs["defaultVersion"] = version
+        api.retag(clients, id, old, new)
+        return outputs
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("ec2").delete_launch_template(LaunchTemplateId=id)
+
+    def _data(self, values: Values) -> Values:
+        """The inputs that make up a version: AWS makes a new one when any of them changes."""
+        return {key: values[key] for key in self.inputs - _NOT_DATA if values.get(key) is not None}
+
+    def _request(self, clients: Clients, inputs: Values) -> Values:
+        operation = clients("ec2").meta.service_model.operation_model("CreateLaunchTemplate")
+        shape = operation.input_shape.members["LaunchTemplateData"]
+        request: Values = wire.to_request(self._data(inputs), shape, _RENAMES)
+        return request
+
+    @staticmethod
+    def _computed(clients: Clients, template: dict[str, Any]) -> Values:
+        return {
+            "arn": clients.arn("ec2", f"launch-template/{template['LaunchTemplateId']}"),
+            "defaultVersion": template["DefaultVersionNumber"],
+            "latestVersion": template["LatestVersionNumber"],
+        }
+
+    @staticmethod
+    def _check_references(clients: Clients, inputs: Values) -> None:
+        """EC2 finds these only at the first launch; by then the node group has failed."""
+        where = f"launch template {inputs['name']}"
+        groups = list(inputs.get("vpcSecurityGroupIds", []))
+        for interface in inputs.get("networkInterfaces", []):
+            groups += interface.get("securityGroups", [])
+        for group in groups:
+            api.require(clients, "security-group", group, where)
+        for mapping in inputs.get("blockDeviceMappings", []):
+            key = mapping.get("ebs", {}).get("kmsKeyId")
+            if key:
+                kms.require_key(clients, key, where)
+        placement = inputs.get("placement", {}).get("groupName")
+        if placement and records.get(clients, record_name(placement)) is None:
+            raise HandlerError(f"{where}: placement group {placement} does not exist")
+
+
+def _user_data_problems(inputs: Values) -> Iterator[Problem]:
+    text = known(inputs, "userData")
+    if text is None:
+        return
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        yield Problem("userData", "not base64")
+        return
+    if len(raw) > _USER_DATA_BYTES:
+        yield Problem("userData", f"{len(raw)} bytes; at most {_USER_DATA_BYTES}")
+
+
+def _volume_problems(volume: Values, where: str) -> Iterator[Problem]:
+    for key in ("encrypted", "deleteOnTermination"):
+        if volume.get(key) not in (None, "true", "false", UNKNOWN):
+            yield Problem(f"{where}.{key}", f"{volume[key]!r} is not \"true\" or \"false\"")
+    if volume.get("volumeType") != "gp3":
+        return
+    size, iops, throughput = (known(volume, key) for key in ("volumeSize", "iops", "throughput"))
+    if iops is not None and iops not in _GP3_IOPS:
+        yield Problem(f"{where}.iops", f"{iops}; gp3 has {_GP3_IOPS[0]} to {_GP3_IOPS[-1]}")
+    if iops is not None and size is not None and iops > max(3000, size * _GP3_IOPS_PER_GIB):
+        yield Problem(f"{where}.iops", f"{iops} on {size} GiB; gp3 allows {_GP3_IOPS_PER_GIB} per GiB")
+    if throughput is not None and throughput not in _GP3_THROUGHPUT:
+        yield Problem(f"{where}.throughput", f"{throughput} MiB/s; gp3 has {_GP3_THROUGHPUT[0]} to {_GP3_THROUGHPUT[-1]}")
+    if throughput is not None and throughput * 4 > (iops or 3000):
+        yield Problem(f"{where}.throughput", f"{throughput} MiB/s needs {throughput * 4} IOPS, the volume has {iops or 3000}")

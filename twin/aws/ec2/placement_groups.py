@@ -1,0 +1,50 @@
+"""Placement groups. moto has none: they are records of the twin's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twin.aws import records
+from twin.aws.clients import Clients
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import Handler, Values, known
+
+
+def record_name(name: str) -> str:
+    """Where the record of the placement group of this name is kept."""
+    return records.path("ec2", "placement-groups", name)
+
+
+class PlacementGroup(Handler):
+    token = "aws:ec2/placementGroup:PlacementGroup"
+    inputs = frozenset({"name", "strategy", "tags"})
+    computed = frozenset({"arn", "placementGroupId"})
+    replace_on = frozenset({"name", "strategy"})
+    name_input = "name"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        if known(inputs, "strategy") not in (None, "cluster", "partition", "spread"):
+            yield Problem("strategy", f"{inputs['strategy']!r} is not one of cluster, partition, spread")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        name = inputs["name"]
+        if records.get(clients, record_name(name)):
+            raise HandlerError(f"placement group {name} already exists")
+        computed = {
+            "arn": clients.arn("ec2", f"placement-group/{name}"),
+            "placementGroupId": "pg-" + records.path(f"placement group {name}").removeprefix("/twin/")[:17],
+        }
+        outputs = self.outputs(inputs, computed)
+        records.put(clients, record_name(name), outputs)
+        return name, outputs
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        return records.get(clients, record_name(id))
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        outputs = self.kept(new, old)
+        records.put(clients, record_name(id), outputs)
+        return outputs
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        records.delete(clients, record_name(id))

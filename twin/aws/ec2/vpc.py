@@ -1,0 +1,191 @@
+"""VPC, internet gateway and subnet."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from twin.aws.clients import Clients
+from twin.aws.ec2 import api
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import Handler, Values
+from twin.aws.lookup import gone_is_fine
+
+_DNS = {"enableDnsSupport": "EnableDnsSupport", "enableDnsHostnames": "EnableDnsHostnames"}
+
+
+class Vpc(Handler):
+    token = "aws:ec2/vpc:Vpc"
+    inputs = frozenset({"cidrBlock", "enableDnsSupport", "enableDnsHostnames", "instanceTenancy", "tags"})
+    defaults = {"enableDnsSupport": True, "enableDnsHostnames": False, "instanceTenancy": "default"}
+    computed = frozenset(
+        {"arn", "defaultNetworkAclId", "defaultRouteTableId", "defaultSecurityGroupId", "dhcpOptionsId"}
+        | {"mainRouteTableId", "ownerId"}
+    )
+    replace_on = frozenset({"cidrBlock"})
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        if "cidrBlock" not in inputs:
+            yield Problem("cidrBlock", "required: the twin has no IPAM pools")
+        yield from api.cidr_problem("cidrBlock", inputs.get("cidrBlock"), widest=16, narrowest=28)
+        if inputs.get("enableDnsHostnames") is True and inputs.get("enableDnsSupport") is False:
+            yield Problem("enableDnsHostnames", "needs enableDnsSupport")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        vpc = clients("ec2").create_vpc(
+            CidrBlock=inputs["cidrBlock"],
+            InstanceTenancy=inputs.get("instanceTenancy", "default"),
+            **api.tag_specifications("vpc", inputs),
+        )["Vpc"]
+        self._set_dns(clients, vpc["VpcId"], inputs)
+        return vpc["VpcId"], self.outputs(inputs, self._computed(clients, vpc["VpcId"], vpc))
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        vpc = api.describe(clients, "vpc", id)
+        if vpc is None:
+            return None
+        ec2 = clients("ec2")
+        dns = {
+            key: ec2.describe_vpc_attribute(VpcId=id, Attribute=key)[name]["Value"] for key, name in _DNS.items()
+        }
+        return {
+            **state,
+            **dns,
+            **api.observed_tags(state, vpc),
+            **self._computed(clients, id, vpc),
+            "cidrBlock": vpc["CidrBlock"],
+        }
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._set_dns(clients, id, {**self.defaults, **new})
+        api.retag(clients, id, old, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("ec2").delete_vpc(VpcId=id)
+
+    @staticmethod
+    def _set_dns(clients: Clients, id: str, inputs: Values) -> None:
+        for key, name in _DNS.items():
+            if key in inputs:
+                clients("ec2").modify_vpc_attribute(VpcId=id, **{name: {"Value": inputs[key]}})
+
+    @staticmethod
+    def _computed(clients: Clients, id: str, vpc: Values) -> Values:
+        ec2 = clients("ec2")
+        mine = [{"Name": "vpc-id", "Values": [id]}]
+        groups = ec2.describe_security_groups(Filters=[*mine, {"Name": "group-name", "Values": ["default"]}])
+        tables = ec2.describe_route_tables(Filters=[*mine, {"Name": "association.main", "Values": ["true"]}])
+        acls = ec2.describe_network_acls(Filters=[*mine, {"Name": "default", "Values": ["true"]}])
+        main = tables["RouteTables"][0]["RouteTableId"]
+        return {
+            "arn": clients.arn("ec2", f"vpc/{id}"),
+            "defaultNetworkAclId": acls["NetworkAcls"][0]["NetworkAclId"],
+            "defaultRouteTableId": main,
+            "mainRouteTableId": main,
+            "defaultSecurityGroupId": groups["SecurityGroups"][0]["GroupId"],
+            "dhcpOptionsId": vpc.get("DhcpOptionsId", ""),
+            "ownerId": clients.account_id,
+        }
+
+
+class InternetGateway(Handler):
+    token = "aws:ec2/internetGateway:InternetGateway"
+    inputs = frozenset({"vpcId", "tags"})
+    computed = frozenset({"arn", "ownerId"})
+    replace_on = frozenset({"vpcId"})
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        ec2 = clients("ec2")
+        if "vpcId" in inputs:
+            api.require(clients, "vpc", inputs["vpcId"], "internet gateway")
+        gateway = ec2.create_internet_gateway(**api.tag_specifications("internet-gateway", inputs))
+        id = gateway["InternetGateway"]["InternetGatewayId"]
+        if "vpcId" in inputs:
+            ec2.attach_internet_gateway(InternetGatewayId=id, VpcId=inputs["vpcId"])
+        computed = {"arn": clients.arn("ec2", f"internet-gateway/{id}"), "ownerId": clients.account_id}
+        return id, self.outputs(inputs, computed)
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        gateway = api.describe(clients, "internet-gateway", id)
+        if gateway is None:
+            return None
+        attached = [attachment["VpcId"] for attachment in gateway["Attachments"]]
+        return {**state, **api.observed_tags(state, gateway), "vpcId": attached[0] if attached else None}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        api.retag(clients, id, old, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            if state.get("vpcId"):
+                clients("ec2").detach_internet_gateway(InternetGatewayId=id, VpcId=state["vpcId"])
+        with gone_is_fine():
+            clients("ec2").delete_internet_gateway(InternetGatewayId=id)
+
+
+class Subnet(Handler):
+    token = "aws:ec2/subnet:Subnet"
+    inputs = frozenset({"vpcId", "cidrBlock", "availabilityZone", "mapPublicIpOnLaunch", "tags"})
+    defaults = {"mapPublicIpOnLaunch": False}
+    computed = frozenset({"arn", "availabilityZone", "availabilityZoneId", "ownerId"})
+    replace_on = frozenset({"vpcId", "cidrBlock", "availabilityZone"})
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        if "cidrBlock" not in inputs:
+            yield Problem("cidrBlock", "required: the twin has no IPAM pools")
+        yield from api.cidr_problem("cidrBlock", inputs.get("cidrBlock"), widest=16, narrowest=28)
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        vpc = api.require(clients, "vpc", inputs["vpcId"], "subnet")
+        if not ipaddress.ip_network(inputs["cidrBlock"]).subnet_of(ipaddress.ip_network(vpc["CidrBlock"])):  # type: ignore[arg-type]
+            raise HandlerError(
+                f"subnet {inputs['cidrBlock']} is outside VPC {inputs['vpcId']} ({vpc['CidrBlock']})"
+            )
+        zone = {"AvailabilityZone": inputs["availabilityZone"]} if "availabilityZone" in inputs else {}
+        subnet = clients("ec2").create_subnet(
+            VpcId=inputs["vpcId"],
+            CidrBlock=inputs["cidrBlock"],
+            **zone,
+            **api.tag_specifications("subnet", inputs),
+        )["Subnet"]
+        if inputs.get("mapPublicIpOnLaunch"):
+            self._map_public_ip(clients, subnet["SubnetId"], True)
+        return subnet["SubnetId"], self.outputs(inputs, self._computed(clients, subnet))
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        subnet = api.describe(clients, "subnet", id)
+        if subnet is None:
+            return None
+        return {
+            **state,
+            **api.observed_tags(state, subnet),
+            **self._computed(clients, subnet),
+            "vpcId": subnet["VpcId"],
+            "cidrBlock": subnet["CidrBlock"],
+            "mapPublicIpOnLaunch": subnet["MapPublicIpOnLaunch"],
+        }
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._map_public_ip(clients, id, new.get("mapPublicIpOnLaunch", False))
+        api.retag(clients, id, old, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("ec2").delete_subnet(SubnetId=id)
+
+    @staticmethod
+    def _map_public_ip(clients: Clients, id: str, value: bool) -> None:
+        clients("ec2").modify_subnet_attribute(SubnetId=id, MapPublicIpOnLaunch={"Value": value})
+
+    @staticmethod
+    def _computed(clients: Clients, subnet: Values) -> Values:
+        return {
+            "arn": subnet["SubnetArn"],
+            "availabilityZone": subnet["AvailabilityZone"],
+            "availabilityZoneId": subnet["AvailabilityZoneId"],
+            "ownerId": clients.account_id,
+        }

@@ -1,0 +1,141 @@
+"""Access entries, access policy associations and pod identity associations. moto has none of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from twin.aws import records
+from twin.aws.clients import Clients
+from twin.aws.eks import lookup
+from twin.aws.eks.recorded import RecordedHandler, now
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import Values, known
+from twin.aws.iam import trust
+
+_ENTRY_TYPES = ("STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX")
+_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/.+")
+_POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/(?P<name>\w+)")
+_POLICIES = (
+    "AmazonEKSAdminPolicy",
+    "AmazonEKSAdminViewPolicy",
+    "AmazonEKSClusterAdminPolicy",
+    "AmazonEKSEditPolicy",
+    "AmazonEKSViewPolicy",
+)
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class AccessEntry(RecordedHandler):
+    token = "aws:eks/accessEntry:AccessEntry"
+    kind = "access-entries"
+    inputs = frozenset({"clusterName", "kubernetesGroups", "principalArn", "tags", "type", "userName"})
+    defaults = {"type": "STANDARD"}
+    computed = frozenset({"accessEntryArn", "createdAt", "modifiedAt"})
+    replace_on = frozenset({"clusterName", "principalArn", "type"})
+
+    def key(self, values: Values) -> tuple[str, ...]:
+        return (values["principalArn"],)
+
+    def where(self, values: Values) -> str:
+        return f"access entry of {values['principalArn']} to {values['clusterName']}"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        if known(inputs, "type") not in (None, *_ENTRY_TYPES):
+            yield Problem("type", f"{inputs['type']!r} is not one of {', '.join(_ENTRY_TYPES)}")
+        principal = known(inputs, "principalArn")
+        if principal is not None and not _PRINCIPAL.fullmatch(principal):
+            yield Problem("principalArn", f"{principal!r} is not the ARN of an IAM role or user")
+        for group in known(inputs, "kubernetesGroups") or ():
+            if group.startswith("system:"):
+                yield Problem("kubernetesGroups", f"{group!r}: groups that begin with system: are not allowed")
+
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        mode = lookup.record(clients, inputs["clusterName"]).get("accessConfig", {}).get("authenticationMode")
+        if mode not in ("API", "API_AND_CONFIG_MAP"):
+            raise HandlerError(f"{self.where(inputs)}: the cluster's authentication mode is {mode or 'CONFIG_MAP'}, not API")
+        principal = inputs["principalArn"]
+        if f":{clients.account_id}:role/" in principal:
+            trust.require_role(clients, principal, self.where(inputs))
+
+    def computed_values(self, clients: Clients, inputs: Values) -> Values:
+        stamp = now()
+        digest = records.path(inputs["principalArn"]).removeprefix("/twin/")
+        return {
+            "accessEntryArn": clients.arn("eks", f"access-entry/{inputs['clusterName']}/{digest}"),
+            "createdAt": stamp,
+            "modifiedAt": stamp,
+        }
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        super().delete(clients, id, state)
+        # EKS drops the policy associations of an entry together with it.
+        associations = lookup.record_name(state["clusterName"], AccessPolicyAssociation.kind, state["principalArn"])
+        for name in records.below(clients, associations):
+            records.delete(clients, name)
+
+
+class AccessPolicyAssociation(RecordedHandler):
+    token = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+    kind = "access-policies"
+    inputs = frozenset({"accessScope", "clusterName", "policyArn", "principalArn"})
+    computed = frozenset({"associatedAt", "modifiedAt"})
+    replace_on = inputs
+    delete_before_replace = True
+    id_separator = "#"
+
+    def key(self, values: Values) -> tuple[str, ...]:
+        return values["principalArn"], values["policyArn"]
+
+    def where(self, values: Values) -> str:
+        return f"access policy of {values['principalArn']} in {values['clusterName']}"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        policy = known(inputs, "policyArn")
+        match = _POLICY.fullmatch(policy) if policy else None
+        if policy is not None and (match is None or match["name"] not in _POLICIES):
+            known_policies = ", ".join(f"arn:aws:eks::aws:cluster-access-policy/{name}" for name in _POLICIES)
+            yield Problem("policyArn", f"{policy!r} is not one of {known_policies}")
+        scope = known(inputs, "accessScope") or {}
+        if scope.get("type") == "namespace":
+            if not scope.get("namespaces"):
+                yield Problem("accessScope.namespaces", "required for the scope namespace")
+            for name in scope.get("namespaces") or ():
+                if isinstance(name, str) and not _NAMESPACE.fullmatch(name.rstrip("*")):
+                    yield Problem("accessScope.namespaces", f"{name!r} is not a namespace")
+        elif scope.get("type") == "cluster":
+            if scope.get("namespaces"):
+                yield Problem("accessScope.namespaces", "not with the scope cluster")
+        elif scope:
+            yield Problem("accessScope.type", f"{scope.get('type')!r} is not cluster or namespace")
+
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        entry = lookup.record_name(inputs["clusterName"], AccessEntry.kind, inputs["principalArn"])
+        if records.get(clients, entry) is None:
+            raise HandlerError(f"{self.where(inputs)}: the principal has no access entry")
+
+    def computed_values(self, clients: Clients, inputs: Values) -> Values:
+        stamp = now()
+        return {"associatedAt": stamp, "modifiedAt": stamp}
+
+
+class PodIdentityAssociation(RecordedHandler):
+    token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+    kind = "pod-identities"
+    inputs = frozenset({"clusterName", "namespace", "roleArn", "serviceAccount", "tags"})
+    computed = frozenset({"associationArn", "associationId"})
+    replace_on = frozenset({"clusterName", "namespace", "serviceAccount"})
+
+    def key(self, values: Values) -> tuple[str, ...]:
+        return values["namespace"], values["serviceAccount"]
+
+    def where(self, values: Values) -> str:
+        return f"pod identity of {values['namespace']}/{values['serviceAccount']} in {values['clusterName']}"
+
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        trust.require_role(clients, inputs["roleArn"], self.where(inputs), service="pods.eks.amazonaws.com")
+
+    def computed_values(self, clients: Clients, inputs: Values) -> Values:
+        id = "a-" + records.path("/".join(self.key(inputs))).removeprefix("/twin/")[:17]
+        arn = clients.arn("eks", f"podidentityassociation/{inputs['clusterName']}/{id}")
+        return {"associationArn": arn, "associationId": id}

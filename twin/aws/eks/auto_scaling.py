@@ -1,0 +1,87 @@
+"""The Auto Scaling group and launch template that EKS makes behind a managed node group. moto makes neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.aws.clients import Clients
+from twin.aws.handler import Values
+from twin.aws.lookup import gone_is_fine
+
+
+def create(clients: Clients, name: str, inputs: Values, instance_type: str) -> None:
+    """Make the group with EKS's tags; its instances run in moto as long as it exists."""
+    # EKS copies the user's template and adds image and type; the copy carries the group's name.
+    template = clients("ec2").create_launch_template(
+        LaunchTemplateName=name, LaunchTemplateData={"InstanceType": instance_type}
+    )["LaunchTemplate"]
+    scaling = inputs["scalingConfig"]
+    clients("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName=name,
+        MinSize=scaling["minSize"],
+        MaxSize=scaling["maxSize"],
+        DesiredCapacity=scaling["desiredSize"],
+        VPCZoneIdentifier=",".join(inputs["subnetIds"]),
+        LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"], "Version": "1"},
+        Tags=[_tag(name, key, value) for key, value in _eks_tags(inputs).items()],
+    )
+
+
+def resize(clients: Clients, name: str, scaling: Values) -> None:
+    """Give the group the node group's sizes."""
+    clients("autoscaling").update_auto_scaling_group(
+        AutoScalingGroupName=name,
+        MinSize=scaling["minSize"],
+        MaxSize=scaling["maxSize"],
+        DesiredCapacity=scaling["desiredSize"],
+    )
+
+
+def delete(clients: Clients, name: str) -> None:
+    """Remove group, instances, their interfaces and the copied template; what is gone is fine."""
+    interfaces = _interfaces(clients, name)
+    if find(clients, name) is not None:
+        clients("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
+    # AWS deletes the interfaces with their instances, moto leaves them in the subnets.
+    for interface in interfaces:
+        with gone_is_fine():
+            clients("ec2").delete_network_interface(NetworkInterfaceId=interface)
+    with gone_is_fine():
+        clients("ec2").delete_launch_template(LaunchTemplateName=name)
+
+
+def find(clients: Clients, name: str) -> dict[str, Any] | None:
+    """The group of this name, or None."""
+    groups = clients("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    return dict(groups[0]) if groups else None
+
+
+def _interfaces(clients: Clients, name: str) -> list[str]:
+    group = find(clients, name)
+    ids = [instance["InstanceId"] for instance in group["Instances"]] if group else []
+    if not ids:
+        return []
+    reservations = clients("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+    instances = [instance for reservation in reservations for instance in reservation["Instances"]]
+    return [item["NetworkInterfaceId"] for instance in instances for item in instance.get("NetworkInterfaces", [])]
+
+
+def _eks_tags(inputs: Values) -> dict[str, str]:
+    cluster = inputs["clusterName"]
+    return {
+        "eks:cluster-name": cluster,
+        "eks:nodegroup-name": inputs["nodeGroupName"],
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        f"k8s.io/cluster-autoscaler/{cluster}": "owned",
+        f"kubernetes.io/cluster/{cluster}": "owned",
+    }
+
+
+def _tag(group: str, key: str, value: str) -> dict[str, Any]:
+    return {
+        "ResourceId": group,
+        "ResourceType": "auto-scaling-group",
+        "Key": key,
+        "Value": value,
+        "PropagateAtLaunch": True,
+    }

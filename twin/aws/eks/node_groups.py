@@ -1,0 +1,191 @@
+"""Managed node groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from twin.aws import records
+from twin.aws.clients import Clients
+from twin.aws.eks import auto_scaling, lookup, node_group_rules
+from twin.aws.errors import Problem
+from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.lookup import gone_is_fine, or_none
+
+_KIND = "node-groups"
+# What moto's DescribeNodegroup has and what it cannot change or drops; the latter is in the twin's record.
+_OBSERVED = ("scalingConfig", "labels", "taints")
+
+
+def describe(clients: Clients, cluster: str, name: str) -> dict[str, Any] | None:
+    """moto's description of the node group, or None."""
+    answer = or_none(clients("eks").describe_nodegroup, clusterName=cluster, nodegroupName=name)
+    found: dict[str, Any] | None = answer["nodegroup"] if answer else None
+    return found
+
+
+def has_plain_node(clients: Clients, cluster: str) -> bool:
+    """Whether some node group without taints wants at least one node."""
+    for name in clients("eks").list_nodegroups(clusterName=cluster)["nodegroups"]:
+        group = describe(clients, cluster, name)
+        if group and not group.get("taints") and group["scalingConfig"]["desiredSize"] > 0:
+            return True
+    return False
+
+
+class NodeGroup(Handler):
+    token = "aws:eks/nodeGroup:NodeGroup"
+    inputs = frozenset(
+        {
+            "amiType",
+            "capacityType",
+            "clusterName",
+            "forceUpdateVersion",
+            "instanceTypes",
+            "labels",
+            "launchTemplate",
+            "nodeGroupName",
+            "nodeRepairConfig",
+            "nodeRoleArn",
+            "releaseVersion",
+            "scalingConfig",
+            "subnetIds",
+            "tags",
+            "taints",
+            "updateConfig",
+            "version",
+        }
+    )
+    defaults = {"capacityType": "ON_DEMAND"}
+    computed = frozenset({"arn", "resources", "status", "version"})
+    replace_on = frozenset(
+        {"amiType", "capacityType", "clusterName", "instanceTypes", "nodeGroupName", "nodeRoleArn", "subnetIds"}
+    )
+    name_input = "nodeGroupName"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        for key in ("amiType", "launchTemplate"):
+            if key not in inputs:
+                yield Problem(key, "required: the twin has node groups with an EKS AMI and a launch template")
+        yield from _scaling_problems(known(inputs, "scalingConfig") or {})
+        update = known(inputs, "updateConfig")
+        if update is not None and len({"maxUnavailable", "maxUnavailablePercentage"} & update.keys()) != 1:
+            yield Problem("updateConfig", "exactly one of maxUnavailable and maxUnavailablePercentage is required")
+        for key in known(inputs, "labels") or {}:
+            if key.startswith(("kubernetes.io/", "k8s.io/", "eks.amazonaws.com/")):
+                yield Problem(f"labels[{key!r}]", "the prefix belongs to Kubernetes and EKS")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        eks = clients("eks")
+        cluster, name = inputs["clusterName"], inputs["nodeGroupName"]
+        version = node_group_rules.check(clients, inputs)
+        types = node_group_rules.instance_types(clients, inputs)
+        optional = {key: inputs[key] for key in ("instanceTypes", "releaseVersion") if key in inputs}
+        group = eks.create_nodegroup(
+            clusterName=cluster,
+            nodegroupName=name,
+            nodeRole=inputs["nodeRoleArn"],
+            subnets=inputs["subnetIds"],
+            scalingConfig=inputs["scalingConfig"],
+            amiType=inputs["amiType"],
+            capacityType=inputs.get("capacityType", "ON_DEMAND"),
+            # moto describes t3.medium where the type is only in the launch template, and its own default version.
+            **{**optional, "instanceTypes": types},
+            version=version,
+            launchTemplate=_launch_template(inputs),
+            labels=inputs.get("labels", {}),
+            taints=inputs.get("taints", []),
+            tags=inputs.get("tags", {}),
+        )["nodegroup"]
+        self._put_configs(clients, inputs)
+        group_name = group["resources"]["autoScalingGroups"][0]["name"]
+        auto_scaling.create(clients, group_name, inputs, types[0])
+        computed = {
+            "arn": group["nodegroupArn"],
+            "resources": [{"autoscalingGroups": [{"name": group_name}], "remoteAccessSecurityGroupId": ""}],
+            "status": group["status"],
+            "version": version,
+        }
+        outputs = self.outputs(inputs, computed)
+        records.put(clients, lookup.record_name(cluster, _KIND, name), outputs)
+        return f"{cluster}:{name}", outputs
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        cluster, name = id.split(":")
+        if lookup.cluster(clients, cluster) is None:
+            return None
+        group = describe(clients, cluster, name)
+        record = records.get(clients, lookup.record_name(cluster, _KIND, name))
+        if group is None or record is None:
+            return None
+        seen = {key: group[key] for key in _OBSERVED if key in state or group.get(key)}
+        if seen.get("taints") and _as_set(seen["taints"]) == _as_set(state.get("taints", [])):
+            seen["taints"] = state["taints"]
+        return {**state, **record, **seen}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        cluster, name = new["clusterName"], new["nodeGroupName"]
+        version = node_group_rules.check(clients, new)
+        outputs = self.outputs(new, {key: old[key] for key in self.computed} | {"version": version})
+        clients("eks").update_nodegroup_config(
+            clusterName=cluster,
+            nodegroupName=name,
+            scalingConfig=new["scalingConfig"],
+            labels=_label_changes(old.get("labels", {}), new.get("labels", {})),
+            taints=_taint_changes(old.get("taints", []), new.get("taints", [])),
+        )
+        self._put_configs(clients, new)
+        auto_scaling.resize(clients, _group_name(old), new["scalingConfig"])
+        records.put(clients, lookup.record_name(cluster, _KIND, name), outputs)
+        return outputs
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        cluster, name = id.split(":")
+        with gone_is_fine():
+            clients("eks").delete_nodegroup(clusterName=cluster, nodegroupName=name)
+        auto_scaling.delete(clients, _group_name(state))
+        records.delete(clients, lookup.record_name(cluster, _KIND, name))
+
+    @staticmethod
+    def _put_configs(clients: Clients, inputs: Values) -> None:
+        """moto takes these only in an update."""
+        configs = {key: inputs[key] for key in ("updateConfig", "nodeRepairConfig") if key in inputs}
+        if configs:
+            clients("eks").update_nodegroup_config(
+                clusterName=inputs["clusterName"], nodegroupName=inputs["nodeGroupName"], **configs
+            )
+
+
+def _group_name(outputs: Values) -> str:
+    name: str = outputs["resources"][0]["autoscalingGroups"][0]["name"]
+    return name
+
+
+def _launch_template(inputs: Values) -> Values:
+    template = inputs["launchTemplate"]
+    return {key: template[key] for key in ("id", "name", "version") if key in template}
+
+
+def _scaling_problems(scaling: Values) -> Iterator[Problem]:
+    low, wanted, high = (scaling.get(key) for key in ("minSize", "desiredSize", "maxSize"))
+    if UNKNOWN in (low, wanted, high) or None in (low, wanted, high):
+        return
+    if low < 0 or high < 1:
+        yield Problem("scalingConfig", f"minSize {low} and maxSize {high}: at least 0 and 1")
+    if not low <= wanted <= high:
+        yield Problem("scalingConfig", f"minSize {low} <= desiredSize {wanted} <= maxSize {high} does not hold")
+
+
+def _label_changes(old: Values, new: Values) -> Values:
+    return {"addOrUpdateLabels": new, "removeLabels": sorted(old.keys() - new.keys())}
+
+
+def _taint_changes(old: list[Values], new: list[Values]) -> Values:
+    return {
+        "addOrUpdateTaints": [taint for taint in new if taint not in old],
+        "removeTaints": [taint for taint in old if taint not in new],
+    }
+
+
+def _as_set(taints: list[Values]) -> set[tuple[tuple[str, str], ...]]:
+    return {tuple(sorted(taint.items())) for taint in taints}

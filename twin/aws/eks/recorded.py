@@ -1,0 +1,67 @@
+"""EKS sub-resources that moto does not have at all: each lives as a record of the twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from twin.aws import records
+from twin.aws.clients import Clients
+from twin.aws.eks import lookup
+from twin.aws.errors import HandlerError
+from twin.aws.handler import Handler, Values
+
+
+class RecordedHandler(Handler):
+    """Create, read, update and delete of a record below its cluster. Subclasses check and name it."""
+
+    kind: str
+    """The folder of the records: ``addons``, ``access-entries``, …"""
+
+    def key(self, values: Values) -> tuple[str, ...]:
+        """What identifies it within its cluster; together with the cluster's name it is the provider id."""
+        raise NotImplementedError
+
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        """Refuse what EKS refuses; called before create and update, the cluster exists."""
+
+    def computed_values(self, clients: Clients, inputs: Values) -> Values:
+        """The computed outputs of a new one."""
+        return {}
+
+    def where(self, values: Values) -> str:
+        """How error messages call it."""
+        return f"EKS {self.kind} {' '.join(self.key(values))} of {values['clusterName']}"
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        lookup.require_cluster(clients, inputs["clusterName"], self.where(inputs))
+        if records.get(clients, self._name(inputs)) is not None:
+            raise HandlerError(f"{self.where(inputs)} already exists")
+        self.check_references(clients, inputs)
+        outputs = self.outputs(inputs, self.computed_values(clients, inputs))
+        records.put(clients, self._name(inputs), outputs)
+        return self.id_separator.join((inputs["clusterName"], *self.key(inputs))), outputs
+
+    id_separator = ":"
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        if lookup.cluster(clients, state["clusterName"]) is None:
+            return None
+        return records.get(clients, self._name(state))
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        lookup.require_cluster(clients, new["clusterName"], self.where(new))
+        self.check_references(clients, new)
+        outputs = self.kept(new, old)
+        records.put(clients, self._name(new), outputs)
+        return outputs
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        records.delete(clients, self._name(state))
+
+    def _name(self, values: Values) -> str:
+        return lookup.record_name(values["clusterName"], self.kind, *self.key(values))
+
+
+def now() -> str:
+    """The time as AWS writes it in JSON."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,66 @@
+"""OIDC identity providers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twin.aws import tags
+from twin.aws.clients import Clients
+from twin.aws.errors import Problem
+from twin.aws.handler import Handler, Values, known
+from twin.aws.lookup import gone_is_fine, or_none
+
+
+class OpenIdConnectProvider(Handler):
+    token = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
+    inputs = frozenset({"clientIdLists", "thumbprintLists", "url", "tags"})
+    computed = frozenset({"arn", "thumbprintLists"})
+    replace_on = frozenset({"url"})
+    delete_before_replace = True
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        url = known(inputs, "url")
+        if url is not None and not url.startswith("https://"):
+            yield Problem("url", f"{url!r} does not begin with https://")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        arn = clients("iam").create_open_id_connect_provider(
+            Url=inputs["url"],
+            ClientIDList=inputs["clientIdLists"],
+            ThumbprintList=inputs.get("thumbprintLists", []),
+            Tags=tags.to_list(inputs.get("tags")),
+        )["OpenIDConnectProviderArn"]
+        return arn, self.outputs(inputs, {"arn": arn, "thumbprintLists": inputs.get("thumbprintLists", [])})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        answer = or_none(clients("iam").get_open_id_connect_provider, OpenIDConnectProviderArn=id)
+        if answer is None:
+            return None
+        seen = tags.from_list(answer.get("Tags"))
+        return {
+            **state,
+            "clientIdLists": answer["ClientIDList"],
+            "tagsAll": seen,
+            **({"tags": seen} if seen or "tags" in state else {}),
+        }
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        iam = clients("iam")
+        for client_id in sorted(set(new["clientIdLists"]) - set(old["clientIdLists"])):
+            iam.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=id, ClientID=client_id)
+        for client_id in sorted(set(old["clientIdLists"]) - set(new["clientIdLists"])):
+            iam.remove_client_id_from_open_id_connect_provider(OpenIDConnectProviderArn=id, ClientID=client_id)
+        if "thumbprintLists" in new and new["thumbprintLists"] != old.get("thumbprintLists"):
+            iam.update_open_id_connect_provider_thumbprint(
+                OpenIDConnectProviderArn=id, ThumbprintList=new["thumbprintLists"]
+            )
+        gone = tags.removed(old.get("tags"), new.get("tags"))
+        if gone:
+            iam.untag_open_id_connect_provider(OpenIDConnectProviderArn=id, TagKeys=gone)
+        if new.get("tags"):
+            iam.tag_open_id_connect_provider(OpenIDConnectProviderArn=id, Tags=tags.to_list(new["tags"]))
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=id)

@@ -1,0 +1,148 @@
+"""Roles and instance profiles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from twin.aws import documents, tags
+from twin.aws.clients import Clients
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import Handler, Values, known
+from twin.aws.iam import trust
+from twin.aws.lookup import gone_is_fine, or_none
+
+_TRUST_LIMIT = 2048  # default quota, characters without white space
+
+
+class Role(Handler):
+    token = "aws:iam/role:Role"
+    inputs = frozenset(
+        {"assumeRolePolicy", "description", "forceDetachPolicies", "maxSessionDuration", "name", "path", "tags"}
+    )
+    defaults = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
+    computed = frozenset({"arn", "createDate", "uniqueId"})
+    replace_on = frozenset({"name", "path"})
+    name_input = "name"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        yield from documents.policy_problems(
+            inputs, "assumeRolePolicy", limit=_TRUST_LIMIT, resource=False, principal=True
+        )
+        duration = known(inputs, "maxSessionDuration")
+        if duration is not None and not 3600 <= duration <= 43200:
+            yield Problem("maxSessionDuration", f"{duration} seconds is not within 3600-43200")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        iam = clients("iam")
+        trust.check_principals(clients, documents.parse(inputs["assumeRolePolicy"]))
+        role = iam.create_role(
+            RoleName=inputs["name"],
+            AssumeRolePolicyDocument=inputs["assumeRolePolicy"],
+            Path=inputs.get("path", "/"),
+            Description=inputs.get("description", ""),
+            MaxSessionDuration=inputs.get("maxSessionDuration", 3600),
+            Tags=tags.to_list(inputs.get("tags")),
+        )["Role"]
+        try:
+            # moto parses a trust policy when it is changed, not when the role is made.
+            iam.update_assume_role_policy(RoleName=inputs["name"], PolicyDocument=inputs["assumeRolePolicy"])
+        except Exception:
+            iam.delete_role(RoleName=inputs["name"])
+            raise
+        computed = {
+            "arn": role["Arn"],
+            "createDate": role["CreateDate"].isoformat(),
+            "uniqueId": role["RoleId"],
+        }
+        return inputs["name"], self.outputs(inputs, computed)
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        answer = or_none(clients("iam").get_role, RoleName=id)
+        if answer is None:
+            return None
+        role = answer["Role"]
+        document = role["AssumeRolePolicyDocument"]
+        same = documents.parse(state["assumeRolePolicy"]) == document
+        seen = tags.from_list(role.get("Tags"))
+        return {
+            **state,
+            "assumeRolePolicy": state["assumeRolePolicy"] if same else json.dumps(document),
+            "maxSessionDuration": role["MaxSessionDuration"],
+            "arn": role["Arn"],
+            "uniqueId": role["RoleId"],
+            "tagsAll": seen,
+            **({"tags": seen} if seen or "tags" in state else {}),
+        }
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        iam = clients("iam")
+        if old["assumeRolePolicy"] != new["assumeRolePolicy"]:
+            trust.check_principals(clients, documents.parse(new["assumeRolePolicy"]))
+            iam.update_assume_role_policy(RoleName=id, PolicyDocument=new["assumeRolePolicy"])
+        iam.update_role(
+            RoleName=id,
+            Description=new.get("description", ""),
+            MaxSessionDuration=new.get("maxSessionDuration", 3600),
+        )
+        gone = tags.removed(old.get("tags"), new.get("tags"))
+        if gone:
+            iam.untag_role(RoleName=id, TagKeys=gone)
+        if new.get("tags"):
+            iam.tag_role(RoleName=id, Tags=tags.to_list(new["tags"]))
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("iam").delete_role(RoleName=id)
+
+
+class InstanceProfile(Handler):
+    token = "aws:iam/instanceProfile:InstanceProfile"
+    inputs = frozenset({"name", "path", "role", "tags"})
+    defaults = {"path": "/"}
+    computed = frozenset({"arn", "createDate", "uniqueId"})
+    replace_on = frozenset({"name", "path"})
+    name_input = "name"
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        iam = clients("iam")
+        if "role" in inputs and or_none(iam.get_role, RoleName=inputs["role"]) is None:
+            raise HandlerError(f"instance profile {inputs['name']}: IAM role {inputs['role']} does not exist")
+        profile = iam.create_instance_profile(
+            InstanceProfileName=inputs["name"],
+            Path=inputs.get("path", "/"),
+            Tags=tags.to_list(inputs.get("tags")),
+        )["InstanceProfile"]
+        if "role" in inputs:
+            iam.add_role_to_instance_profile(InstanceProfileName=inputs["name"], RoleName=inputs["role"])
+        computed = {
+            "arn": profile["Arn"],
+            "createDate": profile["CreateDate"].isoformat(),
+            "uniqueId": profile["InstanceProfileId"],
+        }
+        return inputs["name"], self.outputs(inputs, computed)
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        answer = or_none(clients("iam").get_instance_profile, InstanceProfileName=id)
+        if answer is None:
+            return None
+        roles = answer["InstanceProfile"]["Roles"]
+        return {**state, **({"role": roles[0]["RoleName"]} if roles else {"role": None})}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        iam = clients("iam")
+        if old.get("role") != new.get("role"):
+            if old.get("role"):
+                iam.remove_role_from_instance_profile(InstanceProfileName=id, RoleName=old["role"])
+            if new.get("role"):
+                iam.add_role_to_instance_profile(InstanceProfileName=id, RoleName=new["role"])
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        iam = clients("iam")
+        with gone_is_fine():
+            if state.get("role"):
+                iam.remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])
+        with gone_is_fine():
+            iam.delete_instance_profile(InstanceProfileName=id)

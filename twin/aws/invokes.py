@@ -1,0 +1,87 @@
+"""The functions (data sources) that the program calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from twin.aws.clients import Clients
+from twin.aws.errors import InvalidInputs, Problem
+from twin.aws.handler import Invoke, Values
+
+
+def get_availability_zones(clients: Clients, arguments: Values) -> Values:
+    """``aws.get_availability_zones``: names and ids of the zones, sorted as the official provider sorts them."""
+    _only("aws:index/getAvailabilityZones:getAvailabilityZones", arguments, {"state", "filters"})
+    filters = _filters(arguments)
+    if "state" in arguments:
+        filters.append({"Name": "state", "Values": [arguments["state"]]})
+    zones = clients("ec2").describe_availability_zones(Filters=filters)["AvailabilityZones"]
+    zones.sort(key=lambda zone: zone["ZoneName"])
+    return {
+        **arguments,
+        "id": clients.region,
+        "groupNames": sorted({zone.get("GroupName", clients.region) for zone in zones}),
+        "names": [zone["ZoneName"] for zone in zones],
+        "zoneIds": [zone["ZoneId"] for zone in zones],
+    }
+
+
+def get_instance_type_offerings(clients: Clients, arguments: Values) -> Values:
+    """``aws.ec2.get_instance_type_offerings``: three parallel lists."""
+    token = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
+    _only(token, arguments, {"locationType", "filters"})
+    place = {"LocationType": arguments["locationType"]} if "locationType" in arguments else {}
+    pages = clients("ec2").get_paginator("describe_instance_type_offerings").paginate(Filters=_filters(arguments), **place)
+    found = [offering for page in pages for offering in page["InstanceTypeOfferings"]]
+    return {
+        **arguments,
+        "id": clients.region,
+        "instanceTypes": [offering["InstanceType"] for offering in found],
+        "locations": [offering["Location"] for offering in found],
+        "locationTypes": [offering["LocationType"] for offering in found],
+    }
+
+
+def get_caller_identity(clients: Clients, arguments: Values) -> Values:
+    """``aws.get_caller_identity``."""
+    _only("aws:index/getCallerIdentity:getCallerIdentity", arguments, ())
+    identity = clients("sts").get_caller_identity()
+    return {
+        "id": identity["Account"],
+        "accountId": identity["Account"],
+        "arn": identity["Arn"],
+        "userId": identity["UserId"],
+    }
+
+
+def get_partition(clients: Clients, arguments: Values) -> Values:
+    """``aws.get_partition``."""
+    _only("aws:index/getPartition:getPartition", arguments, ())
+    suffix = "amazonaws.com.cn" if clients.partition == "aws-cn" else "amazonaws.com"
+    return {
+        "id": clients.partition,
+        "partition": clients.partition,
+        "dnsSuffix": suffix,
+        "reverseDnsPrefix": ".".join(reversed(suffix.split("."))),
+    }
+
+
+INVOKES: dict[str, Invoke] = {
+    "aws:index/getAvailabilityZones:getAvailabilityZones": get_availability_zones,
+    "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
+    "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,
+    "aws:index/getPartition:getPartition": get_partition,
+}
+
+
+def _only(token: str, arguments: Values, known: Collection[str]) -> None:
+    problems = [
+        Problem(key, "the twin does not implement this argument: extend twin/aws/invokes.py")
+        for key in sorted(arguments.keys() - set(known))
+    ]
+    if problems:
+        raise InvalidInputs(token, problems)
+
+
+def _filters(arguments: Values) -> list[dict[str, object]]:
+    return [{"Name": item["name"], "Values": item["values"]} for item in arguments.get("filters") or ()]

@@ -1,0 +1,41 @@
+"""Telling "it is not there" from other AWS errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+T = TypeVar("T")
+
+_NOT_FOUND = frozenset({"NoSuchEntity", "NoSuchBucket", "NoSuchBucketPolicy", "404", "NotFoundException"})
+_NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError", "ConfigurationNotFoundError", "NatGatewayNotFound")
+_NOT_FOUND_EC2 = frozenset({"InvalidPermission.NotFound", "NoSuchLifecycleConfiguration", "NoSuchPublicAccessBlockConfiguration"})
+
+
+def is_not_found(error: ClientError) -> bool:
+    """Whether AWS says that the thing asked for does not exist."""
+    code = error.response.get("Error", {}).get("Code", "")
+    return code in _NOT_FOUND or code in _NOT_FOUND_EC2 or code.endswith(_NOT_FOUND_ENDINGS)
+
+
+def or_none(call: Callable[..., T], **parameters: Any) -> T | None:
+    """The answer of a describe or get call, or None when its object does not exist."""
+    try:
+        return call(**parameters)
+    except ClientError as error:
+        if is_not_found(error):
+            return None
+        raise
+
+
+@contextmanager
+def gone_is_fine() -> Iterator[None]:
+    """Deletes are idempotent: swallow "does not exist", nothing else."""
+    try:
+        yield
+    except ClientError as error:
+        if not is_not_found(error):
+            raise

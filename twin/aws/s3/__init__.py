@@ -1,0 +1,1 @@
+"""S3 types: the bucket and the resources that configure it."""

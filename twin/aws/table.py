@@ -1,0 +1,88 @@
+"""The table of types and invokes that the fake account has. Add a handler here when the program uses a new type."""
+
+from __future__ import annotations
+
+from twin.aws import autoscaling, kms, logs
+from twin.aws.ec2 import (
+    endpoints,
+    flow_logs,
+    launch_templates,
+    nat,
+    placement_groups,
+    routes,
+    security_group_rules,
+    security_groups,
+    vpc,
+)
+from twin.aws.eks import access, addons, clusters, node_groups
+from twin.aws.errors import UnsupportedType
+from twin.aws.handler import Handler, Invoke
+from twin.aws.iam import oidc, policies, roles
+from twin.aws.invokes import INVOKES
+from twin.aws.s3 import bucket, lifecycle, settings
+
+__all__ = ["HANDLERS", "INVOKES", "handler", "invoke"]
+
+_CLASSES: tuple[type[Handler], ...] = (
+    access.AccessEntry,
+    access.AccessPolicyAssociation,
+    access.PodIdentityAssociation,
+    addons.Addon,
+    autoscaling.Tag,
+    bucket.Bucket,
+    clusters.Cluster,
+    endpoints.VpcEndpoint,
+    flow_logs.FlowLog,
+    kms.Alias,
+    kms.Key,
+    launch_templates.LaunchTemplate,
+    lifecycle.BucketLifecycle,
+    logs.LogGroup,
+    nat.Eip,
+    nat.NatGateway,
+    node_groups.NodeGroup,
+    oidc.OpenIdConnectProvider,
+    placement_groups.PlacementGroup,
+    policies.Policy,
+    policies.RolePolicy,
+    policies.RolePolicyAttachment,
+    roles.InstanceProfile,
+    roles.Role,
+    routes.Route,
+    routes.RouteTable,
+    routes.RouteTableAssociation,
+    security_group_rules.SecurityGroupEgressRule,
+    security_group_rules.SecurityGroupIngressRule,
+    security_groups.DefaultSecurityGroup,
+    security_groups.SecurityGroup,
+    settings.BucketEncryption,
+    settings.BucketOwnershipControls,
+    settings.BucketPolicy,
+    settings.BucketPublicAccessBlock,
+    settings.BucketVersioning,
+    vpc.InternetGateway,
+    vpc.Subnet,
+    vpc.Vpc,
+)
+
+HANDLERS: dict[str, Handler] = {cls.token: cls() for cls in _CLASSES}
+
+
+def handler(token: str) -> Handler:
+    """The handler of a type token; UnsupportedType names the file to extend."""
+    try:
+        return HANDLERS[token]
+    except KeyError:
+        raise UnsupportedType(
+            f"the twin has no handler for resource type {token}: write one in twin/aws/ and list it in twin/aws/table.py"
+        ) from None
+
+
+def invoke(token: str) -> Invoke:
+    """The implementation of a function token; UnsupportedType names the file to extend."""
+    try:
+        return INVOKES[token]
+    except KeyError:
+        raise UnsupportedType(
+            f"the twin has no implementation of function {token}: write one in twin/aws/invokes.py"
+        ) from None

@@ -1,0 +1,78 @@
+"""What runs in the twin's cluster, as `kubectl` sees it: pods, and the ready addresses of a service."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TRITON_NAMESPACE = "triton"
+TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod: `address` is its IP in the cluster, empty until it has one; `ready` is its Ready condition."""
+
+    namespace: str
+    name: str
+    node: str
+    address: str
+    phase: str
+    ready: bool
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """Reads the cluster of one kubeconfig with the given `kubectl`. A failing kubectl raises CalledProcessError."""
+
+    kubectl: Path
+    kubeconfig: Path
+
+    def pods(self) -> list[Pod]:
+        """Every pod, by namespace and name."""
+        items = self._get("pods", "--all-namespaces")
+        return sorted((_pod(item) for item in items), key=lambda pod: (pod.namespace, pod.name))
+
+    def rolled_out(self, namespace: str, deployment: str) -> bool:
+        """Whether every replica of the Deployment is of its newest revision and available (`kubectl rollout status`)."""
+        found = [d for d in self._get("deployments", "--namespace", namespace) if d["metadata"]["name"] == deployment]
+        return bool(found) and _is_rolled_out(found[0])
+
+    def ready_addresses(self, namespace: str, service: str) -> list[str]:
+        """The IPs behind `service` that take new requests, sorted; what a client or kube-proxy would use."""
+        slices = self._get("endpointslices", "--namespace", namespace, f"--selector=kubernetes.io/service-name={service}")
+        endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
+        return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
+
+    def events(self, namespace: str) -> list[str]:
+        """The namespace's warnings, oldest first, one line each."""
+        items = self._get("events", "--namespace", namespace, "--sort-by=.lastTimestamp")
+        return [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in items if e["type"] == "Warning"]
+
+    def _get(self, *arguments: str) -> list[dict[str, Any]]:
+        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", "get", *arguments, "--output=json"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+        return items
+
+
+def _is_rolled_out(deployment: dict[str, Any]) -> bool:
+    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
+    return status.get("observedGeneration") == deployment["metadata"]["generation"] and counts == [wanted] * 3
+
+
+def _pod(item: dict[str, Any]) -> Pod:
+    status = item.get("status", {})
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
+    metadata = item["metadata"]
+    phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", "")
+    return Pod(
+        metadata["namespace"],
+        metadata["name"],
+        item["spec"].get("nodeName", ""),
+        status.get("podIP", ""),
+        phase,
+        ready,
+    )

@@ -1,0 +1,1 @@
+"""Stand-ins for what the official pulumi-eks component provider does."""

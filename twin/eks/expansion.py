@@ -1,0 +1,415 @@
+"""What ``eks.Cluster`` of pulumi-eks 4 expands into.
+
+A re-implementation: the official provider is a Node bundle that is not published as a library. It covers the control
+plane as this program uses it (research pulumi.md 5.1: API authentication, no default node group, no default security
+groups); the component's other options are refused with the name of this file, never ignored.
+
+Differences from the official component, none of which shows in the program's own resources: no TLS thumbprint on the
+OIDC provider (it needs the issuer's server; EKS issuers do not use it), no wait for the API server's health, and
+``bootstrapClusterCreatorAdminPermissions`` without ``ignoreChanges`` (its value never changes).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from pulumi.runtime.rpc import (
+    UNKNOWN,
+    _special_resource_sig,
+    _special_sig_key,
+)
+
+Values = dict[str, Any]
+
+_SUPPORTED = frozenset(
+    {
+        "accessEntries",
+        "authenticationMode",
+        "bootstrapSelfManagedAddons",
+        "clusterTags",
+        "corednsAddonOptions",
+        "createOidcProvider",
+        "deletionProtection",
+        "enabledClusterLogTypes",
+        "encryptionConfigKeyArn",
+        "endpointPrivateAccess",
+        "endpointPublicAccess",
+        "kubeProxyAddonOptions",
+        "kubernetesServiceIpAddressRange",
+        "name",
+        "privateSubnetIds",
+        "publicAccessCidrs",
+        "publicSubnetIds",
+        "serviceRole",
+        "skipDefaultNodeGroup",
+        "skipDefaultSecurityGroups",
+        "subnetIds",
+        "tags",
+        "upgradePolicy",
+        "useDefaultVpcCni",
+        "version",
+        "vpcCniOptions",
+        "vpcId",
+    }
+)
+_API_MODES = ("API", "API_AND_CONFIG_MAP")
+_CLUSTER_POLICY = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
+_OIDC_AUDIENCE = "sts.amazonaws.com"
+
+# Component options of the vpc-cni add-on -> its environment variables.
+_CNI_ENVIRONMENT = {
+    "enablePrefixDelegation": "ENABLE_PREFIX_DELEGATION",
+    "enablePodEni": "ENABLE_POD_ENI",
+    "logLevel": "AWS_VPC_K8S_CNI_LOGLEVEL",
+    "warmEniTarget": "WARM_ENI_TARGET",
+    "warmIpTarget": "WARM_IP_TARGET",
+    "warmPrefixTarget": "WARM_PREFIX_TARGET",
+}
+_CNI_OPTIONS = frozenset(
+    {
+        "addonVersion",
+        "configurationValues",
+        "enableNetworkPolicy",
+        "resolveConflictsOnCreate",
+        "resolveConflictsOnUpdate",
+        "serviceAccountRoleArn",
+        *_CNI_ENVIRONMENT,
+    }
+)
+
+
+class ExpansionError(Exception):
+    """Arguments that the component refuses, or that this stand-in does not have."""
+
+
+class Registered(Protocol):
+    """A registered child: its URN, its provider id, its outputs with UNKNOWN where a preview does not know."""
+
+    @property
+    def urn(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def outputs(self) -> Values: ...
+
+
+class Register(Protocol):
+    """Registers a custom resource with the engine and waits for it. ``parent`` None is the component itself."""
+
+    def __call__(
+        self,
+        type: str,
+        name: str,
+        props: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        depends_on: tuple[str, ...] = (),
+        protect: bool | None = None,
+    ) -> Registered: ...
+
+
+def expand_cluster(
+    name: str,
+    inputs: Mapping[str, Any],
+    register: Register,
+    *,
+    kubeconfig: Callable[[str], Mapping[str, Any]],
+    resolve: Callable[[str], Mapping[str, Any]],
+) -> Values:
+    """Register the children of the component ``name`` and return its outputs.
+
+    ``inputs`` are plain (no secret marks); a value may be UNKNOWN, a resource argument is a reference dictionary.
+    ``kubeconfig`` maps the cluster's name to its kubeconfig; ``resolve`` maps a URN to the outputs of a registered
+    resource (the engine's ``pulumi:pulumi:getResource``).
+
+    Raises ExpansionError before anything is registered.
+    """
+    _refuse_unsupported(inputs)
+    role = _service_role(name, inputs, register)
+    cluster = register(
+        "aws:eks/cluster:Cluster",
+        f"{name}-eksCluster",
+        _cluster_arguments(name, inputs, _role_arn(role, resolve)),
+        depends_on=_urns_after_role(role),
+    )
+    _access_entries(name, inputs, register, cluster)
+    add_ons = _add_ons(name, inputs, register, cluster)
+    oidc = _oidc_provider(name, inputs, register, cluster)
+    document = dict(kubeconfig(str(cluster.outputs["name"])))
+    provider = register(
+        "pulumi:providers:kubernetes",
+        f"{name}-eks-k8s",
+        {"kubeconfig": json.dumps(document, sort_keys=True)},
+        depends_on=tuple(child.urn for child in (cluster, *add_ons)),
+    )
+    return _outputs(inputs, role, cluster, oidc, provider, document)
+
+
+def _refuse_unsupported(inputs: Mapping[str, Any]) -> None:
+    problems = [
+        f"{key}: the twin's eks.Cluster does not have it: extend twin/eks/expansion.py"
+        for key in sorted(inputs.keys() - _SUPPORTED)
+    ]
+    for key in ("skipDefaultNodeGroup", "skipDefaultSecurityGroups"):
+        if inputs.get(key) is not True:
+            problems.append(f"{key}: the twin's eks.Cluster has only true: extend twin/eks/expansion.py")
+    if inputs.get("endpointPublicAccess") is False and inputs.get("publicAccessCidrs"):
+        problems.append("publicAccessCidrs: cannot be set when endpointPublicAccess is false")
+    if inputs.get("accessEntries") and inputs.get("authenticationMode") not in _API_MODES:
+        problems.append(f"accessEntries: need authenticationMode {' or '.join(_API_MODES)}")
+    if "subnetIds" in inputs and ("privateSubnetIds" in inputs or "publicSubnetIds" in inputs):
+        problems.append("subnetIds: not together with privateSubnetIds or publicSubnetIds")
+    unknown = sorted((inputs.get("vpcCniOptions") or {}).keys() - _CNI_OPTIONS)
+    problems += [f"vpcCniOptions.{key}: extend twin/eks/expansion.py" for key in unknown]
+    if problems:
+        raise ExpansionError("; ".join(problems))
+
+
+class _CreatedRole:
+    """The role that the component makes when it is given none."""
+
+    def __init__(self, role: Registered, attachment: Registered) -> None:
+        self.role = role
+        self.attachment = attachment
+
+
+_Role = _CreatedRole | Mapping[str, Any]
+
+
+def _service_role(name: str, inputs: Mapping[str, Any], register: Register) -> _Role:
+    given = inputs.get("serviceRole")
+    if given is not None:
+        return dict(given)
+    statement = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    role = register(
+        "aws:iam/role:Role",
+        f"{name}-eksRole-role",
+        {
+            "description": "Allows EKS to manage clusters on your behalf.",
+            "assumeRolePolicy": json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+            **_tags(inputs),
+        },
+    )
+    attachment = register(
+        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+        f"{name}-eksRole-AmazonEKSClusterPolicy",
+        {"role": role.outputs.get("name", UNKNOWN), "policyArn": _CLUSTER_POLICY},
+    )
+    return _CreatedRole(role, attachment)
+
+
+def _role_arn(role: _Role, resolve: Callable[[str], Mapping[str, Any]]) -> Any:
+    if isinstance(role, _CreatedRole):
+        return role.role.outputs.get("arn", UNKNOWN)
+    return resolve(role["urn"]).get("arn", UNKNOWN)
+
+
+def _urns_after_role(role: _Role) -> tuple[str, ...]:
+    return (role.attachment.urn,) if isinstance(role, _CreatedRole) else ()
+
+
+def _cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: Any) -> Values:
+    subnets = inputs.get("subnetIds") or [*inputs.get("publicSubnetIds", []), *inputs.get("privateSubnetIds", [])]
+    vpc = {
+        "subnetIds": subnets,
+        "endpointPrivateAccess": inputs.get("endpointPrivateAccess"),
+        "endpointPublicAccess": inputs.get("endpointPublicAccess"),
+        "publicAccessCidrs": inputs.get("publicAccessCidrs"),
+    }
+    arguments: Values = {
+        "name": inputs.get("name"),
+        "roleArn": role_arn,
+        "version": inputs.get("version"),
+        "vpcConfig": _without_none(vpc),
+        "enabledClusterLogTypes": inputs.get("enabledClusterLogTypes"),
+        "bootstrapSelfManagedAddons": inputs.get("bootstrapSelfManagedAddons"),
+        "deletionProtection": inputs.get("deletionProtection"),
+        "upgradePolicy": inputs.get("upgradePolicy"),
+        "tags": {"Name": f"{name}-eksCluster", **(inputs.get("tags") or {}), **(inputs.get("clusterTags") or {})},
+    }
+    if "authenticationMode" in inputs:
+        arguments["accessConfig"] = {
+            "authenticationMode": inputs["authenticationMode"],
+            # Whoever creates the cluster is its administrator for ever (research pulumi.md 5.1).
+            "bootstrapClusterCreatorAdminPermissions": True,
+        }
+    if "encryptionConfigKeyArn" in inputs:
+        key = {"keyArn": inputs["encryptionConfigKeyArn"]}
+        arguments["encryptionConfig"] = {"provider": key, "resources": ["secrets"]}
+    if "kubernetesServiceIpAddressRange" in inputs:
+        arguments["kubernetesNetworkConfig"] = {"serviceIpv4Cidr": inputs["kubernetesServiceIpAddressRange"]}
+    return _without_none(arguments)
+
+
+def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> None:
+    for entry_name, entry in sorted((inputs.get("accessEntries") or {}).items()):
+        own = {
+            "clusterName": cluster.outputs["name"],
+            "principalArn": entry["principalArn"],
+        }
+        optional = {
+            "kubernetesGroups": entry.get("kubernetesGroups"),
+            "type": entry.get("type"),
+            "userName": entry.get("username"),
+            "tags": {**(inputs.get("tags") or {}), **(entry.get("tags") or {})} or None,
+        }
+        registered = register(
+            "aws:eks/accessEntry:AccessEntry",
+            f"{name}-{entry_name}",
+            _without_none({**own, **optional}),
+            depends_on=(cluster.urn,),
+        )
+        for policy_name, policy in sorted((entry.get("accessPolicies") or {}).items()):
+            register(
+                "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
+                f"{name}-{entry_name}-{policy_name}",
+                {**own, "policyArn": policy["policyArn"], "accessScope": policy["accessScope"]},
+                depends_on=(registered.urn,),
+            )
+
+
+def _add_ons(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> list[Registered]:
+    add_ons = []
+    if not inputs.get("useDefaultVpcCni"):
+        add_ons.append(
+            register(
+                "aws:eks/addon:Addon",
+                f"{name}-vpc-cni",
+                _vpc_cni_arguments(inputs, cluster),
+                depends_on=(cluster.urn,),
+            )
+        )
+    proxy = inputs.get("kubeProxyAddonOptions") or {}
+    if proxy.get("enabled") is not False:
+        arguments = _add_on_arguments("kube-proxy", inputs, cluster, proxy)
+        add_ons.append(register("aws:eks/addon:Addon", f"{name}-kube-proxy", arguments, depends_on=(cluster.urn,)))
+    dns = inputs.get("corednsAddonOptions") or {}
+    # Without a default node group the official component makes it only when it is asked for.
+    if dns.get("enabled") is True or dns.get("configurationValues"):
+        arguments = _add_on_arguments("coredns", inputs, cluster, dns)
+        add_ons.append(register("aws:eks/addon:Addon", f"{name}-coredns", arguments, depends_on=(cluster.urn,)))
+    return add_ons
+
+
+def _add_on_arguments(
+    add_on: str, inputs: Mapping[str, Any], cluster: Registered, options: Mapping[str, Any]
+) -> Values:
+    values = options.get("configurationValues")
+    return _without_none(
+        {
+            "clusterName": cluster.outputs["name"],
+            "addonName": add_on,
+            "addonVersion": options.get("version", options.get("addonVersion")),
+            "preserve": True,
+            "resolveConflictsOnCreate": options.get("resolveConflictsOnCreate", "OVERWRITE"),
+            "resolveConflictsOnUpdate": options.get("resolveConflictsOnUpdate", "OVERWRITE"),
+            "serviceAccountRoleArn": options.get("serviceAccountRoleArn"),
+            "configurationValues": json.dumps(values, sort_keys=True) if values else None,
+            **_tags(inputs),
+        }
+    )
+
+
+def _vpc_cni_arguments(inputs: Mapping[str, Any], cluster: Registered) -> Values:
+    options = dict(inputs.get("vpcCniOptions") or {})
+    environment = {
+        variable: _environment_value(options[key]) for key, variable in _CNI_ENVIRONMENT.items() if key in options
+    }
+    values = dict(options.get("configurationValues") or {})
+    if environment:
+        values["env"] = {**environment, **values.get("env", {})}
+    if "enableNetworkPolicy" in options:
+        values["enableNetworkPolicy"] = _environment_value(options["enableNetworkPolicy"])
+    return _add_on_arguments("vpc-cni", inputs, cluster, {**options, "configurationValues": values})
+
+
+def _environment_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _oidc_provider(
+    name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered
+) -> Registered | None:
+    if not inputs.get("createOidcProvider"):
+        return None
+    return register(
+        "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+        f"{name}-oidcProvider",
+        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), **_tags(inputs)},
+        depends_on=(cluster.urn,),
+    )
+
+
+def _issuer(cluster: Registered) -> Any:
+    return _dig(cluster.outputs, "identities", 0, "oidcs", 0, "issuer")
+
+
+def _outputs(
+    inputs: Mapping[str, Any],
+    role: _Role,
+    cluster: Registered,
+    oidc: Registered | None,
+    provider: Registered,
+    kubeconfig: Values,
+) -> Values:
+    cluster_reference = reference(cluster.urn, cluster.id)
+    role_reference = reference(role.role.urn, role.role.id) if isinstance(role, _CreatedRole) else dict(role)
+    oidc_outputs: Values = {}
+    core_oidc: Values = {}
+    if oidc is not None:
+        issuer = _issuer(cluster)
+        oidc_outputs = {
+            "oidcProviderArn": oidc.outputs.get("arn", UNKNOWN),
+            "oidcProviderUrl": issuer,
+            "oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"),
+        }
+        core_oidc = {"oidcProvider": reference(oidc.urn, oidc.id)}
+    core = {
+        "cluster": cluster_reference,
+        "clusterIamRole": role_reference,
+        "endpoint": cluster.outputs.get("endpoint", UNKNOWN),
+        "instanceRoles": [],
+        "kubeconfig": kubeconfig,
+        "nodeGroupOptions": {},
+        "provider": reference(provider.urn, provider.id),
+        "subnetIds": inputs.get("subnetIds", []),
+        "privateSubnetIds": inputs.get("privateSubnetIds", []),
+        "publicSubnetIds": inputs.get("publicSubnetIds", []),
+        "tags": inputs.get("tags", {}),
+        "vpcId": inputs.get("vpcId", _dig(cluster.outputs, "vpcConfig", "vpcId")),
+        **core_oidc,
+    }
+    return {
+        "core": core,
+        "eksCluster": cluster_reference,
+        "clusterSecurityGroupId": _dig(cluster.outputs, "vpcConfig", "clusterSecurityGroupId"),
+        "instanceRoles": [],
+        "kubeconfig": kubeconfig,
+        "kubeconfigJson": json.dumps(kubeconfig, sort_keys=True),
+        **oidc_outputs,
+    }
+
+
+def reference(urn: str, id: str) -> Values:
+    """A resource reference as the engine's wire format has it."""
+    return {_special_sig_key: _special_resource_sig, "urn": urn, "id": id}
+
+
+def _dig(value: Any, *steps: str | int) -> Any:
+    """A member of a nested output; UNKNOWN when anything on the way is."""
+    for step in steps:
+        if value == UNKNOWN:
+            return UNKNOWN
+        value = value[step]
+    return value
+
+
+def _tags(inputs: Mapping[str, Any]) -> Values:
+    return {"tags": dict(inputs["tags"])} if inputs.get("tags") else {}
+
+
+def _without_none(values: Mapping[str, Any]) -> Values:
+    return {key: value for key, value in values.items() if value is not None}
+

@@ -1,0 +1,146 @@
+"""Runs the real Pulumi engine on this checkout's program, with everything it touches inside one twin."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twin import administrators, processes, stack_files
+from twin.home import REPOSITORY, TwinHome
+
+PROJECT = "triton-eks"
+PROCESS_NAME = "engine"
+"""How `pulumi`, its plugins and the program are marked, so that what a killed one leaves is found (twin/processes.py)."""
+PASSPHRASE = "twin"  # noqa: S105 - opens nothing: our stacks hold no secret, and the state dies with the twin
+
+
+class EngineError(RuntimeError):
+    """`pulumi` ended with an error; what it printed has been shown or is in the text."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The `pulumi` program with the environment of one twin.
+
+    `program` is the checkout whose `Pulumi.yaml` and code are run; another revision's for `preview --against`.
+    """
+
+    home: TwinHome
+    pulumi: Path
+    environment: Mapping[str, str]
+    program: Path = REPOSITORY
+
+    def run(self, stack: str, arguments: Sequence[str]) -> int:
+        """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code."""
+        self._create_stack_once(stack)
+        command = [str(self.pulumi), *arguments]
+        with subprocess.Popen(command, cwd=self.program, env=self._stack_environment(stack)) as process:
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # the engine got the same signal from the terminal, and cancels by itself
+
+    def read(self, stack: str, arguments: Sequence[str]) -> str:
+        """Runs `pulumi <arguments>` for `stack` and returns its standard output.
+
+        Raises EngineError with what it printed, when it fails.
+        """
+        self._create_stack_once(stack)
+        return self._capture(arguments, cwd=self.program, env=self._stack_environment(stack))
+
+    def outputs(self, stack: str) -> dict[str, Any]:
+        """The stack's outputs by name; empty before the first `up`."""
+        outputs: dict[str, Any] = json.loads(self.read(stack, ["stack", "output", "--json"]))
+        return outputs
+
+    def last_changes(self, stack: str) -> dict[str, int]:
+        """What the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
+        last, *_ = json.loads(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
+        changes: dict[str, int] = last.get("resourceChanges") or {}
+        return changes
+
+    def resources(self, stack: str) -> list[dict[str, Any]]:
+        """The resources in the stack's state, as `pulumi stack export` has them."""
+        resources: list[dict[str, Any]] = self.deployment(stack).get("resources") or []
+        return resources
+
+    def deployment(self, stack: str) -> dict[str, Any]:
+        """The `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
+        deployment: dict[str, Any] = json.loads(self.read(stack, ["stack", "export"])).get("deployment") or {}
+        return deployment
+
+    def _stack_environment(self, stack: str) -> dict[str, str]:
+        config_file = stack_files.write_merged(self.home, stack, self.program)
+        return {**self.environment, "PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(config_file)}
+
+    def _create_stack_once(self, stack: str) -> None:
+        """Runs `pulumi stack init`, in a copy of the project: it writes a salt into the stack file that it finds."""
+        merged = stack_files.write_merged(self.home, stack, self.program)
+        administrators.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        backend = self.home.path / "state"
+        if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
+            backend.mkdir(parents=True, exist_ok=True)
+            self._capture(["stack", "init", stack, "--non-interactive"], cwd=merged.parent.parent, env=self.environment)
+
+    def _capture(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
+        done = subprocess.run([str(self.pulumi), *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip()
+            raise EngineError(f"`pulumi {' '.join(arguments)}` ended with {done.returncode}:\n{said}")
+        return done.stdout
+
+
+def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
+    """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
+
+    Nothing of the caller's AWS or Pulumi set-up is left in it, so that a person's real account is out of reach (the
+    variables: research pulumi.md section 3.4).
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG", "HELM_"))}
+    mark = {processes.OWNER: str(home.path), processes.PROCESS: PROCESS_NAME}
+    return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
+
+
+def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
+    """The variables that `environment` sets, alone: what `python -m twin env` prints."""
+    folders = [home.path / "bin", Path(sys.executable).parent]
+    return {
+        "TWIN_HOME": str(home.path),
+        "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(REPOSITORY),
+        "PULUMI_HOME": str(home.path / "pulumi"),
+        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}",
+        "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+        "PULUMI_K8S_DELETE_UNREACHABLE": "false",
+        "AWS_ENDPOINT_URL": aws_endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-west-2",
+        "AWS_DEFAULT_REGION": "us-west-2",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_PAGER": "",
+        "KUBECONFIG": str(kubeconfig),
+        "HELM_CACHE_HOME": str(home.path / "helm" / "cache"),
+        "HELM_CONFIG_HOME": str(home.path / "helm" / "config"),
+        "HELM_DATA_HOME": str(home.path / "helm" / "data"),
+    }
+
+
+def stack_of(arguments: Sequence[str], *, default: str) -> str:
+    """The stack that a `pulumi` command line names (`--stack S`, `--stack=S`, `-s S`), else PULUMI_STACK, else `default`."""
+    for position, argument in enumerate(arguments):
+        if argument in ("--stack", "-s") and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith("--stack="):
+            return argument.removeprefix("--stack=")
+    return os.environ.get("PULUMI_STACK") or default

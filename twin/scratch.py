@@ -1,0 +1,63 @@
+"""A twin that lives for one command: where another revision's program is applied, to preview a change against it."""
+
+import contextlib
+import io
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from twin import processes
+from twin.engine import EngineError
+from twin.home import REPOSITORY, TwinHome
+from twin.servers import Servers
+
+
+class UnknownRevision(RuntimeError):
+    """git does not know the revision; the text is git's."""
+
+
+@contextlib.contextmanager
+def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
+    """A twin of its own below `home`, without pods; gone, with all its processes, when the block ends."""
+    folder = home.path / "scratch"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = TwinHome(Path(tempfile.mkdtemp(prefix="twin-", dir=folder)))
+    try:
+        yield Servers.start(own, console, with_agent=False)
+    finally:
+        processes.stop_all(own)
+        shutil.rmtree(own.path, ignore_errors=True)
+
+
+def leftovers(home: TwinHome) -> list[TwinHome]:
+    """Scratch twins of commands that were killed before they could clean up."""
+    return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
+
+
+def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
+    """Applies the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+    program = servers.home.path / "program"
+    _extract(revision, program)
+    engine = replace(servers.engine(), program=program)
+    console.print(f"applying {stack} as of {revision} to a scratch twin ...", markup=False)
+    try:
+        engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"])
+    except EngineError as error:
+        raise EngineError(
+            f"the program of {revision} could not be applied, so there is nothing to compare with. {error}"
+        ) from None
+
+
+def _extract(revision: str, directory: Path) -> None:
+    done = subprocess.run(["git", "archive", "--format=tar", revision], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise UnknownRevision(f"`git archive {revision}` in {REPOSITORY}: {done.stderr.decode().strip()}")
+    directory.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(directory, filter="data")

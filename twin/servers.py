@@ -1,0 +1,102 @@
+"""The servers of one twin, running, and what talks to them."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from twin import agent, control_plane, engine, engine_layout, moto_server, tools
+from twin.cluster_view import ClusterView
+from twin.engine import Engine
+from twin.home import REPOSITORY, TwinHome, write_atomically
+
+
+class NotRunning(RuntimeError):
+    """The command needs a twin that is up, and there is none at this home."""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A twin whose servers answer.
+
+    `aws_is_new` says that the AWS account is an empty one: the first start, or the old account was lost with its process.
+    """
+
+    home: TwinHome
+    programs: dict[str, Path]
+    aws_url: str
+    kubeconfig: Path
+    aws_is_new: bool = False
+
+    @classmethod
+    def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True) -> "Servers":
+        """Builds the tools that are missing and starts the servers that do not run; what runs is left alone.
+
+        `with_agent` starts nodes and pods too, which a preview does not need. Raises ToolError, ProcessFailed or
+        DeadlinePassed.
+        """
+        programs = tools.ensure(tuple(tools.FAMILIES), console)
+
+        def say(line: str) -> None:
+            console.print(line, markup=False, highlight=False)
+
+        is_new = moto_server.ensure(home, say)
+        control_plane.ensure(home, programs, say)
+        _write_shell_programs(home, programs)
+        if with_agent:
+            agent.ensure(home)
+        return cls._found(home, programs, is_new)
+
+    @classmethod
+    def running(cls, home: TwinHome) -> "Servers":
+        """The servers of a twin that is up. Raises NotRunning."""
+        known = home.load_endpoints()
+        if not (known.aws_url and known.kubeconfig):
+            raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
+        return cls._found(home, tools.ensure(tuple(tools.FAMILIES), Console(quiet=True)), False)
+
+    @classmethod
+    def _found(cls, home: TwinHome, programs: dict[str, Path], aws_is_new: bool) -> "Servers":
+        known = home.load_endpoints()
+        assert known.aws_url and known.kubeconfig
+        return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new)
+
+    def engine(self) -> Engine:
+        """The Pulumi engine on this checkout's program."""
+        environment = engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
+        return Engine(self.home, engine_layout.lay_out(self.home, self.programs["pulumi"]), environment)
+
+    def cluster(self) -> ClusterView:
+        """The cluster, to look at."""
+        return ClusterView(self.programs["kubectl"], self.kubeconfig)
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables that make a shell talk to this twin."""
+        return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
+
+    def endpoints(self) -> dict[str, str]:
+        """Where a person finds things, by name."""
+        known = self.home.load_endpoints()
+        return {
+            "AWS (moto)": self.aws_url,
+            "AWS console": f"{self.aws_url}/moto-api/",
+            "Kubernetes": known.api_server_url or "",
+            "kubeconfig": str(self.kubeconfig),
+            "logs": str(self.home.logs),
+        }
+
+
+def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:
+    """`bin/`: kubectl and helm as they are; `pulumi` through `twin pulumi`, which hands it the twin's stack file."""
+    folder = home.path / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("kubectl", "helm"):
+        link = folder / name
+        if link.resolve() != programs[name].resolve():
+            link.unlink(missing_ok=True)
+            link.symlink_to(programs[name])
+    python, repository, own = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path))
+    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi "$@"\n'
+    write_atomically(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

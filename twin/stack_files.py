@@ -1,0 +1,84 @@
+"""The stack files that the twin hands to the engine: the tracked ones, plus what only one twin knows.
+
+`stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
+that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. The engine reads
+the two merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from twin.home import REPOSITORY, TwinHome
+
+STACKS = ("local", "dev", "staging", "prod")
+_SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+"""What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
+
+
+def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:
+    """The stack file of `stack` in the checkout `program`."""
+    return program / "stacks" / f"Pulumi.{stack}.yaml"
+
+
+def pins_file(home: TwinHome, stack: str) -> Path:
+    """Where this twin keeps what it adds to `stack`; it may not exist."""
+    return home.path / "pins" / f"Pulumi.{stack}.yaml"
+
+
+def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
+    """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed."""
+    path = pins_file(home, stack)
+    document = _read(path)
+    node = document.setdefault("config", {})
+    *parents, last = key.split(".")
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    if node.get(last) == value:
+        return False
+    node[last] = value
+    _write(path, document)
+    return True
+
+
+def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
+    """The release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
+    models = (_read(pins_file(home, stack)).get("config") or {}).get("triton-eks:models") or {}
+    return models.get("release")
+
+
+def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
+    """Writes the file that the engine reads for `stack`, and the project file beside it, and returns its path."""
+    project = home.path / "project"
+    merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
+    merged_file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(program / "Pulumi.yaml", project / "Pulumi.yaml")
+    document = {k: v for k, v in _read(tracked_file(stack, program)).items() if k not in _SECRETS_KEYS}
+    document["config"] = _lay_over(document.get("config") or {}, _read(pins_file(home, stack)).get("config") or {})
+    salt = _read(merged_file).get("encryptionsalt")
+    if salt:
+        document["encryptionsalt"] = salt
+    _write(merged_file, document)
+    return merged_file
+
+
+def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
+    """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old."""
+    laid = {key: {**(config.get(key) or {}), **value} if isinstance(value, dict) else value for key, value in pins.items()}
+    return {**config, **laid}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return (YAML(typ="safe").load(path) or {}) if path.exists() else {}
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    yaml = YAML()
+    yaml.default_flow_style = False
+    partial = path.with_suffix(".partial")
+    with partial.open("w") as stream:
+        yaml.dump(document, stream)
+    partial.replace(path)

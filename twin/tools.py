@@ -1,0 +1,246 @@
+"""The programs that the twin needs, built once per machine from their published Go modules.
+
+Each family has a wrapper module in `twin/tools/<family>/` that pins its versions (research twin.md section 1). A build lands
+in a directory named by the digest of what went into it, so another checkout with the same pins finds it, and a changed pin
+builds anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+MODULES = Path(__file__).parent / "tools"
+OLDEST_GO = (1, 26)
+OLDEST_PULUMI = (3, 250)
+SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
+"""How the script begins that a twin's shell has in place of `pulumi`."""
+
+
+class ToolError(RuntimeError):
+    """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Programs that are built from one wrapper module.
+
+    `packages` maps a program to its Go package. `module` is the one whose version goes into `ldflags`, where `{version}`,
+    `{major}` and `{minor}` stand for it. `cold_build` is for the message only.
+    """
+
+    name: str
+    packages: tuple[tuple[str, str], ...]
+    module: str
+    cold_build: str
+    ldflags: str = ""
+
+    def version(self) -> str:
+        """The pinned version of `module`, as in go.mod: v1.36.2."""
+        content = (MODULES / self.name / "go.mod").read_text()
+        found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", content, re.MULTILINE)
+        if not found:
+            raise ToolError(f"twin/tools/{self.name}/go.mod does not require {self.module}")
+        return found[1]
+
+    def flags(self) -> str:
+        """The linker's flags: without a version of their own, charts and plugins refuse these programs."""
+        version = self.version()
+        major, minor = version.removeprefix("v").split(".")[:2]
+        return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
+
+    def digest(self) -> str:
+        """Names everything that decides what is built."""
+        folder = MODULES / self.name
+        parts = [(folder / f).read_bytes() for f in ("go.mod", "go.sum")]
+        recipe = repr((self.packages, self.flags())).encode()
+        return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
+
+
+_KUBERNETES_VERSION = " ".join(
+    [
+        "-X k8s.io/component-base/version.gitVersion={version}",
+        "-X k8s.io/component-base/version.gitMajor={major}",
+        "-X k8s.io/component-base/version.gitMinor={minor}",
+        "-X k8s.io/client-go/pkg/version.gitVersion={version}",
+    ]
+)
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), "go.etcd.io/etcd/server/v3", "a minute"),
+        Family(
+            "kubernetes",
+            tuple(
+                (name, f"k8s.io/kubernetes/cmd/{name}")
+                for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+            ),
+            "k8s.io/kubernetes",
+            "8 minutes",
+            _KUBERNETES_VERSION,
+        ),
+        Family("kwok", (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),), "sigs.k8s.io/kwok", "2 minutes"),
+        Family(
+            "pulumi",
+            (("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
+            "github.com/pulumi/pulumi/pkg/v3",
+            "5 minutes",
+            "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
+        ),
+        Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", "2 minutes"),
+    )
+}
+
+
+def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
+    """The programs of `families` by name, building what is missing with a line for each family.
+
+    A `pulumi` on PATH that is new enough is taken as it is. Raises ToolError.
+    """
+    found: dict[str, Path] = {}
+    for name in families:
+        family = FAMILIES[name]
+        installed = _pulumi_on_path() if name == "pulumi" else None
+        if installed is not None:
+            found["pulumi"] = installed
+            continue
+        directory = _ensure_family(family, console)
+        found |= {program: directory / program for program, _ in family.packages}
+    return found
+
+
+def cache_directory() -> Path:
+    """Where builds are kept, for all checkouts of one user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
+
+
+def _ensure_family(family: Family, console: Console) -> Path:
+    target = cache_directory() / f"{family.name}-{family.digest()}"
+    if _complete(target, family):
+        return target
+    go = _find_go(family)
+    with _build_lock(target, family, console):
+        if not _complete(target, family):
+            _build(family, go, target, console)
+    return target
+
+
+def _complete(directory: Path, family: Family) -> bool:
+    return all(os.access(directory / program, os.X_OK) for program, _ in family.packages)
+
+
+def _build(family: Family, go: Path, target: Path, console: Console) -> None:
+    programs = ", ".join(program for program, _ in family.packages)
+    label = f"{family.name} {family.version()}"
+    started = time.monotonic()
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        with _progress(console, f"building {label} ({programs}); about {family.cold_build}, once per machine"):
+            for program, package in family.packages:
+                _go_build(family, go, package, partial / program)
+        partial.chmod(0o755)
+        if target.exists():  # a broken one, else it would have been taken
+            shutil.rmtree(target)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    console.print(f"built {label} in {time.monotonic() - started:.0f} s", highlight=False)
+
+
+def _go_build(family: Family, go: Path, package: str, output: Path) -> None:
+    argv = [str(go), "build", "-trimpath", "-ldflags", family.flags(), "-o", str(output), package]
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+    done = subprocess.run(
+        argv,
+        cwd=MODULES / family.name,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        end = "\n".join(done.stdout.splitlines()[-15:])
+        raise ToolError(
+            f"building {output.name} from twin/tools/{family.name}/go.mod failed (go ended with {done.returncode}); "
+            f"it needs access to a Go module proxy and about 4 GB of memory. The end of its output:\n{end}"
+        )
+
+
+@contextlib.contextmanager
+def _progress(console: Console, text: str) -> Iterator[None]:
+    """A line with the elapsed time on a terminal, a plain one elsewhere."""
+    if not console.is_terminal:
+        console.print(f"{text} ...", highlight=False)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+
+
+@contextlib.contextmanager
+def _build_lock(target: Path, family: Family, console: Console) -> Iterator[None]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{target.name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"waiting for another command that builds {family.name}", highlight=False)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _find_go(family: Family) -> Path:
+    wanted = ".".join(map(str, OLDEST_GO))
+    needed = f"building {family.name} needs Go {wanted} or newer (https://go.dev/doc/install)"
+    found = shutil.which("go")
+    if found is None:
+        raise ToolError(f"{needed}, and there is no `go` on PATH")
+    # Outside any module and pinned to itself, so that it reports its own version and fetches no other.
+    env = {**os.environ, "GOTOOLCHAIN": "local"}
+    done = subprocess.run([found, "env", "GOVERSION"], cwd="/", env=env, text=True, capture_output=True, check=False)
+    version = re.match(r"go(\d+)\.(\d+)", done.stdout)
+    if version is None:
+        raise ToolError(f"{needed}; `{found} env GOVERSION` says {(done.stdout + done.stderr).strip() or 'nothing'!r}")
+    if (int(version[1]), int(version[2])) < OLDEST_GO:
+        raise ToolError(f"{needed}, and {found} is {done.stdout.strip()}")
+    return Path(found)
+
+
+def _pulumi_on_path() -> Path | None:
+    """The user's own Pulumi CLI, when it is new enough for the program."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    candidates = (shutil.which("pulumi", path=folder) for folder in folders)
+    found = next((path for path in candidates if path and not _is_the_twins(Path(path))), None)
+    if found is None:
+        return None
+    env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run([found, "version"], env=env, text=True, capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.match(r"v?(\d+)\.(\d+)", done.stdout.strip())
+    if version is None or (int(version[1]), int(version[2])) < OLDEST_PULUMI:
+        return None
+    return Path(found)
+
+
+def _is_the_twins(pulumi: Path) -> bool:
+    """Whether it is the script that stands for `pulumi` in a twin's shell (twin/servers.py): it asks this module again."""
+    with pulumi.open("rb") as file:
+        return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI

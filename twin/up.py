@@ -1,0 +1,118 @@
+"""`make up`: from whatever is there to a platform that has answered an inference; a run repairs what the last one left."""
+
+import dataclasses
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from twin import inference, interrupted, moto_server, processes, stack_files
+from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
+from twin.engine import EngineError
+from twin.home import REPOSITORY, TwinHome, write_json
+from twin.inference import Answer
+from twin.processes import DeadlinePassed, wait_until
+from twin.servers import Servers
+
+STACK = "local"
+READY_SECONDS = 180.0
+"""How long the Triton pods may take: they start in under 10 s on an idle machine, and this one may be busy."""
+
+
+class UpFailed(RuntimeError):
+    """`make up` stopped; the text says at which step, what was seen there, and where to look."""
+
+
+def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
+    """Brings the `local` stack up on running servers and returns the answer of one inference.
+
+    The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
+    in the twin's copy of the stack, and a second one starts Triton. Where that release is pinned already, one run is enough.
+    Raises UpFailed or EngineError.
+    """
+    engine = servers.engine()
+    stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
+    interrupted.clear(home, engine, STACK)
+    in_doubt = interrupted.creations_in_doubt(engine, STACK)
+    if in_doubt:
+        say(f"the last `pulumi up` was killed while it made {len(in_doubt)} resources: starting again with an empty account")
+        _take_a_new_account(home, servers, say)
+    lost = bool(in_doubt) or (servers.aws_is_new and bool(engine.resources(STACK)))
+    _pulumi_up(servers, refresh=lost)
+    moto_server.acknowledge(home)
+    if _release_and_pin(home, servers, str(engine.outputs(STACK)["modelBucket"])):
+        _pulumi_up(servers)
+    changes = engine.last_changes(STACK)
+    if set(changes) == {"same"}:
+        say(f"no changes: all {changes['same']} resources are as the program says")
+    return _first_answer(home, servers, say)
+
+
+def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> None:
+    """AWS resources that may or may not exist cannot be found again by the engine; the twin's account can be thrown away."""
+    account = processes.find(home, moto_server.NAME)
+    if account is not None:
+        processes.stop(home, account)
+    moto_server.ensure(home, say)
+    refresh = ["refresh", "--yes", "--skip-preview", "--non-interactive", "--clear-pending-creates"]
+    servers.engine().read(STACK, refresh)
+
+
+def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+    arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
+    code = servers.engine().run(STACK, arguments)
+    if code != 0:
+        raise EngineError(
+            f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "
+            "What it made is in its state: mend the cause and run `make up` again, it goes on from there."
+        )
+
+
+def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
+    """Releases the sample models with the command that a person would use; says whether another release is pinned now."""
+    pins = stack_files.pins_file(home, STACK)
+    before = pins.read_bytes()
+    command = [
+        sys.executable,
+        "-m",
+        "modelctl",
+        "release",
+        str(REPOSITORY / "models"),
+        "--bucket",
+        bucket,
+        "--pin",
+        str(pins),
+    ]
+    code = subprocess.run(command, cwd=REPOSITORY, env=servers.engine().environment, check=False).returncode
+    if code != 0:
+        raise UpFailed(f"`modelctl release` ended with {code}; what it says above is the cause")
+    return pins.read_bytes() != before
+
+
+def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
+    view = servers.cluster()
+    started = time.monotonic()
+    try:
+        wait_until(
+            lambda: view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT),
+            "every Triton pod to run the pinned release and be Ready",
+            READY_SECONDS,
+            poll=0.3,
+        )
+    except DeadlinePassed as error:
+        warnings = "\n".join(view.events(TRITON_NAMESPACE)[-10:]) or "(no warning events)"
+        raise UpFailed(f"{error}\n{warnings}\nThe pods' logs are below {home.pods}.") from None
+    addresses = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+    say(f"Triton is Ready at {', '.join(addresses)} ({time.monotonic() - started:.1f} s)")
+    answer = inference.infer(addresses[0])
+    write_json(
+        last_inference_file(home),
+        {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+    )
+    return answer
+
+
+def last_inference_file(home: TwinHome) -> Path:
+    """Where the answer of the last inference is kept, for `twin status`."""
+    return home.path / "last-inference.json"
