@@ -15,7 +15,7 @@ from twin.home import REPOSITORY, TwinHome
 PROJECT = "triton-eks"
 PROCESS_NAME = "engine"
 """How `pulumi`, its plugins and the program are marked, so that what a killed one leaves is found (twin/processes.py)."""
-PASSPHRASE = "twin"  # noqa: S105 - opens nothing: our stacks hold no secret, and the state dies with the twin
+PASSPHRASE = "twin"
 
 
 class EngineError(RuntimeError):
@@ -130,6 +130,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_PAGER": "",
         "KUBECONFIG": str(kubeconfig),
+        "KUBECACHEDIR": str(home.path / "cache" / "kubectl"),
         "HELM_CACHE_HOME": str(home.path / "helm" / "cache"),
         "HELM_CONFIG_HOME": str(home.path / "helm" / "config"),
         "HELM_DATA_HOME": str(home.path / "helm" / "data"),

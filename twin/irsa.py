@@ -125,7 +125,7 @@ class IdentityExchange:
     def __init__(self, endpoint_url: str, region: str) -> None:
         session = boto3.session.Session(
             aws_access_key_id="test",
-            aws_secret_access_key="test",  # noqa: S106 - moto takes any
+            aws_secret_access_key="test",
             region_name=region,
         )
         self._iam = session.client("iam", endpoint_url=endpoint_url)

@@ -26,5 +26,5 @@ def _is_action_permitted(
 
 
 if __name__ == "__main__":
-    IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign]
+    IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]
     main()

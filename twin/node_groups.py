@@ -21,7 +21,7 @@ class AwsReader:
     def __init__(self, endpoint_url: str, region: str) -> None:
         session = boto3.session.Session(
             aws_access_key_id="test",
-            aws_secret_access_key="test",  # noqa: S106 - moto takes any
+            aws_secret_access_key="test",
             region_name=region,
         )
         config = Config(retries={"max_attempts": 1}, connect_timeout=3, read_timeout=10)

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Twin
 
+from tests.e2e.conftest import Twin
 from twin.home import REPOSITORY
 
 CHART_KINDS = {
@@ -55,8 +55,8 @@ def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twi
     checkout = _clone(tmp_path)
     stack = checkout / "stacks" / "Pulumi.dev.yaml"
     text = stack.read_text()
-    assert "version: \"1.35\"" in text
-    stack.write_text(text.replace("version: \"1.35\"", "version: \"1.19\"").replace("pool: g5", "pool: g9"))
+    assert 'version: "1.35"' in text
+    stack.write_text(text.replace('version: "1.35"', 'version: "1.19"').replace("pool: g5", "pool: g9"))
     done = Twin(twin.home, checkout).run("preview", "dev")
     assert done.returncode == 1
     assert "stacks/Pulumi.dev.yaml: cluster.version:" in done.stdout

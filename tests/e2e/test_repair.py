@@ -3,12 +3,11 @@
 import json
 import signal
 
-import account
 import pytest
-from conftest import Twin
 
+from tests.e2e import account
+from tests.e2e.conftest import Twin
 from twin import processes
-
 
 PROCESSES = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "agent", "moto"]
 

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from conftest import Twin
 
+from tests.e2e.conftest import Twin
 from twin import inference
 
 ANSWER = re.compile(

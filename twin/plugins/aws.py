@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+
 """The aws provider of the twin: the handlers of ``twin.aws`` against a moto server, behind the engine's protocol."""
 
 from __future__ import annotations

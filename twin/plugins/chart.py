@@ -22,7 +22,7 @@ from twin.plugins.kube_client import KubeClient, Unreachable
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset, resource_reference, secret, without_nulls
 
-TOKEN = "kubernetes:helm.sh/v4:Chart"  # noqa: S105 - a Pulumi type token
+TOKEN = "kubernetes:helm.sh/v4:Chart"
 
 INPUTS = frozenset(
     {"chart", "name", "namespace", "resourcePrefix", "skipAwait", "skipCrds", "valueYamlFiles", "values", "version"}

@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+
 """Any Kubernetes object, by server-side apply to a real API server.
 
 It never waits for workloads to become ready: pods of the twin may be processes of their own, and who needs them ready

@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+
 """The language host of the twin: what the engine asks to run a Pulumi program written in Python.
 
 It runs programs with the Python that runs itself, so ``virtualenv`` and ``toolchain`` of Pulumi.yaml do not matter.

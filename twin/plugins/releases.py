@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 - the protocol gives every operation the same arguments
+
 """``helm.v3.Release`` on the twin: third-party charts are not installed, and the output says what stands in for each.
 
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
@@ -21,7 +21,7 @@ from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
 
-TOKEN = "kubernetes:helm.sh/v3:Release"  # noqa: S105 - a Pulumi type token
+TOKEN = "kubernetes:helm.sh/v3:Release"
 
 STAND_INS: dict[str, str] = {
     "nvidia-device-plugin": (

@@ -16,7 +16,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """Stands for a value that is not known yet; only previews have it."""
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a signature of the wire format
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
 OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
 ASSET = "c44067f5952c0a294b673a41bacd8c17"
