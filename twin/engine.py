@@ -19,7 +19,14 @@ PASSPHRASE = "twin"
 
 
 class EngineError(RuntimeError):
-    """`pulumi` ended with an error; what it printed has been shown or is in the text."""
+    """`pulumi` ended with an error; what it printed has been shown or is in the text.
+
+    `output` is its standard output, where that was read by the program.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class Engine:
         done = subprocess.run([str(self.pulumi), *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip()
-            raise EngineError(f"`pulumi {' '.join(arguments)}` ended with {done.returncode}:\n{said}")
+            raise EngineError(f"`pulumi {' '.join(arguments)}` ended with {done.returncode}:\n{said}", done.stdout)
         return done.stdout
 
 

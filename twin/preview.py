@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from twin.engine import Engine
+from twin.engine import Engine, EngineError
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,10 @@ def steps(engine: Engine, stack: str) -> list[Step]:
 
     Raises EngineError when the preview fails.
     """
-    digest = json.loads(engine.read(stack, ["preview", "--json", "--non-interactive"]))
+    try:
+        digest = json.loads(engine.read(stack, ["preview", "--json", "--non-interactive"]))
+    except EngineError as error:
+        raise EngineError(f"the preview of {stack} failed:\n{_errors(error.output) or error}") from None
     return sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
 
 
@@ -37,6 +40,15 @@ def to_json(stack: str, found: list[Step]) -> str:
     for step in found:
         summary[step.op] = summary.get(step.op, 0) + 1
     return json.dumps({"stack": stack, "summary": summary, "steps": [asdict(s) for s in found]}, indent=2)
+
+
+def _errors(output: str) -> str:
+    """The error messages in the document that a failed preview prints; empty when it printed none."""
+    try:
+        diagnostics = json.loads(output).get("diagnostics") or []
+    except ValueError:
+        return ""
+    return "\n".join(d["message"].strip() for d in diagnostics if d.get("severity") == "error")
 
 
 def _step(raw: dict[str, Any]) -> Step:

@@ -70,8 +70,14 @@ CLUSTERS = [
         "an allow-list without a public endpoint",
         CLUSTER,
         lambda w: _cluster(w, {"publicAccessCidrs": ["203.0.113.0/24"]}),
-        f"{_CLUSTER}: vpcConfig.publicAccessCidrs: only with the public endpoint; "
-        f"{_CLUSTER}: vpcConfig.publicAccessCidrs[0]: 203.0.113.0/24 is a reserved block that never reaches a public endpoint",
+        f"{_CLUSTER}: vpcConfig.publicAccessCidrs: only with the public endpoint",
+    ),
+    Refusal(
+        "an allow-list of private addresses",
+        CLUSTER,
+        lambda w: _cluster(w, {"endpointPublicAccess": True, "publicAccessCidrs": ["10.1.0.0/16"]}),
+        f"{_CLUSTER}: vpcConfig.publicAccessCidrs[0]: 10.1.0.0/16 is within 10.0.0.0/8, "
+        "from which nobody reaches a public endpoint",
     ),
     Refusal(
         "an allow-list that is not a CIDR",
@@ -110,7 +116,7 @@ CLUSTERS = [
         "subnets of two VPCs",
         CLUSTER,
         lambda w: _cluster(w, {"subnetIds": [w.id("subnet-b"), w.id("other-subnet")]}),
-        "EKS cluster new: the subnets are in different VPCs: {sorted-vpcs}",
+        "EKS cluster new: subnet {subnet-b} is in {vpc}, subnet {other-subnet} in {other-vpc}",
     ),
     Refusal(
         "an unknown subnet",
@@ -175,7 +181,8 @@ NODE_GROUPS = [
         "an image type that does not exist",
         NODE_GROUP,
         lambda w: _nodes(w, amiType="AL2023_x86_64_GPU"),
-        "CreateNodegroup: amiType: 'AL2023_x86_64_GPU' is not one of {ami-types}",
+        "CreateNodegroup: amiType: 'AL2023_x86_64_GPU' is not one of the known values, such as "
+        "AL2023_x86_64_NEURON, AL2023_x86_64_NVIDIA, AL2_x86_64_GPU",
     ),
     Refusal(
         "more wanted than allowed",
@@ -301,7 +308,7 @@ TEMPLATES = [
         "an instance type that does not exist",
         TEMPLATE,
         lambda w: template_inputs(instanceType="g5.huge"),
-        "CreateLaunchTemplate: LaunchTemplateData.InstanceType: 'g5.huge' is not one of {instance-types}",
+        "CreateLaunchTemplate: LaunchTemplateData.InstanceType: 'g5.huge' is not one of the known values, such as g5.xlarge",
     ),
     Refusal(
         "metadata tokens that are neither",

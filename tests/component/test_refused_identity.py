@@ -140,7 +140,7 @@ POLICIES = [
         "a managed policy that is too long",
         POLICY,
         lambda w: {"policy": policy(Effect="Allow", Action="s3:GetObject", Resource=_LONG)},
-        "aws:iam/policy:Policy: policy: 8785 characters without white space; at most 6144",
+        "aws:iam/policy:Policy: policy: 8384 characters without white space; at most 6144",
     ),
     Refusal(
         "a principal in an identity policy",

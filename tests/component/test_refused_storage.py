@@ -76,7 +76,7 @@ REFUSALS = [
         ENCRYPTION,
         lambda w: _encryption(sseAlgorithm="aws:kmss"),
         "PutBucketEncryption: ServerSideEncryptionConfiguration.Rules[0].ApplyServerSideEncryptionByDefault.SSEAlgorithm: "
-        "'aws:kmss' is not one of AES256, aws:fsx, aws:kms, aws:kms:dsse",
+        "'aws:kmss' is not one of AES256, aws:backup, aws:fsx, aws:kms, aws:kms:dsse",
     ),
     Refusal(
         "an unknown key",

@@ -32,7 +32,7 @@ def test_a_preview_lists_every_resource_of_the_environment_and_is_the_same_twice
 def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path) -> None:
     checkout = _clone(tmp_path)
     values = checkout / "helm-values" / "triton" / "dev.yaml"
-    values.write_text(values.read_text() + "\nrevisionHistoryLimit: 7\n")
+    values.write_text(values.read_text() + "\nshm:\n  size: 1Gi\n")
     changed = Twin(twin.home, checkout)
 
     done = changed.run("preview", "dev", "--against", "HEAD", "--json", seconds=600)
@@ -40,7 +40,7 @@ def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path)
     assert done.returncode == 0, done.stdout
     steps = [step for step in json.loads(done.stdout)["steps"] if step["op"] != "same"]
     assert [(step["op"], step["type"], step["changed"]) for step in steps] == [
-        ("update", "kubernetes:apps/v1:Deployment", ["spec.revisionHistoryLimit"])
+        ("update", "kubernetes:apps/v1:Deployment", ["spec.template.spec.volumes[0].emptyDir.sizeLimit"])
     ]
 
 

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from twin import preview
-from twin.engine import Engine
+from twin.engine import Engine, EngineError
 from twin.home import TwinHome
 
 DIGEST = {
@@ -58,3 +60,17 @@ def test_the_document_counts_the_steps_by_operation(tmp_path: Path) -> None:
     assert document["stack"] == "prod"
     assert document["summary"] == {"delete": 1, "replace": 1, "update": 1}
     assert len(document["steps"]) == 3
+
+
+class RefusedEngine(Engine):
+    """An engine whose preview fails as the real one does: the document, then the exit code."""
+
+    def read(self, stack: str, arguments: object) -> str:
+        diagnostics = [{"severity": "warning", "message": "w"}, {"severity": "error", "message": "error: no such pool\n"}]
+        raise EngineError("`pulumi preview --json` ended with 1: {…}", json.dumps({"diagnostics": diagnostics}))
+
+
+def test_a_failed_preview_says_its_errors_and_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(EngineError) as failure:
+        preview.steps(RefusedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+    assert str(failure.value) == "the preview of prod failed:\nerror: no such pool"

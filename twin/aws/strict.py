@@ -6,8 +6,9 @@ not (research pulumi.md 2.2). The hook runs on every call of a client of the ses
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,10 @@ import boto3
 from botocore.model import OperationModel, Shape
 
 from twin.aws.errors import HandlerError
+
+
+_LISTED_CHOICES = 12
+_CLOSEST_CHOICES = 3
 
 
 class StrictError(HandlerError):
@@ -67,7 +72,7 @@ def _too_many(count: int, shape: Shape, path: str, noun: str) -> Iterator[str]:
 def _bad_string(value: str, shape: Shape, path: str) -> Iterator[str]:
     allowed = shape.enum
     if allowed and value not in allowed:
-        yield f"{path}: {value!r} is not one of {', '.join(sorted(allowed))}"
+        yield f"{path}: {value!r} is not one of {_choices(value, allowed)}"
         return
     maximum = shape.metadata.get("max")
     if maximum is not None and len(value) > maximum:
@@ -75,6 +80,13 @@ def _bad_string(value: str, shape: Shape, path: str) -> Iterator[str]:
     pattern = _compiled(shape.metadata.get("pattern"))
     if pattern is not None and not pattern.fullmatch(value):
         yield f"{path}: {value!r} does not match {pattern.pattern}"
+
+
+def _choices(value: str, allowed: Sequence[str]) -> str:
+    if len(allowed) <= _LISTED_CHOICES:
+        return ", ".join(sorted(allowed))
+    closest = sorted(difflib.get_close_matches(value, allowed, n=_CLOSEST_CHOICES))
+    return "the known values" + (f", such as {', '.join(closest)}" if closest else "")
 
 
 @cache

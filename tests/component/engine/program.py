@@ -31,6 +31,7 @@ def run(
     root: Path,
     clients: Clients,
     preview: bool = False,
+    monitor_class: type[RecordingMonitor] = RecordingMonitor,
 ) -> Recording:
     """Run ``program`` as the engine would and return what it registered.
 
@@ -40,7 +41,7 @@ def run(
     """
     default_tags = (config.get("aws:defaultTags") or {}).get("tags", {})
     aws = Aws(clients, default_tags)
-    monitor = RecordingMonitor(aws, project=project, stack=stack, root=root, preview=preview)
+    monitor = monitor_class(aws, project=project, stack=stack, root=root, preview=preview)
 
     def work() -> None:
         loop = asyncio.new_event_loop()

@@ -59,10 +59,9 @@ class SecurityGroup(Handler):
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        users = clients("ec2").describe_network_interfaces(Filters=[{"Name": "group-id", "Values": [id]}])
-        if users["NetworkInterfaces"]:
-            interfaces = ", ".join(item["NetworkInterfaceId"] for item in users["NetworkInterfaces"])
-            raise HandlerError(f"security group {id} is in use by {interfaces}")
+        users = _users(clients, id)
+        if users:
+            raise HandlerError(f"security group {id} is in use by {', '.join(users)}")
         with gone_is_fine():
             clients("ec2").delete_security_group(GroupId=id)
 
@@ -109,6 +108,18 @@ class DefaultSecurityGroup(Handler):
         filters = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "group-name", "Values": ["default"]}]
         group: dict[str, Any] = clients("ec2").describe_security_groups(Filters=filters)["SecurityGroups"][0]
         return group
+
+
+def _users(clients: Clients, id: str) -> list[str]:
+    """Interfaces and endpoints with this group (moto does not give an endpoint's interfaces its groups)."""
+    ec2 = clients("ec2")
+    found = ec2.describe_network_interfaces(Filters=[{"Name": "group-id", "Values": [id]}])["NetworkInterfaces"]
+    endpoints = [
+        endpoint["VpcEndpointId"]
+        for endpoint in ec2.describe_vpc_endpoints()["VpcEndpoints"]
+        if endpoint["State"] != "deleted" and id in [group["GroupId"] for group in endpoint.get("Groups", [])]
+    ]
+    return sorted({interface["NetworkInterfaceId"] for interface in found} | set(endpoints))
 
 
 def revoke_all(clients: Clients, group_id: str) -> None:

@@ -16,6 +16,11 @@ from twin.aws.iam import trust
 
 # Minor versions that EKS creates clusters of, extended support included (EKS release calendar; research triton.md 6.6).
 SUPPORTED_VERSIONS = ("1.31", "1.32", "1.33", "1.34", "1.35")
+# Blocks that EKS refuses in an allow-list because their addresses are not routed on the internet.
+_NEVER_PUBLIC = tuple(
+    ipaddress.IPv4Network(block)
+    for block in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+)
 _CLUSTER_POLICY = "AmazonEKSClusterPolicy"
 # moto's DescribeCluster does not have these; they are kept in the twin's record of the cluster.
 _RECORDED = ("accessConfig", "bootstrapSelfManagedAddons", "deletionProtection", "upgradePolicy", "version")
@@ -172,13 +177,11 @@ def _vpc_config_problems(config: Values) -> Iterator[Problem]:
         where = f"vpcConfig.publicAccessCidrs[{index}]"
         problems = api.cidr_problem(where, cidr)
         yield from problems
-        if cidr != UNKNOWN and not problems and not _reaches_a_public_endpoint(ipaddress.ip_network(cidr)):
-            yield Problem(where, f"{cidr} is a reserved block that never reaches a public endpoint")
-
-
-def _reaches_a_public_endpoint(block: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    """Whether clients can have such addresses; the documentation's own (RFC 5737) stand for an office in examples."""
-    return not block.is_private or str(block) in ("0.0.0.0/0", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+        if cidr == UNKNOWN or problems:
+            continue
+        inside = next((block for block in _NEVER_PUBLIC if ipaddress.IPv4Network(cidr).subnet_of(block)), None)
+        if inside is not None:
+            yield Problem(where, f"{cidr} is within {inside}, from which nobody reaches a public endpoint")
 
 
 def _check_references(clients: Clients, inputs: Values) -> str:
@@ -191,20 +194,23 @@ def _check_references(clients: Clients, inputs: Values) -> str:
     zones = sorted({subnet["AvailabilityZone"] for subnet in subnets})
     if len(zones) < 2:
         raise HandlerError(f"{where}: subnets in at least two availability zones are required, these are in {zones}")
-    vpcs = sorted({subnet["VpcId"] for subnet in subnets})
-    if len(vpcs) > 1:
-        raise HandlerError(f"{where}: the subnets are in different VPCs: {', '.join(vpcs)}")
+    first, vpc_id = subnets[0]["SubnetId"], str(subnets[0]["VpcId"])
+    for subnet in subnets:
+        if subnet["VpcId"] != vpc_id:
+            raise HandlerError(
+                f"{where}: subnet {first} is in {vpc_id}, subnet {subnet['SubnetId']} in {subnet['VpcId']}"
+            )
     for group in config.get("securityGroupIds", []):
-        if api.require(clients, "security-group", group, where)["VpcId"] != vpcs[0]:
-            raise HandlerError(f"{where}: security group {group} is not in {vpcs[0]}")
+        if api.require(clients, "security-group", group, where)["VpcId"] != vpc_id:
+            raise HandlerError(f"{where}: security group {group} is not in {vpc_id}")
     if config.get("endpointPrivateAccess"):
         for attribute, name in (("enableDnsSupport", "EnableDnsSupport"), ("enableDnsHostnames", "EnableDnsHostnames")):
-            answer = clients("ec2").describe_vpc_attribute(VpcId=vpcs[0], Attribute=attribute)
+            answer = clients("ec2").describe_vpc_attribute(VpcId=vpc_id, Attribute=attribute)
             if not answer[name]["Value"]:
-                raise HandlerError(f"{where}: the private endpoint needs {attribute} on {vpcs[0]}")
+                raise HandlerError(f"{where}: the private endpoint needs {attribute} on {vpc_id}")
     if "encryptionConfig" in inputs:
         kms.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
-    return str(vpcs[0])
+    return vpc_id
 
 
 def _check_version_step(name: str, before: str, after: str) -> None:

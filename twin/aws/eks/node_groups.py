@@ -181,9 +181,11 @@ def _label_changes(old: Values, new: Values) -> Values:
 
 
 def _taint_changes(old: list[Values], new: list[Values]) -> Values:
+    """A taint is what its key and effect say; a new value of it is an update, not a removal and an addition."""
+    kept = {(taint["key"], taint["effect"]) for taint in new}
     return {
         "addOrUpdateTaints": [taint for taint in new if taint not in old],
-        "removeTaints": [taint for taint in old if taint not in new],
+        "removeTaints": [taint for taint in old if (taint["key"], taint["effect"]) not in kept],
     }
 
 
