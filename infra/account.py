@@ -9,11 +9,13 @@ import pulumi_aws as aws
 
 @dataclass(frozen=True)
 class Account:
-    """Where resources live; what the ARNs that the program builds itself begin with."""
+    """Where resources live, and on whose behalf; what the ARNs that the program builds itself begin with."""
 
     id: str
     partition: str
     region: str
+    caller_arn: str
+    """Who runs the program, as STS says it."""
 
     def arn(self, service: str, resource: str) -> str:
         """The ARN of a regional `resource` of `service` in this account."""
@@ -27,4 +29,4 @@ class Account:
 def current(region: str) -> Account:
     """Ask AWS whose credentials the engine runs with."""
     identity = aws.get_caller_identity()
-    return Account(id=identity.account_id, partition=identity.arn.split(":")[1], region=region)
+    return Account(id=identity.account_id, partition=identity.arn.split(":")[1], region=region, caller_arn=identity.arn)

@@ -9,7 +9,7 @@ from infra import settings as stack_settings
 from infra import subnets, zones
 from infra.account import Account
 from infra.addons import Addons, AddonsArgs
-from infra.cluster import Cluster, ClusterArgs
+from infra.cluster import Cluster, ClusterArgs, creators_second_entry
 from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_reader_policy, role_arn
 from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
 from infra.network import Network, NetworkArgs
@@ -43,6 +43,7 @@ def deploy(settings: Settings) -> None:
     Raises SettingsError, before the first resource, when the region does not offer what the settings ask for.
     """
     account = aws_account.current(settings.region)
+    _warn_about_a_second_entry(account, settings)
     chosen_zones = _zones(settings)
     cluster_name = settings.cluster_name
     pins = KUBERNETES[settings.cluster.version]
@@ -114,7 +115,8 @@ def deploy(settings: Settings) -> None:
     addons = Addons(
         "addons",
         AddonsArgs(account=account, cluster_name=cluster.name, cluster_arn=cluster.arn, pins=pins, tags=tags),
-        pulumi.ResourceOptions(depends_on=[nodes]),
+        # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
+        pulumi.ResourceOptions(depends_on=[nodes.system]),
     )
     models = ModelBucket(
         "models",
@@ -165,6 +167,17 @@ def deploy(settings: Settings) -> None:
             pulumi.ResourceOptions(depends_on=[nodes, addons, plugin, models, reader]),
         )
     _export(network, cluster, models, reader, account, chosen_zones, settings)
+
+
+def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:
+    """Only a warning: a cluster that another role has made takes the entry."""
+    role = creators_second_entry(account.caller_arn, settings.cluster.admin_role_arns)
+    if role is not None:
+        pulumi.log.warn(
+            f"{stack_file(pulumi.get_stack())}: cluster.adminRoleArns: {role} runs this program; EKS makes the role that "
+            "creates the cluster an administrator by itself and refuses a second access entry for it "
+            "(pulumi/pulumi-eks#2373); before the first `pulumi up`, remove it from the list or run as another role"
+        )
 
 
 def _zones(settings: Settings) -> tuple[str, ...]:

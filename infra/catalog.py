@@ -68,6 +68,13 @@ class InstanceType:
         reserved = 255 + 11 * self.max_pods + _EVICTION_MIB + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
         return (total - reserved) / 1024
 
+    def allocatable_disk_gib(self, root_gib: int) -> int:
+        """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB.
+
+        It evicts at 10 % and keeps 1 GiB for itself (EKS AL2023 defaults).
+        """
+        return (self.nvme_gib or root_gib) * 9 // 10 - 1
+
     @property
     def usable_cpu_millis(self) -> int:
         """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU.

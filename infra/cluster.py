@@ -58,7 +58,8 @@ class Cluster(pulumi.ComponentResource):
     an argument. kube-proxy needs no role and stays with `eks.Cluster`.
 
     Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists (research pulumi.md 5.1). Run
-    it from the deployment role; people are named in `admin_role_arns`.
+    it from the deployment role; people are named in `admin_role_arns`. The deployment role must not be: see
+    `creators_second_entry`.
     """
 
     name: pulumi.Output[str]
@@ -138,7 +139,8 @@ class Cluster(pulumi.ComponentResource):
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
             deletion_protection=args.deletion_protection,
             tags=dict(args.tags),
-            opts=pulumi.ResourceOptions(parent=self, protect=args.deletion_protection, depends_on=[log_group, *granted]),
+            # Not protected: access entries and add-ons would inherit it, and an administrator could not be removed.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[log_group, *granted]),
         )
 
     def _service_role(
@@ -199,6 +201,26 @@ class Cluster(pulumi.ComponentResource):
 def cluster_arn(account: Account, cluster_name: str) -> str:
     """The ARN that a cluster of this name has."""
     return account.arn("eks", f"cluster/{cluster_name}")
+
+
+def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> str | None:
+    """The administrator that is the caller's own role, of which EKS refuses a second access entry; None without one.
+
+    `caller_arn` is what STS answers: for a role a session, `arn:aws:sts::<account>:assumed-role/<name>/<session>`, which
+    leaves out the role's path. EKS makes the role that creates a cluster an administrator by itself, and answers
+    ResourceInUseException to another entry for it (pulumi/pulumi-eks#2373).
+    """
+    partition, service, _, account_id, resource = caller_arn.split(":", maxsplit=5)[1:]
+    kind, _, session = resource.partition("/")
+    if (service, kind) != ("sts", "assumed-role"):
+        return None
+    caller = (partition, account_id, session.partition("/")[0])
+    return next((arn for arn in admin_role_arns if _partition_account_and_name(arn) == caller), None)
+
+
+def _partition_account_and_name(role_arn: str) -> tuple[str, str, str]:
+    parts = role_arn.split(":", maxsplit=5)
+    return parts[1], parts[4], parts[5].rpartition("/")[2]
 
 
 def control_plane_log_group_name(cluster_name: str) -> str:

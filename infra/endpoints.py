@@ -43,7 +43,7 @@ class EndpointsArgs:
     region: str
     profile: Profile
     subnet_ids: Sequence[pulumi.Input[str]]
-    """Where the interface endpoints have their addresses: one private subnet per zone."""
+    """Where the interface endpoints have their addresses: one subnet per zone, and none that nodes take /28 blocks from."""
     route_table_ids: Sequence[pulumi.Input[str]]
     """Route tables that lead to S3 through the gateway endpoint."""
     tags: Mapping[str, str]

@@ -89,20 +89,13 @@ def advertised(pool: GpuPool) -> dict[str, str]:
     hardware = instance_type(pool)
     resources = {
         gpu_resource(pool.sharing): str(hardware.gpus * pool.sharing.replicas),
-        "ephemeral-storage": f"{_allocatable_disk_gib(hardware.nvme_gib or pool.disk_gib)}Gi",
+        # The autoscaler takes it for allocatable: with the whole disk it would start nodes on which the pod does not fit.
+        "ephemeral-storage": f"{hardware.allocatable_disk_gib(pool.disk_gib)}Gi",
     }
     if pool.sharing.strategy != "exclusive":
         # From the instance type it would expect a whole GPU, and start a node for a pod that can never run there.
         resources[GPU_RESOURCE] = "0"
     return resources
-
-
-def _allocatable_disk_gib(disk_gib: int) -> int:
-    """What the kubelet leaves to pods of a disk: it evicts at 10 % and keeps 1 GiB for itself (EKS AL2023 defaults).
-
-    The autoscaler takes the tag for allocatable: with the whole disk it would start nodes on which the pod does not fit.
-    """
-    return disk_gib * 9 // 10 - 1
 
 
 def template_tags(node_labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Network(pulumi.ComponentResource):
     private_subnet_ids: Mapping[str, pulumi.Output[str]]
     """By zone. For nodes and pods."""
     intra_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """By zone. For the control plane's network interfaces; no route out of the VPC but to S3."""
+    """By zone. For the interfaces of the control plane and of the endpoints; no route out of the VPC but to S3."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:network:Network", name, None, opts)
@@ -91,7 +91,7 @@ class Network(pulumi.ComponentResource):
                 vpc_cidr=str(args.cidr),
                 region=args.account.region,
                 profile=args.endpoints,
-                subnet_ids=list(self.private_subnet_ids.values()),
+                subnet_ids=list(self.intra_subnet_ids.values()),
                 route_table_ids=inner_tables,
                 tags=args.tags,
             ),

@@ -23,9 +23,7 @@ _CAPACITY_TYPES = {
     "capacity-block": "CAPACITY_BLOCK",
 }
 _BASELINE_THROUGHPUT_MIBS = 125
-"""What gp3 includes in its price."""
-_IMAGE_PULL_THROUGHPUT_MIBS = 600
-"""For nodes that unpack the Triton image onto the root volume (research anchors.md T15)."""
+"""What gp3 includes in its price. Every GPU type of the catalogue unpacks images onto its instance store."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Nodes of a group. `desired` counts at creation only: afterwards an autoscaler owns it."""
+    """Nodes of a group. `desired` is how many there are: nothing but this program changes it."""
 
     min: int
     desired: int
@@ -93,8 +91,12 @@ class NodeGroup(pulumi.ComponentResource):
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 min_size=args.scaling.min, desired_size=args.scaling.desired, max_size=args.scaling.max
             ),
-            # One at a time: a second GPU node of a scarce type may not be there to surge onto.
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=1,
+                # By default EKS launches new nodes first, up to two per zone and beyond `max`. GPU nodes may not be there
+                # to surge onto, and nobody wants six more of them for a new AMI: there the old node goes first.
+                update_strategy="MINIMAL" if hardware.gpus else "DEFAULT",
+            ),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
             labels=dict(args.labels),
             taints=[
@@ -105,7 +107,7 @@ class NodeGroup(pulumi.ComponentResource):
                 id=template.id, version=template.latest_version.apply(lambda version: str(int(version)))
             ),
             tags={**args.tags, "Name": f"{args.cluster_name}-{args.label}"},
-            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["scalingConfig.desiredSize"]),
+            opts=child,
         )
         if args.advertised is not None:
             self._template_tags(name, args, args.advertised, group)
@@ -129,11 +131,10 @@ class NodeGroup(pulumi.ComponentResource):
                 tags=args.tags,
                 opts=pulumi.ResourceOptions(parent=self),
             ).name
-        unpacks_on_root = bool(args.taints) and not local_nvme
         return LaunchTemplateArgs(
             instance_name=f"{args.cluster_name}-{args.label}",
             disk_gib=args.disk_gib,
-            disk_throughput_mibs=_IMAGE_PULL_THROUGHPUT_MIBS if unpacks_on_root else _BASELINE_THROUGHPUT_MIBS,
+            disk_throughput_mibs=_BASELINE_THROUGHPUT_MIBS,
             max_pods=min(instance_type.max_pods for instance_type in types),
             local_nvme=local_nvme,
             tags=args.tags,
@@ -174,6 +175,8 @@ class Nodes(pulumi.ComponentResource):
     """All node groups of a cluster."""
 
     role_arn: pulumi.Output[str]
+    system: NodeGroup
+    """What cluster services run on, whether or not the GPU pools find capacity."""
 
     def __init__(self, name: str, args: NodesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:nodes:Nodes", name, None, opts)
@@ -181,7 +184,7 @@ class Nodes(pulumi.ComponentResource):
         # A node that starts before its role has the permissions fails to join and is not tried again.
         ready = pulumi.ResourceOptions(parent=self, depends_on=granted)
         self.role_arn = role.arn
-        NodeGroup(
+        self.system = NodeGroup(
             f"{name}-system",
             NodeGroupArgs(
                 label=SYSTEM_GROUP_NAME,

@@ -31,7 +31,7 @@ class ModelBucketArgs:
     old_release_days: int
     """Days that an overwritten, deleted or retired object can still be brought back."""
     durable: bool
-    """Models outlive the stack: no destroy removes bucket or key."""
+    """Models outlive the stack: no destroy removes bucket, key, or what guards the bucket."""
     disposable: bool
     """`pulumi destroy` empties the bucket first."""
     tags: Mapping[str, str]
@@ -48,6 +48,8 @@ class ModelBucket(pulumi.ComponentResource):
         super().__init__("triton:storage:ModelBucket", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         lasting = pulumi.ResourceOptions(parent=self, protect=args.durable, retain_on_delete=args.durable)
+        # A bucket that outlives the stack without them would be open to what they refuse.
+        guard = pulumi.ResourceOptions(parent=self, retain_on_delete=args.durable)
         key = EncryptionKey(
             f"{name}-encryption",
             EncryptionKeyArgs(
@@ -70,7 +72,7 @@ class ModelBucket(pulumi.ComponentResource):
             f"{name}-ownership",
             bucket=bucket.id,
             rule={"object_ownership": "BucketOwnerEnforced"},
-            opts=child,
+            opts=guard,
         )
         public_access = aws.s3.BucketPublicAccessBlock(
             f"{name}-public-access",
@@ -79,13 +81,13 @@ class ModelBucket(pulumi.ComponentResource):
             block_public_policy=True,
             ignore_public_acls=True,
             restrict_public_buckets=True,
-            opts=child,
+            opts=guard,
         )
         versioning = aws.s3.BucketVersioning(
             f"{name}-versioning",
             bucket=bucket.id,
             versioning_configuration={"status": "Enabled"},
-            opts=child,
+            opts=guard,
         )
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-default-encryption",
@@ -99,14 +101,14 @@ class ModelBucket(pulumi.ComponentResource):
                     "bucket_key_enabled": True,
                 }
             ],
-            opts=child,
+            opts=guard,
         )
         aws.s3.BucketLifecycleConfiguration(
             f"{name}-lifecycle",
             bucket=bucket.id,
             rules=_lifecycle_rules(args.old_release_days),
             # AWS refuses rules about noncurrent versions while the bucket is not versioned.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+            opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[versioning])),
         )
         aws.s3.BucketPolicy(
             f"{name}-policy",
@@ -115,7 +117,7 @@ class ModelBucket(pulumi.ComponentResource):
                 lambda arns: document(*_refusals(bucket_arn=arns[0], key_arn=arns[1]))
             ),
             # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[public_access]),
+            opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),
         )
         self.name = bucket.bucket
         self.arn = bucket.arn

@@ -3,7 +3,7 @@
 The range is cut into four quarters, one per availability zone, whether or not the fourth zone is used: adding a zone
 later never moves (and so never replaces) an existing subnet. In each quarter
 
-    private  1/2   nodes and pods
+    private  1/2   nodes and pods: single addresses of others would break up the /28 blocks that nodes take
     public   1/4   NAT gateways and load balancers
     intra    1/4   control-plane interfaces and interface endpoints: no route to the internet
 """

@@ -7,13 +7,17 @@ from datetime import datetime
 from enum import StrEnum
 
 from modelctl.manifest import Manifest, ManifestError
+from modelctl.retire import is_retired
 from modelctl.store import Store
 
 
 class State(StrEnum):
-    """`released` has its manifest; `unfinished` has none; `damaged` has one that cannot be trusted."""
+    """`released` has its manifest; `retired` too, and will be removed; `unfinished` has none; `damaged` has one that
+    cannot be trusted.
+    """
 
     RELEASED = "released"
+    RETIRED = "retired"
     UNFINISHED = "unfinished"
     DAMAGED = "damaged"
 
@@ -66,7 +70,7 @@ def _listed(store: Store, release_id: str) -> Listed:
     if manifest is not None:
         return Listed(
             id=release_id,
-            state=State.RELEASED,
+            state=State.RETIRED if is_retired(store, release_id) else State.RELEASED,
             created=manifest.created,
             bytes=manifest.bytes,
             objects=len(manifest.objects),

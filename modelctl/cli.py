@@ -23,6 +23,8 @@ from modelctl.pin import pin as pin_release
 from modelctl.problems import ValidationFailed
 from modelctl.progress import observer
 from modelctl.release import prepare, publish
+from modelctl.retire import RetirementError, refuse_retired, restore
+from modelctl.retire import retire as retire_release
 from modelctl.store import open_store
 from modelctl.store_errors import StoreError
 from modelctl.verify import verify as verify_release
@@ -134,7 +136,30 @@ def pin(
 ) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
     with _failures():
-        _pin(file, catalog.finished(open_store(bucket, endpoint_url), release_id))
+        store = open_store(bucket, endpoint_url)
+        manifest = catalog.finished(store, release_id)
+        refuse_retired(manifest, store)
+        _pin(file, manifest)
+
+
+@app.command()
+def retire(
+    release_id: ReleaseIdArgument,
+    bucket: Bucket,
+    endpoint_url: Endpoint = None,
+    stacks: Annotated[Path, typer.Option(help="Directory of the stack files; none may pin it.")] = Path("stacks"),
+    undo: Annotated[bool, typer.Option("--undo", help="Keep the release after all.")] = False,
+) -> None:
+    """Let S3 remove a release that no stack pins, by tagging its objects retired=true."""
+    with _failures():
+        store = open_store(bucket, endpoint_url)
+        manifest = catalog.finished(store, release_id)
+        if undo:
+            tagged = restore(manifest, store)
+            typer.echo(f"{manifest.id} not retired: {tagged.changed} tags removed, {tagged.unchanged} objects had none")
+        else:
+            tagged = retire_release(manifest, store, stacks)
+            typer.echo(f"{manifest.id} retired: {tagged.changed} objects tagged, {tagged.unchanged} were before")
 
 
 def _pin(file: Path, manifest: Manifest) -> None:
@@ -156,7 +181,7 @@ def _failures() -> Iterator[None]:
         count = len(failure.problems)
         typer.echo(f"not released: {count} problem{'s' if count > 1 else ''}", err=True)
         raise typer.Exit(1) from None
-    except (UnknownRelease, ManifestError) as failure:
+    except (UnknownRelease, ManifestError, RetirementError) as failure:
         _fail(str(failure), 1)
     except (StoreError, PinError) as failure:
         _fail(str(failure), 2)

@@ -1,4 +1,6 @@
-"""Writing a release into a stack file: `triton-eks:models.release`, with everything else left as it is."""
+"""The release in a stack file, `triton-eks:models.release`: writing it with everything else left as it is, and finding
+the files that name one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.util import load_yaml_guess_indent
 
@@ -21,7 +23,7 @@ KEY = "triton-eks:models"
 
 
 class PinError(Exception):
-    """The stack file cannot be changed; the text says why."""
+    """A stack file cannot be read or changed; the text says why."""
 
 
 def pin(file: Path, manifest: Manifest) -> list[str]:
@@ -31,18 +33,50 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
     replaced in one step. Raises PinError when the file is missing, is not YAML or has no `config`.
     """
     document, yaml = _load(file)
-    config = document.get("config") if isinstance(document, CommentedMap) else None
-    if not isinstance(config, CommentedMap):
-        raise PinError(f"{file}: has no mapping `config`; is it a Pulumi stack file?")
-    models = config.get(KEY)
-    if models is not None and not isinstance(models, CommentedMap):
-        raise PinError(f"{file}: config.{KEY} is not a mapping")
+    config, models = _config(file, document)
     before = models.get("release") if models else None
     changes = _changes(before if isinstance(before, dict) else {}, manifest)
     if changes:
         _write_release(config, manifest)
         _replace(file, yaml, document)
     return changes
+
+
+def pinned_by(stacks: Path, release_id: str) -> list[Path]:
+    """The stack files in the directory `stacks` (Pulumi.*.yaml) that pin the release, sorted.
+
+    Raises PinError when there is none to look at, or one that cannot be understood: that a release is not pinned is
+    never concluded from a file that was not read.
+    """
+    files = sorted(stacks.glob("Pulumi.*.yaml"))
+    if not files:
+        raise PinError(f"{stacks}: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks")
+    return [file for file in files if _pinned(file) == release_id]
+
+
+def _pinned(file: Path) -> str | None:
+    document, _ = _load(file)
+    if isinstance(document, CommentedMap) and "config" not in document:  # as `pulumi stack init` leaves it
+        return None
+    _, models = _config(file, document)
+    release = models.get("release") if models else None
+    if release is None:
+        return None
+    release_id = release.get("id") if isinstance(release, CommentedMap) else None
+    if not isinstance(release_id, str):  # without quotes, digits alone were read as a number
+        raise PinError(f"{file}: config.{KEY}.release.id is not text; write the 12 hex digits in quotes")
+    return release_id
+
+
+def _config(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | None]:
+    """`config` of a stack file, and KEY in it."""
+    config = document.get("config") if isinstance(document, CommentedMap) else None
+    if not isinstance(config, CommentedMap):
+        raise PinError(f"{file}: has no mapping `config`; is it a Pulumi stack file?")
+    models = config.get(KEY)
+    if models is not None and not isinstance(models, CommentedMap):
+        raise PinError(f"{file}: config.{KEY} is not a mapping")
+    return config, models
 
 
 def _load(file: Path) -> tuple[Any, YAML]:
@@ -60,6 +94,8 @@ def _load(file: Path) -> tuple[Any, YAML]:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise PinError(f"{file}{place}: not valid YAML: {error.problem}") from None
+    except YAMLError as error:  # a control character; its text has two lines
+        raise PinError(f"{file}: not valid YAML: {str(error).splitlines()[0]}") from None
     yaml.indent(mapping=2, sequence=indent or 2, offset=sequence_offset or 0)
     return document, yaml
 

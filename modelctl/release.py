@@ -14,6 +14,7 @@ from modelctl.digest import Digest, digest
 from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
 from modelctl.progress import Observer, Silent
 from modelctl.repository import CONFIG_FILE, Model, load
+from modelctl.retire import is_retired, refuse_retired
 from modelctl.store import Store
 from modelctl.store_errors import StoreError
 
@@ -48,7 +49,8 @@ def release(models_dir: Path, store: Store, watch: Observer | None = None) -> Ma
     """Releases the repository, or finds it released already.
 
     Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
-    or holds something else under this id; OSError when a file cannot be read.
+    or holds something else under this id; RetirementError when it was released and retired; OSError when a file cannot
+    be read.
     """
     watch = watch or Silent()
     return publish(prepare(models_dir, store.part_bytes, watch), store, watch).manifest
@@ -69,7 +71,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer) -> Plan:
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:
-    """Uploads what the bucket does not hold yet, then finishes the release. Raises StoreError."""
+    """Uploads what the bucket does not hold yet, then finishes the release. Raises StoreError and RetirementError."""
     release_id = plan.manifest.id
     finished = store.manifest(release_id)
     if finished is not None:
@@ -84,7 +86,8 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
     uploaded = 0
     watch.begin("uploading", plan.manifest.bytes)
     for key, planned in plan.objects.items():
-        if key in present and store.holds(release_id, key, planned.digest):
+        # What a removed release left behind is still tagged and would be removed too; a new version has no tags.
+        if key in present and store.holds(release_id, key, planned.digest) and not is_retired(store, release_id, key):
             watch.advance(planned.digest.bytes)
             watch.finished(key, planned.digest.bytes, "found")
             continue
@@ -101,7 +104,7 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
 
 
 def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
-    """A finished release must really be this content, and must still be all there."""
+    """A finished release must really be this content, and must still be all there, to stay."""
     if finished.objects != wanted.objects:
         raise StoreError(f"{store.place} has a release {wanted.id} with other content; run `modelctl verify {wanted.id}`")
     present = store.objects(wanted.id)
@@ -111,6 +114,7 @@ def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
             f"release {wanted.id} is finished in {store.place}, but {len(damaged)} of its objects are missing or have "
             f"another size (first: {damaged[0]}); run `modelctl verify {wanted.id}` and restore their earlier versions"
         )
+    refuse_retired(finished, store)
 
 
 def _sources(model: Model) -> dict[str, Path | bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -162,6 +162,30 @@ class Store:
                 f"{key} arrived in {self.place} with other content than was read before: "
                 f"was {source if isinstance(source, Path) else key} changed meanwhile? Run the same command again"
             )
+
+    def tags(self, release_id: str, key: str) -> dict[str, str] | None:
+        """The object's tags, None when there is no such object."""
+        with sentences(self.place):
+            try:
+                answer = self._client.get_object_tagging(Bucket=self.place.bucket, Key=_key(release_id, key))
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code in {"404", "NoSuchKey", "MethodNotAllowed"}:  # the last: its current version is a delete marker
+                    return None
+                if code == "NotImplemented":  # a compatible store without tags
+                    return {}
+                raise
+        return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
+
+    def write_tags(self, release_id: str, key: str, tags: Mapping[str, str]) -> None:
+        """Makes `tags` the only tags of the object; its content and date stay."""
+        target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
+        with sentences(self.place):
+            if tags:
+                tag_set = [{"Key": name, "Value": value} for name, value in tags.items()]
+                self._client.put_object_tagging(**target, Tagging={"TagSet": tag_set})
+            else:
+                self._client.delete_object_tagging(**target)
 
     def chunks(self, release_id: str, key: str) -> Iterator[bytes]:
         """The object's content, piece by piece."""

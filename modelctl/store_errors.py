@@ -17,6 +17,9 @@ _ACTIONS = {
     "CreateMultipartUpload": "s3:PutObject",
     "UploadPart": "s3:PutObject",
     "CompleteMultipartUpload": "s3:PutObject",
+    "GetObjectTagging": "s3:GetObjectTagging",
+    "PutObjectTagging": "s3:PutObjectTagging",
+    "DeleteObjectTagging": "s3:DeleteObjectTagging",
 }
 _NO_CREDENTIALS = "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
@@ -86,7 +89,7 @@ def _explain_answer(error: aws.ClientError, place: Place) -> str:
         return f"there is no bucket {place}; `pulumi stack output` names the stack's models bucket"
     if code in {"AccessDenied", "403", "AllAccessDisabled"}:
         action = _ACTIONS.get(operation, operation)
-        key = " (and to kms:GenerateDataKey and kms:Decrypt on the bucket's key)" if "Put" in action else ""
+        key = " (and to kms:GenerateDataKey and kms:Decrypt on the bucket's key)" if action == "s3:PutObject" else ""
         return f"access to {place} is denied: these credentials need {action}{key}"
     if code in _EXPIRED:
         return "the AWS credentials have expired: log in again, for example `aws sso login`"

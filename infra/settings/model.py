@@ -99,7 +99,7 @@ class SystemGroup(Section):
 
     instance_types: InstanceTypes = Field(description="a list like [m7i.large]")
     min: GroupMin = Field(description="the smallest number of nodes")
-    desired: GroupMin = Field(description="the number of nodes to start with")
+    desired: GroupMin = Field(description="the number of nodes")
     max: GroupMax = Field(description="the largest number of nodes")
     disk_gib: Annotated[int, between(20, 16384, "GiB")] = Field(description="the root volume in GiB, like 50")
 
@@ -138,7 +138,7 @@ class GpuPool(Section):
         description="on-demand, spot, reservation or capacity-block"
     )
     min: GroupMin = Field(description="the smallest number of nodes")
-    desired: GroupMin = Field(description="the number of nodes to start with")
+    desired: GroupMin = Field(description="the number of nodes")
     max: GroupMax = Field(description="the largest number of nodes")
     disk_gib: Annotated[int, between(100, 16384, "GiB (the Triton image alone unpacks to more than 20)")] = Field(
         description="the root volume in GiB, like 200"

@@ -1,9 +1,11 @@
 """Cache volume, /dev/shm, /tmp and what the pod asks of its node (research triton.md 1.10, 3.7, 7.7)."""
 
+import math
 from typing import Any
 
 import pytest
 
+from infra.settings.checks.triton import pod_disk_gib
 from tests.chart import rendering
 from tests.chart.rendering import GIB
 from twin.helm import HelmError
@@ -76,3 +78,11 @@ def test_the_local_environment_fits_into_one_gibibyte() -> None:
     resources = rendering.container(overrides, environment="local")["resources"]
     assert resources["limits"]["memory"] == "1Gi"
     assert resources["limits"]["ephemeral-storage"] == f"{1024 + 256 + 256}Mi"
+
+
+@pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
+@pytest.mark.parametrize("release_bytes", [1, GIB // 2, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
+def test_settings_reckon_with_the_disk_that_a_pod_asks_for(environment: str, release_bytes: int) -> None:
+    resources = rendering.container({"release": {"bytes": release_bytes}}, environment=environment)["resources"]
+    mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
+    assert pod_disk_gib(release_bytes) == math.ceil(mebibytes / 1024)

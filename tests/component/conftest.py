@@ -13,9 +13,6 @@ from tests.component.engine.account import fresh_account
 from tests.component.engine.stack_run import STACKS, StackRun, bring_up
 from twin.aws.clients import Clients
 
-# Failed assertions in the helpers shall show their values too.
-pytest.register_assert_rewrite("tests.component.refusals", "tests.component.engine.recording")
-
 ROOT = Path(__file__).parents[2]
 REGION = "us-west-2"
 

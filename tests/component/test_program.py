@@ -80,9 +80,36 @@ def test_the_control_plane_is_locked_down(stack_run: StackRun) -> None:
     assert inputs["vpcConfig"]["endpointPublicAccess"] is (settings.cluster.endpoint == "public")
 
 
-def test_only_production_protects_its_cluster_from_pulumi_too(stack_run: StackRun) -> None:
-    assert stack_run.up.one("eks:index:Cluster").protect is (stack_run.stack == "prod")
-    assert stack_run.up.one(CLUSTER).protect is (stack_run.stack == "prod")
+def test_only_productions_models_are_protected_and_never_what_has_to_change(stack_run: StackRun) -> None:
+    """A protected cluster would protect its access entries too, and no administrator could be removed."""
+    protected = {item.name for item in stack_run.up.registrations if item.protect}
+    assert protected == ({"models-bucket", "models-encryption-key"} if stack_run.stack == "prod" else set())
+
+
+def test_what_guards_the_models_outlives_the_stack_with_them(stack_run: StackRun) -> None:
+    retained = {item.name for item in stack_run.up.registrations if item.retain_on_delete}
+    s3 = {item.name for item in stack_run.up.registrations if item.type.startswith("aws:s3/")}
+    assert len(s3) == 7
+    assert retained == ({*s3, "models-encryption-key"} if stack_run.stack == "prod" else set())
+
+
+def test_cluster_services_wait_for_the_system_nodes_and_for_no_gpu_pool(stack_run: StackRun) -> None:
+    """The children of a component are registered after what the component waits for."""
+    groups = {item.urn: item.checked["labels"]["triton-eks/pool"] for item in stack_run.up.of_type(NODE_GROUP)}
+    addons = stack_run.up.one("triton:addons:Addons")
+    assert [groups[urn] for urn in addons.depends_on if urn in groups] == ["system"]
+    coredns = stack_run.up.one("aws:eks/addon:Addon", "addons-coredns")
+    assert (coredns.parent, set(coredns.depends_on) & groups.keys()) == (addons.urn, set())
+
+
+def test_interface_endpoints_take_no_addresses_from_the_nodes_subnets(stack_run: StackRun) -> None:
+    up = stack_run.up
+    endpoints = [
+        item for item in up.of_type("aws:ec2/vpcEndpoint:VpcEndpoint") if item.checked["vpcEndpointType"] == "Interface"
+    ]
+    intra = sorted(item.id for item in up.of_type("aws:ec2/subnet:Subnet") if "-intra-" in item.name)
+    assert [sorted(item.checked["subnetIds"]) for item in endpoints] == [intra] * len(endpoints)
+    assert len(endpoints) == {"none": 0, "minimal": 3, "full": 15}[stack_run.settings.network.endpoints]
 
 
 def test_the_named_administrators_and_nobody_else_get_access_entries(stack_run: StackRun) -> None:
@@ -94,7 +121,9 @@ def test_the_named_administrators_and_nobody_else_get_access_entries(stack_run: 
 
 
 def test_every_add_on_is_pinned(stack_run: StackRun) -> None:
-    add_ons = {item.checked["addonName"]: item.checked["addonVersion"] for item in stack_run.up.of_type("aws:eks/addon:Addon")}
+    add_ons = {
+        item.checked["addonName"]: item.checked["addonVersion"] for item in stack_run.up.of_type("aws:eks/addon:Addon")
+    }
     assert set(add_ons) == {
         "aws-ebs-csi-driver",
         "coredns",
@@ -137,7 +166,9 @@ def test_tritons_role_trusts_one_service_account_and_reads_one_prefix(stack_run:
             "Condition": {"StringEquals": {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}},
         },
     ]
-    attached = [item for item in up.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment") if item.checked["role"] == role.id]
+    attached = [
+        item for item in up.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment") if item.checked["role"] == role.id
+    ]
     assert attached == []
 
 
@@ -177,7 +208,9 @@ def test_the_model_bucket_is_encrypted_versioned_and_closed(stack_run: StackRun)
 def test_the_model_bucket_speaks_tls_only(stack_run: StackRun) -> None:
     bucket = stack_run.up.one("aws:s3/bucket:Bucket").outputs["arn"]
     statements = _document(_setting(stack_run, "BucketPolicy")["policy"])["Statement"]
-    insecure = [item for item in statements if item.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"]
+    insecure = [
+        item for item in statements if item.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
+    ]
     assert [(item["Effect"], item["Action"], sorted(item["Resource"])) for item in insecure] == [
         ("Deny", "s3:*", [bucket, f"{bucket}/*"])
     ]
@@ -230,9 +263,9 @@ def test_node_groups_have_the_sizes_of_the_stack_file(stack_run: StackRun) -> No
     assert actual == expected
 
 
-def test_an_autoscaler_may_change_the_number_of_nodes(stack_run: StackRun) -> None:
-    ignored = {item.name: item.ignore_changes for item in stack_run.up.of_type(NODE_GROUP)}
-    assert set(ignored.values()) == {("scalingConfig.desiredSize",)}
+def test_a_change_of_the_number_of_nodes_is_applied(stack_run: StackRun) -> None:
+    """Nothing else changes it, so that there is nothing to ignore."""
+    assert {item.ignore_changes for item in stack_run.up.of_type(NODE_GROUP)} == {()}
 
 
 def test_instances_speak_the_second_version_of_the_metadata_service_only(stack_run: StackRun) -> None:

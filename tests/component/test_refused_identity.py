@@ -183,9 +183,12 @@ KEYS = [
         "a key that nobody could manage",
         KEY,
         lambda w: {
-            "policy": policy(Effect="Allow", Principal={"Service": "logs.us-west-2.amazonaws.com"}, Action="kms:*", Resource="*")
+            "policy": policy(
+                Effect="Allow", Principal={"Service": "logs.us-west-2.amazonaws.com"}, Action="kms:*", Resource="*"
+            )
         },
-        "KMS key policy: it lets no principal of account 123456789012 change it (kms:PutKeyPolicy); nobody could manage the key",
+        "KMS key policy: it lets no principal of account 123456789012 change it (kms:PutKeyPolicy); "
+        "nobody could manage the key",
     ),
     Refusal(
         "a key policy for a role that does not exist",

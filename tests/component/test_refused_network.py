@@ -47,7 +47,6 @@ def world(clients: Clients) -> Iterator[World]:
     yield world
 
 
-
 SUBNETS = [
     Refusal(
         "a VPC larger than /16",
@@ -167,25 +166,49 @@ GROUPS = [
     Refusal(
         "a protocol that does not exist",
         INGRESS,
-        lambda w: {"securityGroupId": w.id("group"), "ipProtocol": "tpc", "fromPort": 1, "toPort": 1, "cidrIpv4": "10.0.0.0/8"},
+        lambda w: {
+            "securityGroupId": w.id("group"),
+            "ipProtocol": "tpc",
+            "fromPort": 1,
+            "toPort": 1,
+            "cidrIpv4": "10.0.0.0/8",
+        },
         f"{_INGRESS}: ipProtocol: 'tpc' is not one of -1, icmp, icmpv6, tcp, udp, 6, 17",
     ),
     Refusal(
         "a port above 65535",
         INGRESS,
-        lambda w: {"securityGroupId": w.id("group"), "ipProtocol": "tcp", "fromPort": 1, "toPort": 70000, "cidrIpv4": "10.0.0.0/8"},
+        lambda w: {
+            "securityGroupId": w.id("group"),
+            "ipProtocol": "tcp",
+            "fromPort": 1,
+            "toPort": 70000,
+            "cidrIpv4": "10.0.0.0/8",
+        },
         f"{_INGRESS}: fromPort: ports 1-70000 are not within 0-65535",
     ),
     Refusal(
         "a port range upside down",
         INGRESS,
-        lambda w: {"securityGroupId": w.id("group"), "ipProtocol": "tcp", "fromPort": 9, "toPort": 8, "cidrIpv4": "10.0.0.0/8"},
+        lambda w: {
+            "securityGroupId": w.id("group"),
+            "ipProtocol": "tcp",
+            "fromPort": 9,
+            "toPort": 8,
+            "cidrIpv4": "10.0.0.0/8",
+        },
         f"{_INGRESS}: fromPort: 9 is above toPort 8",
     ),
     Refusal(
         "ports on a rule for all protocols",
         INGRESS,
-        lambda w: {"securityGroupId": w.id("group"), "ipProtocol": "-1", "fromPort": 0, "toPort": 0, "cidrIpv4": "10.0.0.0/8"},
+        lambda w: {
+            "securityGroupId": w.id("group"),
+            "ipProtocol": "-1",
+            "fromPort": 0,
+            "toPort": 0,
+            "cidrIpv4": "10.0.0.0/8",
+        },
         f"{_INGRESS}: fromPort: a rule for all protocols (-1) has no ports",
     ),
     Refusal(

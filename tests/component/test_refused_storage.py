@@ -109,13 +109,14 @@ REFUSALS = [
         "a policy that is not JSON",
         BUCKET_POLICY,
         lambda w: {"bucket": "models-of-somebody", "policy": "Deny"},
-        "aws:s3/bucketPolicy:BucketPolicy: policy: not a JSON policy document: "
-        "Expecting value: line 1 column 1 (char 0)",
+        "aws:s3/bucketPolicy:BucketPolicy: policy: not a JSON policy document: Expecting value: line 1 column 1 (char 0)",
     ),
     Refusal(
         "a public policy on a bucket that blocks it",
         BUCKET_POLICY,
-        lambda w: _policy(Effect="Allow", Principal="*", Action="s3:GetObject", Resource="arn:aws:s3:::models-of-somebody/*"),
+        lambda w: _policy(
+            Effect="Allow", Principal="*", Action="s3:GetObject", Resource="arn:aws:s3:::models-of-somebody/*"
+        ),
         "bucket policy of models-of-somebody: it allows access to everyone, and the bucket blocks public policies",
     ),
     Refusal(

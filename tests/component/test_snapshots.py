@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from tests.component.engine import snapshot
@@ -16,7 +17,9 @@ def test_the_registrations_are_those_that_were_reviewed(stack_run: StackRun, upd
     actual = snapshot.text(stack_run.up)
     if update_snapshots:
         path.write_text(actual)
-    assert actual.splitlines() == path.read_text().splitlines()
+    reviewed = path.read_text()
+    difference = difflib.unified_diff(reviewed.splitlines(), actual.splitlines(), "reviewed", "registered", lineterm="")
+    assert actual == reviewed, "\n".join(difference)
 
 
 def test_every_generated_id_comes_from_a_resource_of_the_stack(stack_run: StackRun) -> None:

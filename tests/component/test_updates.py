@@ -166,8 +166,12 @@ def test_a_group_in_use_is_not_deleted(world: World) -> None:
 def test_an_address_in_use_is_not_released(world: World) -> None:
     world.make(ADDRESS, "nat-address", domain="vpc")
     world.make(NAT, "nat", subnetId=world.id("subnet-a"), allocationId=world.id("nat-address"))
-    with pytest.raises(HandlerError, match=f"elastic IP {world.id('nat-address')} is in use by NAT gateway {world.id('nat')}"):
+    with pytest.raises(
+        HandlerError, match=f"elastic IP {world.id('nat-address')} is in use by NAT gateway {world.id('nat')}"
+    ):
         world.delete("nat-address")
+    with pytest.raises(HandlerError, match=f"subnet {world.id('subnet-a')} has network interfaces in it: eni-"):
+        world.delete("subnet-a")
     world.delete("nat")
     world.delete("nat-address")
     assert world.read("nat-address") is None
@@ -201,7 +205,9 @@ def test_labels_and_taints_of_a_node_group_change_in_place(world: World) -> None
     taint = {"key": "gpu", "value": "yes", "effect": "NO_SCHEDULE"}
     world.update("nodes", labels={"pool": "gpu", "x": "y"}, taints=[taint])
     world.update("nodes", labels={"pool": "gpu"}, taints=[{**taint, "value": "no"}])
-    group = world.clients("eks").describe_nodegroup(clusterName="c", nodegroupName=world.made["nodes"].inputs["nodeGroupName"])
+    group = world.clients("eks").describe_nodegroup(
+        clusterName="c", nodegroupName=world.made["nodes"].inputs["nodeGroupName"]
+    )
     assert group["nodegroup"]["labels"] == {"pool": "gpu"}
     assert group["nodegroup"]["taints"] == [{**taint, "value": "no"}]
     world.update("nodes", taints=None)

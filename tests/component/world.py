@@ -190,3 +190,17 @@ def kubernetes(world: World) -> None:
     world.make(ADDON, "vpc-cni", clusterName="c", addonName="vpc-cni", addonVersion="v1.20.4-eksbuild.2")
     world.make(TEMPLATE, "template", **template_inputs())
     world.make(NODE_GROUP, "nodes", **node_group_inputs(world))
+
+
+def kubernetes_world(clients: Clients) -> World:
+    """All of the above, a second cluster ``bare`` without add-ons and nodes, and what is wrong for either."""
+    world = World(clients)
+    network(world)
+    other_network(world)
+    roles(world)
+    kubernetes(world)
+    for name, cidr, zone in (("subnet-a2", "10.0.8.0/24", "us-west-2a"), ("subnet-d", "10.0.9.0/24", "us-west-2d")):
+        world.make(SUBNET, name, vpcId=world.id("vpc"), cidrBlock=cidr, availabilityZone=zone)
+    world.make(TEMPLATE, "typed-template", **template_inputs(instanceType="m7i.large"))
+    world.make(CLUSTER, "bare", **cluster_inputs(world, name="bare"))
+    return world

@@ -24,13 +24,23 @@ class Twin:
     home: TwinHome
     checkout: Path = REPOSITORY
 
+    def environment(self) -> dict[str, str]:
+        """A person's environment, without what this machine may have set for AWS, Pulumi or kubectl."""
+        mine = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG"))}
+        return {**mine, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """`python -m twin <arguments>` in the background, its output thrown away."""
+        command = [sys.executable, "-m", "twin", *arguments]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, cwd=self.checkout, env=self.environment(), **quiet)
+
     def run(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
         """`python -m twin <arguments>`; its output and exit code, whatever they are."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG"))}
         return subprocess.run(
             [sys.executable, "-m", "twin", *arguments],
             cwd=self.checkout,
-            env={**env, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"},
+            env=self.environment(),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if "--json" not in arguments else None,
@@ -47,9 +57,14 @@ class Twin:
     def shell(self, command: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """A command line in the shell that `eval "$(python -m twin env)"` gives."""
         script = f'eval "$({sys.executable} -m twin env)" && {command}'
-        env = {**os.environ, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"}
         return subprocess.run(
-            ["bash", "-c", script], cwd=self.checkout, env=env, text=True, capture_output=True, timeout=seconds, check=False
+            ["bash", "-c", script],
+            cwd=self.checkout,
+            env=self.environment(),
+            text=True,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
         )
 
     def servers(self) -> Servers:

@@ -1,12 +1,14 @@
 """Whatever was killed or refused, the next `make up` goes on from there."""
 
 import json
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.e2e import account
-from tests.e2e.conftest import Twin
+from tests.e2e.conftest import UP_SECONDS, Twin
 from twin import processes
 
 PROCESSES = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "agent", "moto"]
@@ -24,6 +26,19 @@ def test_a_killed_process_is_repaired_by_the_next_up(twin: Twin, name: str) -> N
     repaired = processes.find(twin.home, name)
     assert repaired is not None and repaired.pid != record.pid
     assert "pipeline version 1 answered" in printed
+
+
+def test_an_up_that_is_killed_while_it_creates_is_continued_by_the_next(own_twin: Twin) -> None:
+    state = own_twin.home.path / "state" / ".pulumi" / "stacks" / "triton-eks" / "local.json"
+    with own_twin.start("up") as command:
+        processes.wait_until(lambda: _is_creating(state), "the engine to be creating resources", UP_SECONDS, poll=0.1)
+        command.kill()
+        for pid in processes.marked(own_twin.home, "engine"):
+            os.kill(pid, signal.SIGKILL)
+
+    assert "pipeline version 1 answered" in own_twin.up()
+    assert processes.marked(own_twin.home, "engine") == {}
+    assert "no changes" in own_twin.up()
 
 
 def test_a_refused_create_leaves_the_state_true_and_the_next_up_continues(own_twin: Twin) -> None:
@@ -67,3 +82,12 @@ def test_destroy_leaves_nothing_in_the_account_nor_in_the_cluster(own_twin: Twin
     assert account.leftovers(servers.aws_url) == {}
     namespaces = json.loads(own_twin.shell("kubectl get namespaces -o json").stdout)["items"]
     assert sorted(n["metadata"]["name"] for n in namespaces) == ["default", "kube-node-lease", "kube-public", "kube-system"]
+
+
+def _is_creating(state: Path) -> bool:
+    try:
+        deployment = json.loads(state.read_text())["checkpoint"]["latest"]
+    except (FileNotFoundError, ValueError, KeyError):
+        return False
+    operations = (deployment or {}).get("pending_operations") or []
+    return any(operation["type"] == "creating" for operation in operations)

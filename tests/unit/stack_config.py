@@ -8,10 +8,21 @@ from typing import Any
 from infra.settings import Settings, SettingsError, load
 
 TODAY = date(2026, 11, 21)
-REMOVED = object()
+
+
+class _Removed:
+    """Stands for a key that is taken out; its repr names test cases, the same in every pytest worker."""
+
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED = _Removed()
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"
+# 207 GiB for pods less 30 of images; the pod takes /tmp and logs (1.25 GiB) of them and two copies of the release.
+LARGEST_ON_G5_XLARGE = (177 * 1024 - 1280) * 1024**2 // 2
 
 _STAGING: dict[str, Any] = {
     "aws:region": "us-west-2",

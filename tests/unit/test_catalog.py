@@ -90,6 +90,10 @@ def test_no_family_is_both_offered_and_refused() -> None:
     assert "us-west-2" in REGIONS
 
 
+def test_every_gpu_type_has_an_instance_store_so_that_root_volumes_need_no_throughput() -> None:
+    assert [known.name for known in INSTANCE_TYPES.values() if known.gpus and not known.nvme_gib] == []
+
+
 def test_prices_grow_with_the_gpus_of_a_family() -> None:
     for family in GPU_FAMILIES:
         by_gpus: dict[int, float] = {}

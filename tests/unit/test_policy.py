@@ -1,6 +1,7 @@
 """IAM policy documents: who is trusted, bounded to what."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -10,7 +11,8 @@ from infra.account import Account
 from infra.identity import model_reader_policy, role_arn
 from infra.policy import allow, document, pod_identity_trust, service_account_trust, service_trust
 
-ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2")
+CALLER = "arn:aws:sts::123456789012:assumed-role/deployer/session"
+ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn=CALLER)
 CLUSTER = "arn:aws:eks:us-west-2:123456789012:cluster/triton-prod"
 ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/0123456789ABCDEF"
 PROVIDER = f"arn:aws:iam::123456789012:oidc-provider/{ISSUER}"
@@ -134,7 +136,7 @@ def test_triton_may_look_for_every_model_read_releases_and_decrypt_through_s3_al
 
 @pytest.mark.parametrize("partition", ["aws", "aws-us-gov"])
 def test_arns_are_of_the_accounts_partition(partition: str) -> None:
-    account = Account(id="123456789012", partition=partition, region="us-west-2")
+    account = replace(ACCOUNT, partition=partition)
     assert account.arn("eks", "cluster/c") == f"arn:{partition}:eks:us-west-2:123456789012:cluster/c"
     assert (
         account.managed_policy("AmazonEKSWorkerNodePolicy") == f"arn:{partition}:iam::aws:policy/AmazonEKSWorkerNodePolicy"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from infra import versions
 from infra.settings import Settings, SettingsError, from_pulumi, load, load_stack_file
 from infra.settings.model import Absent, Document, Section
-from tests.unit.stack_config import ADMIN, DIGEST, ECR, REMOVED, TODAY, complaints, config, settings
+from tests.unit.stack_config import ADMIN, DIGEST, ECR, LARGEST_ON_G5_XLARGE, REMOVED, TODAY, complaints, config, settings
 
 
 def test_a_valid_stack_is_read_into_typed_values() -> None:
@@ -71,8 +71,9 @@ def test_settings_cannot_be_changed() -> None:
             "gpu.pools[1].zones": ["us-west-2a"],
             "gpu.pools[1].efa": True,
         },
-        {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100},
-        {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4},
+        {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
+        {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
+        {"models.release.bytes": LARGEST_ON_G5_XLARGE},
         {"triton.image": f"{ECR}:443/nvidia/tritonserver@{DIGEST}"},
         {"aws:defaultTags": {"tags": {"owner": "ml-platform", "cost-center": "inference"}}},
     ],
@@ -273,3 +274,7 @@ def test_a_file_that_is_not_a_stack_file_is_refused(stack_file: Callable[[str], 
 
 def test_a_number_that_yaml_cannot_hold_exactly_is_still_a_sentence() -> None:
     assert complaints({"triton.gpus": math.inf}) == ["triton.gpus: inf is a fraction; give a whole number"]
+
+
+def test_without_nat_the_device_plugins_image_is_warned_about() -> None:
+    assert [problem.path for problem in settings({"network.nat": "none"}).warnings] == ["network.nat"]

@@ -26,7 +26,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"gpu.pools[0].min": 5}, ["gpu.pools[0].min: 5 is more than max 4; give min <= desired <= max"]),
     ({"gpu.pools[0].desired": 9}, ["gpu.pools[0].desired: 9 is more than max 4; give 1 to 4"]),
-    ({"gpu.pools[0].desired": 0}, ["gpu.pools[0].desired: 0 is less than min 1; give 1 to 4"]),
+    (
+        {"gpu.pools[0].desired": 0, "triton.pool": "p4d", "gpu.pools[1].desired": 1},
+        ["gpu.pools[0].desired: 0 is less than min 1; give 1 to 4"],
+    ),
     ({"gpu.pools[0].max": 0}, ["gpu.pools[0].max: 0 is out of range; use 1 to 450 nodes"]),
     ({"gpu.pools[0].max": 1000}, ["gpu.pools[0].max: 1000 is out of range; use 1 to 450 nodes"]),
     ({"gpu.pools[1].name": "g5"}, ["gpu.pools[1].name: 'g5' is the name of another pool; give each its own"]),

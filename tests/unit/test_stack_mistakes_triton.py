@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.stack_config import DIGEST, complaints
+from tests.unit.stack_config import DIGEST, LARGEST_ON_G5_XLARGE, complaints
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
@@ -178,7 +178,30 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"triton.replicas": 5},
-        [("triton.replicas: 5 pods do not fit the 4 nodes of pool 'g5', 1 on each; use at most 4, or raise the pool's max")],
+        [
+            (
+                "triton.replicas: 5 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 5, or use at most 2 replicas"
+            )
+        ],
+    ),
+    (  # max is 4: room that no autoscaler makes
+        {"triton.replicas": 3},
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 3, or use at most 2 replicas"
+            )
+        ],
+    ),
+    (
+        {"triton.pool": "p4d", "triton.gpus": 4, "triton.replicas": 3},
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 0 desired nodes of pool 'p4d', 2 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 2"
+            )
+        ],
     ),
     (
         {
@@ -187,7 +210,47 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "triton.cpu": "1",
             "triton.replicas": 9,
         },
-        [("triton.replicas: 9 pods do not fit the 4 nodes of pool 'g5', 2 on each; use at most 8, or raise the pool's max")],
+        [
+            (
+                "triton.replicas: 9 pods do not fit the 2 desired nodes of pool 'g5', 2 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 5, or use at most 4 replicas"
+            )
+        ],
+    ),
+    (
+        {"models.release.bytes": LARGEST_ON_G5_XLARGE + 1},
+        [
+            (
+                f"models.release.bytes: {LARGEST_ON_G5_XLARGE + 1} bytes make a pod ask for 178 GiB of disk (its cache "
+                "holds 2 copies) and a g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; "
+                "use instance types with larger disks, or release fewer models"
+            )
+        ],
+    ),
+    (  # the smallest disk of the pool counts, whichever type is first
+        {"gpu.pools[0].instanceTypes": ["g5.2xlarge", "g5.xlarge"], "models.release.bytes": 100 * 1024**3},
+        [
+            (
+                "models.release.bytes: 107374182400 bytes make a pod ask for 202 GiB of disk (its cache holds 2 copies) "
+                "and a g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; "
+                "use instance types with larger disks, or release fewer models"
+            )
+        ],
+    ),
+    (  # two pods share the disk of a node
+        {
+            "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
+            "triton.memoryGiB": 4,
+            "triton.cpu": "1",
+            "triton.replicas": 3,
+            "models.release.bytes": 50 * 1024**3,
+        },
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 3, or use at most 2 replicas"
+            )
+        ],
     ),
 ]
 

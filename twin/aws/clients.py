@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
+from botocore.loaders import Loader, create_loader
 
 from twin.aws import strict
 
@@ -17,6 +19,12 @@ _CONFIG = Config(
     retries={"total_max_attempts": 2, "mode": "standard"},
     s3={"addressing_style": "path"},
 )
+
+
+@cache
+def _service_models() -> Loader:
+    """One for the process: reading EC2's model takes half a second."""
+    return create_loader()
 
 
 class Clients:
@@ -32,17 +40,20 @@ class Clients:
         self._clients: dict[str, Any] = {}
         # Client construction on one Session is not thread-safe, calls on a client are.
         self._lock = threading.Lock()
+        core = botocore.session.Session()
+        core.register_component("data_loader", _service_models())
         self._session = boto3.Session(
-            aws_access_key_id="test", aws_secret_access_key="test", region_name=region
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            region_name=region,
+            botocore_session=core,
         )
         strict.install(self._session)
 
     def __call__(self, service: str) -> Any:
         with self._lock:
             if service not in self._clients:
-                self._clients[service] = self._session.client(
-                    service, endpoint_url=self.endpoint_url, config=_CONFIG
-                )
+                self._clients[service] = self._session.client(service, endpoint_url=self.endpoint_url, config=_CONFIG)
             return self._clients[service]
 
     @cached_property

@@ -54,9 +54,7 @@ def json_problems(inputs: Values, key: str) -> Iterator[Problem]:
         yield Problem(key, f"not a JSON policy document: {error}")
 
 
-def policy_problems(
-    inputs: Values, key: str, *, limit: int, resource: bool, principal: bool
-) -> Iterator[Problem]:
+def policy_problems(inputs: Values, key: str, *, limit: int, resource: bool, principal: bool) -> Iterator[Problem]:
     """Grammar of an IAM policy: version, statement keys, effect, what must and must not be there, size in characters."""
     value = inputs.get(key)
     if value is None or value == UNKNOWN or UNKNOWN in str(value):

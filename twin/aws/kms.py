@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws import documents, tags
 from twin.aws.clients import Clients
@@ -38,7 +38,7 @@ class Key(Handler):
     inputs = frozenset(
         {"deletionWindowInDays", "description", "enableKeyRotation", "policy", "rotationPeriodInDays", "tags"}
     )
-    defaults = {"enableKeyRotation": False, "keyUsage": "ENCRYPT_DECRYPT", "isEnabled": True}
+    defaults: ClassVar[Values] = {"enableKeyRotation": False, "keyUsage": "ENCRYPT_DECRYPT", "isEnabled": True}
     computed = frozenset({"arn", "keyId", "policy"})
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
@@ -56,9 +56,7 @@ class Key(Handler):
         key = kms.create_key(Description=inputs.get("description", ""), Tags=pairs, **policy)["KeyMetadata"]
         self._rotate(clients, key["KeyId"], inputs)
         text = inputs.get("policy") or kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"]
-        return key["KeyId"], self.outputs(
-            inputs, {"arn": key["Arn"], "keyId": key["KeyId"], "policy": text}
-        )
+        return key["KeyId"], self.outputs(inputs, {"arn": key["Arn"], "keyId": key["KeyId"], "policy": text})
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
         key = find_key(clients, id)
@@ -73,8 +71,7 @@ class Key(Handler):
             "description": key.get("Description", ""),
             "enableKeyRotation": kms.get_key_rotation_status(KeyId=id)["KeyRotationEnabled"],
             "policy": state["policy"] if same else policy,
-            "tagsAll": seen,
-            **({"tags": seen} if seen or "tags" in state else {}),
+            **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
@@ -94,9 +91,7 @@ class Key(Handler):
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         if find_key(clients, id) is not None:
-            clients("kms").schedule_key_deletion(
-                KeyId=id, PendingWindowInDays=state.get("deletionWindowInDays") or 30
-            )
+            clients("kms").schedule_key_deletion(KeyId=id, PendingWindowInDays=state.get("deletionWindowInDays") or 30)
 
     @staticmethod
     def _rotate(clients: Clients, id: str, inputs: Values) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws import kms, tags
 from twin.aws.clients import Clients
@@ -12,15 +12,16 @@ from twin.aws.handler import Handler, Values, known
 from twin.aws.lookup import gone_is_fine
 
 # The values that PutRetentionPolicy documents; 0 is Pulumi's "never expire".
-_RETENTION_DAYS = (0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731) + (
-    1096, 1827, 2192, 2557, 2922, 3288, 3653,
-)  # fmt: skip
+_RETENTION_DAYS = (
+    *(0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
 
 
 class LogGroup(Handler):
     token = "aws:cloudwatch/logGroup:LogGroup"
     inputs = frozenset({"kmsKeyId", "name", "retentionInDays", "skipDestroy", "tags"})
-    defaults = {"retentionInDays": 0, "skipDestroy": False}
+    defaults: ClassVar[Values] = {"retentionInDays": 0, "skipDestroy": False}
     computed = frozenset({"arn"})
     replace_on = frozenset({"name", "kmsKeyId"})
     name_input = "name"
@@ -51,8 +52,7 @@ class LogGroup(Handler):
             **state,
             "retentionInDays": group.get("retentionInDays", 0),
             **({"kmsKeyId": group["kmsKeyId"]} if "kmsKeyId" in group else {}),
-            "tagsAll": seen,
-            **({"tags": seen} if seen or "tags" in state else {}),
+            **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:

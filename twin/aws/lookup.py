@@ -10,15 +10,24 @@ from botocore.exceptions import ClientError
 
 T = TypeVar("T")
 
-_NOT_FOUND = frozenset({"NoSuchEntity", "NoSuchBucket", "NoSuchBucketPolicy", "404", "NotFoundException"})
-_NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError", "ConfigurationNotFoundError", "NatGatewayNotFound")
-_NOT_FOUND_EC2 = frozenset({"InvalidPermission.NotFound", "NoSuchLifecycleConfiguration", "NoSuchPublicAccessBlockConfiguration"})
+# Codes that mean "not found"; the rest of them end in one of the words below.
+_NOT_FOUND = frozenset(
+    {
+        "404",
+        "NoSuchBucket",
+        "NoSuchBucketPolicy",
+        "NoSuchEntity",
+        "NoSuchLifecycleConfiguration",
+        "NoSuchPublicAccessBlockConfiguration",
+    }
+)
+_NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError")
 
 
 def is_not_found(error: ClientError) -> bool:
     """Whether AWS says that the thing asked for does not exist."""
     code = error.response.get("Error", {}).get("Code", "")
-    return code in _NOT_FOUND or code in _NOT_FOUND_EC2 or code.endswith(_NOT_FOUND_ENDINGS)
+    return code in _NOT_FOUND or code.endswith(_NOT_FOUND_ENDINGS)
 
 
 def or_none(call: Callable[..., T], **parameters: Any) -> T | None:

@@ -57,9 +57,7 @@ def _arguments_class(token: str) -> type:
     resource = _resource_class(token)
     module = importlib.import_module(resource.__module__)
     # The code generator says InitArgs where a nested type already has the name Args.
-    arguments: type = getattr(module, f"{resource.__name__}InitArgs", None) or getattr(
-        module, f"{resource.__name__}Args"
-    )
+    arguments: type = getattr(module, f"{resource.__name__}InitArgs", None) or getattr(module, f"{resource.__name__}Args")
     return arguments
 
 

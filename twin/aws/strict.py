@@ -17,7 +17,6 @@ from botocore.model import OperationModel, Shape
 
 from twin.aws.errors import HandlerError
 
-
 _LISTED_CHOICES = 12
 _CLOSEST_CHOICES = 3
 

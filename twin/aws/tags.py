@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from twin.aws.handler import Handler
 
 
-def merge_default_tags(
-    handler: Handler, inputs: Mapping[str, Any], default_tags: Mapping[str, str]
-) -> dict[str, Any]:
+def merge_default_tags(handler: Handler, inputs: Mapping[str, Any], default_tags: Mapping[str, str]) -> dict[str, Any]:
     """Inputs with the provider's default tags below the resource's own, where the type takes tags.
 
     The official provider does the same before its check; an unknown ``tags`` stays unknown.
@@ -36,3 +34,9 @@ def from_list(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
 def removed(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> list[str]:
     """Keys to untag, in a stable order."""
     return sorted((old or {}).keys() - (new or {}).keys())
+
+
+def observed(state: Mapping[str, Any], seen: Mapping[str, str]) -> dict[str, Any]:
+    """``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them, for a handler's read."""
+    tags = dict(seen)
+    return {"tagsAll": tags, **({"tags": tags} if tags or "tags" in state else {})}

@@ -2,7 +2,7 @@
 
 A re-implementation: the official provider is a Node bundle that is not published as a library. It covers the control
 plane as this program uses it (research pulumi.md 5.1: API authentication, no default node group, no default security
-groups); the component's other options are refused with the name of this file, never ignored.
+groups); the component's other options are refused (twin/eks/arguments.py), never ignored.
 
 Differences from the official component, none of which shows in the program's own resources: no TLS thumbprint on the
 OIDC provider (it needs the issuer's server; EKS issuers do not use it), no wait for the API server's health, and
@@ -15,73 +15,24 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from pulumi.runtime.rpc import (
-    UNKNOWN,
-    _special_resource_sig,
-    _special_sig_key,
+from pulumi.runtime.rpc import UNKNOWN, _special_resource_sig, _special_sig_key
+
+from twin.eks.arguments import (
+    ExpansionError,
+    add_on_arguments,
+    cluster_arguments,
+    refuse_unsupported,
+    tags_of,
+    vpc_cni_arguments,
+    without_none,
 )
+
+__all__ = ["ExpansionError", "Register", "Registered", "expand_cluster", "reference"]
 
 Values = dict[str, Any]
 
-_SUPPORTED = frozenset(
-    {
-        "accessEntries",
-        "authenticationMode",
-        "bootstrapSelfManagedAddons",
-        "clusterTags",
-        "corednsAddonOptions",
-        "createOidcProvider",
-        "deletionProtection",
-        "enabledClusterLogTypes",
-        "encryptionConfigKeyArn",
-        "endpointPrivateAccess",
-        "endpointPublicAccess",
-        "kubeProxyAddonOptions",
-        "kubernetesServiceIpAddressRange",
-        "name",
-        "privateSubnetIds",
-        "publicAccessCidrs",
-        "publicSubnetIds",
-        "serviceRole",
-        "skipDefaultNodeGroup",
-        "skipDefaultSecurityGroups",
-        "subnetIds",
-        "tags",
-        "upgradePolicy",
-        "useDefaultVpcCni",
-        "version",
-        "vpcCniOptions",
-        "vpcId",
-    }
-)
-_API_MODES = ("API", "API_AND_CONFIG_MAP")
 _CLUSTER_POLICY = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
 _OIDC_AUDIENCE = "sts.amazonaws.com"
-
-# Component options of the vpc-cni add-on -> its environment variables.
-_CNI_ENVIRONMENT = {
-    "enablePrefixDelegation": "ENABLE_PREFIX_DELEGATION",
-    "enablePodEni": "ENABLE_POD_ENI",
-    "logLevel": "AWS_VPC_K8S_CNI_LOGLEVEL",
-    "warmEniTarget": "WARM_ENI_TARGET",
-    "warmIpTarget": "WARM_IP_TARGET",
-    "warmPrefixTarget": "WARM_PREFIX_TARGET",
-}
-_CNI_OPTIONS = frozenset(
-    {
-        "addonVersion",
-        "configurationValues",
-        "enableNetworkPolicy",
-        "resolveConflictsOnCreate",
-        "resolveConflictsOnUpdate",
-        "serviceAccountRoleArn",
-        *_CNI_ENVIRONMENT,
-    }
-)
-
-
-class ExpansionError(Exception):
-    """Arguments that the component refuses, or that this stand-in does not have."""
 
 
 class Registered(Protocol):
@@ -126,12 +77,12 @@ def expand_cluster(
 
     Raises ExpansionError before anything is registered.
     """
-    _refuse_unsupported(inputs)
+    refuse_unsupported(inputs)
     role = _service_role(name, inputs, register)
     cluster = register(
         "aws:eks/cluster:Cluster",
         f"{name}-eksCluster",
-        _cluster_arguments(name, inputs, _role_arn(role, resolve)),
+        cluster_arguments(name, inputs, _role_arn(role, resolve)),
         depends_on=_urns_after_role(role),
     )
     _access_entries(name, inputs, register, cluster)
@@ -145,26 +96,6 @@ def expand_cluster(
         depends_on=tuple(child.urn for child in (cluster, *add_ons)),
     )
     return _outputs(inputs, role, cluster, oidc, provider, document)
-
-
-def _refuse_unsupported(inputs: Mapping[str, Any]) -> None:
-    problems = [
-        f"{key}: the twin's eks.Cluster does not have it: extend twin/eks/expansion.py"
-        for key in sorted(inputs.keys() - _SUPPORTED)
-    ]
-    for key in ("skipDefaultNodeGroup", "skipDefaultSecurityGroups"):
-        if inputs.get(key) is not True:
-            problems.append(f"{key}: the twin's eks.Cluster has only true: extend twin/eks/expansion.py")
-    if inputs.get("endpointPublicAccess") is False and inputs.get("publicAccessCidrs"):
-        problems.append("publicAccessCidrs: cannot be set when endpointPublicAccess is false")
-    if inputs.get("accessEntries") and inputs.get("authenticationMode") not in _API_MODES:
-        problems.append(f"accessEntries: need authenticationMode {' or '.join(_API_MODES)}")
-    if "subnetIds" in inputs and ("privateSubnetIds" in inputs or "publicSubnetIds" in inputs):
-        problems.append("subnetIds: not together with privateSubnetIds or publicSubnetIds")
-    unknown = sorted((inputs.get("vpcCniOptions") or {}).keys() - _CNI_OPTIONS)
-    problems += [f"vpcCniOptions.{key}: extend twin/eks/expansion.py" for key in unknown]
-    if problems:
-        raise ExpansionError("; ".join(problems))
 
 
 class _CreatedRole:
@@ -189,7 +120,7 @@ def _service_role(name: str, inputs: Mapping[str, Any], register: Register) -> _
         {
             "description": "Allows EKS to manage clusters on your behalf.",
             "assumeRolePolicy": json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
-            **_tags(inputs),
+            **tags_of(inputs),
         },
     )
     attachment = register(
@@ -210,39 +141,6 @@ def _urns_after_role(role: _Role) -> tuple[str, ...]:
     return (role.attachment.urn,) if isinstance(role, _CreatedRole) else ()
 
 
-def _cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: Any) -> Values:
-    subnets = inputs.get("subnetIds") or [*inputs.get("publicSubnetIds", []), *inputs.get("privateSubnetIds", [])]
-    vpc = {
-        "subnetIds": subnets,
-        "endpointPrivateAccess": inputs.get("endpointPrivateAccess"),
-        "endpointPublicAccess": inputs.get("endpointPublicAccess"),
-        "publicAccessCidrs": inputs.get("publicAccessCidrs"),
-    }
-    arguments: Values = {
-        "name": inputs.get("name"),
-        "roleArn": role_arn,
-        "version": inputs.get("version"),
-        "vpcConfig": _without_none(vpc),
-        "enabledClusterLogTypes": inputs.get("enabledClusterLogTypes"),
-        "bootstrapSelfManagedAddons": inputs.get("bootstrapSelfManagedAddons"),
-        "deletionProtection": inputs.get("deletionProtection"),
-        "upgradePolicy": inputs.get("upgradePolicy"),
-        "tags": {"Name": f"{name}-eksCluster", **(inputs.get("tags") or {}), **(inputs.get("clusterTags") or {})},
-    }
-    if "authenticationMode" in inputs:
-        arguments["accessConfig"] = {
-            "authenticationMode": inputs["authenticationMode"],
-            # Whoever creates the cluster is its administrator for ever (research pulumi.md 5.1).
-            "bootstrapClusterCreatorAdminPermissions": True,
-        }
-    if "encryptionConfigKeyArn" in inputs:
-        key = {"keyArn": inputs["encryptionConfigKeyArn"]}
-        arguments["encryptionConfig"] = {"provider": key, "resources": ["secrets"]}
-    if "kubernetesServiceIpAddressRange" in inputs:
-        arguments["kubernetesNetworkConfig"] = {"serviceIpv4Cidr": inputs["kubernetesServiceIpAddressRange"]}
-    return _without_none(arguments)
-
-
 def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> None:
     for entry_name, entry in sorted((inputs.get("accessEntries") or {}).items()):
         own = {
@@ -258,7 +156,7 @@ def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cl
         registered = register(
             "aws:eks/accessEntry:AccessEntry",
             f"{name}-{entry_name}",
-            _without_none({**own, **optional}),
+            without_none({**own, **optional}),
             depends_on=(cluster.urn,),
         )
         for policy_name, policy in sorted((entry.get("accessPolicies") or {}).items()):
@@ -277,67 +175,29 @@ def _add_ons(name: str, inputs: Mapping[str, Any], register: Register, cluster: 
             register(
                 "aws:eks/addon:Addon",
                 f"{name}-vpc-cni",
-                _vpc_cni_arguments(inputs, cluster),
+                vpc_cni_arguments(inputs, cluster.outputs["name"]),
                 depends_on=(cluster.urn,),
             )
         )
     proxy = inputs.get("kubeProxyAddonOptions") or {}
     if proxy.get("enabled") is not False:
-        arguments = _add_on_arguments("kube-proxy", inputs, cluster, proxy)
+        arguments = add_on_arguments("kube-proxy", inputs, cluster.outputs["name"], proxy)
         add_ons.append(register("aws:eks/addon:Addon", f"{name}-kube-proxy", arguments, depends_on=(cluster.urn,)))
     dns = inputs.get("corednsAddonOptions") or {}
     # Without a default node group the official component makes it only when it is asked for.
     if dns.get("enabled") is True or dns.get("configurationValues"):
-        arguments = _add_on_arguments("coredns", inputs, cluster, dns)
+        arguments = add_on_arguments("coredns", inputs, cluster.outputs["name"], dns)
         add_ons.append(register("aws:eks/addon:Addon", f"{name}-coredns", arguments, depends_on=(cluster.urn,)))
     return add_ons
 
 
-def _add_on_arguments(
-    add_on: str, inputs: Mapping[str, Any], cluster: Registered, options: Mapping[str, Any]
-) -> Values:
-    values = options.get("configurationValues")
-    return _without_none(
-        {
-            "clusterName": cluster.outputs["name"],
-            "addonName": add_on,
-            "addonVersion": options.get("version", options.get("addonVersion")),
-            "preserve": True,
-            "resolveConflictsOnCreate": options.get("resolveConflictsOnCreate", "OVERWRITE"),
-            "resolveConflictsOnUpdate": options.get("resolveConflictsOnUpdate", "OVERWRITE"),
-            "serviceAccountRoleArn": options.get("serviceAccountRoleArn"),
-            "configurationValues": json.dumps(values, sort_keys=True) if values else None,
-            **_tags(inputs),
-        }
-    )
-
-
-def _vpc_cni_arguments(inputs: Mapping[str, Any], cluster: Registered) -> Values:
-    options = dict(inputs.get("vpcCniOptions") or {})
-    environment = {
-        variable: _environment_value(options[key]) for key, variable in _CNI_ENVIRONMENT.items() if key in options
-    }
-    values = dict(options.get("configurationValues") or {})
-    if environment:
-        values["env"] = {**environment, **values.get("env", {})}
-    if "enableNetworkPolicy" in options:
-        values["enableNetworkPolicy"] = _environment_value(options["enableNetworkPolicy"])
-    return _add_on_arguments("vpc-cni", inputs, cluster, {**options, "configurationValues": values})
-
-
-def _environment_value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _oidc_provider(
-    name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered
-) -> Registered | None:
+def _oidc_provider(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> Registered | None:
     if not inputs.get("createOidcProvider"):
         return None
     return register(
         "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
         f"{name}-oidcProvider",
-        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), **_tags(inputs)},
+        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), **tags_of(inputs)},
         depends_on=(cluster.urn,),
     )
 
@@ -378,7 +238,7 @@ def _outputs(
         "privateSubnetIds": inputs.get("privateSubnetIds", []),
         "publicSubnetIds": inputs.get("publicSubnetIds", []),
         "tags": inputs.get("tags", {}),
-        "vpcId": inputs.get("vpcId", _dig(cluster.outputs, "vpcConfig", "vpcId")),
+        "vpcId": inputs.get("vpcId") or _dig(cluster.outputs, "vpcConfig", "vpcId"),
         **core_oidc,
     }
     return {
@@ -404,12 +264,3 @@ def _dig(value: Any, *steps: str | int) -> Any:
             return UNKNOWN
         value = value[step]
     return value
-
-
-def _tags(inputs: Mapping[str, Any]) -> Values:
-    return {"tags": dict(inputs["tags"])} if inputs.get("tags") else {}
-
-
-def _without_none(values: Mapping[str, Any]) -> Values:
-    return {key: value for key, value in values.items() if value is not None}
-

@@ -1,4 +1,3 @@
-
 """The aws provider of the twin: the handlers of ``twin.aws`` against a moto server, behind the engine's protocol."""
 
 from __future__ import annotations
@@ -101,9 +100,7 @@ class AwsProvider(Provider):
         return {**handler.refreshed_inputs(_external(inputs), found), **internal}, found
 
     def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
-        handler = self._handler(resource)
-        fresh = handler.outputs(_external(inputs), {})
-        return {**{key: value for key, value in state.items() if key in handler.computed}, **fresh}
+        return self._handler(resource).preview_update(state, _external(inputs))
 
     def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
         with self._applying() as clients:

@@ -1,4 +1,3 @@
-
 """Any Kubernetes object, by server-side apply to a real API server.
 
 It never waits for workloads to become ready: pods of the twin may be processes of their own, and who needs them ready

@@ -1,4 +1,3 @@
-
 """The language host of the twin: what the engine asks to run a Pulumi program written in Python.
 
 It runs programs with the Python that runs itself, so ``virtualenv`` and ``toolchain`` of Pulumi.yaml do not matter.

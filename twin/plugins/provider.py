@@ -1,4 +1,3 @@
-
 """Base of the twin's resource providers: the engine's protocol on one side, plain Python values on the other.
 
 It is written on the raw gRPC servicer because the SDK's own provider classes cannot return unknown values

@@ -1,4 +1,3 @@
-
 """``helm.v3.Release`` on the twin: third-party charts are not installed, and the output says what stands in for each.
 
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the

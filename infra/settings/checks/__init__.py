@@ -22,7 +22,7 @@ _CHECKS: tuple[Check, ...] = (
     *production.CHECKS,
 )
 _POOL_CHECKS: tuple[PoolCheck, ...] = pools.POOL_CHECKS
-_WARNINGS: tuple[Check, ...] = (*cluster.WARNINGS, *triton.WARNINGS)
+_WARNINGS: tuple[Check, ...] = (*network.WARNINGS, *cluster.WARNINGS, *triton.WARNINGS)
 
 
 def problems_in(subject: Subject) -> list[Problem]:

@@ -78,6 +78,16 @@ def _images_can_be_pulled(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _device_plugin_needs_a_mirror(subject: Subject) -> Iterator[Problem]:
+    if subject.document.network.nat == "none":
+        yield Problem(
+            "network.nat",
+            "without NAT no node reaches nvcr.io, from which the device plugin comes, and no GPU would be advertised; "
+            "mirror nvidia/k8s-device-plugin to ECR and name it as image.repository in "
+            "helm-values/nvidia-device-plugin/base.yaml",
+        )
+
+
 def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
     """In the worst case all nodes that may land in a zone do: GPUs are often to be had in one zone only."""
     network = subject.document.network
@@ -116,3 +126,4 @@ CHECKS: tuple[Check, ...] = (
     _images_can_be_pulled,
     _private_subnets_hold_every_node,
 )
+WARNINGS: tuple[Check, ...] = (_device_plugin_needs_a_mirror,)

@@ -1,5 +1,6 @@
 """The server: an image that is known and fixed, GPUs that can run it, and nodes that can hold its pods."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -19,6 +20,12 @@ from infra.versions import (
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
+# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
+_CACHE_COPIES = 2
+_SMALLEST_CACHE_MIB = 1024
+_TMP_AND_LOGS_MIB = 1024 + 256
+# Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
+_IMAGES_GIB = 30
 _BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 
 
@@ -167,25 +174,55 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    release = subject.document.models.release
+    if release is None:
+        return
+    pool, types = _pool_of(subject)
+    smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
+    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes)
+    if wanted > limit:
+        yield Problem(
+            "models.release.bytes",
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {_CACHE_COPIES} copies) and a "
+            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
+            "use instance types with larger disks, or release fewer models",
+        )
+
+
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
+    """Into the nodes that are there: no autoscaler adds any up to max."""
     triton = subject.document.triton
     pool, types = _pool_of(subject)
     per_node = min(_pods_per_node(subject, pool, known) for known in types)
-    if per_node and triton.replicas > pool.max * per_node:
+    room = pool.desired * per_node
+    if per_node and triton.replicas > room:
+        fewer = f", or use at most {room} replicas" if room else ""
         yield Problem(
             "triton.replicas",
-            f"{triton.replicas} pods do not fit the {pool.max} nodes of pool '{pool.name}', {per_node} on each; "
-            f"use at most {pool.max * per_node}, or raise the pool's max",
+            f"{triton.replicas} pods do not fit the {pool.desired} desired nodes of pool '{pool.name}', {per_node} on each, "
+            f"and nothing adds nodes by itself; raise the pool's desired to {math.ceil(triton.replicas / per_node)}{fewer}",
         )
 
 
 def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
-    triton = subject.document.triton
+    triton, release = subject.document.triton, subject.document.models.release
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
         int(known.usable_memory_gib // triton.memory_gib),
         known.usable_cpu_millis // cpu_millis(triton.cpu),
+        _disk_for_pods_gib(pool, known) // pod_disk_gib(release.bytes if release is not None else 0),
     )
+
+
+def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
+
+
+def pod_disk_gib(release_bytes: int) -> int:
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+    cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _CACHE_COPIES / 1024**2))
+    return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -198,6 +235,7 @@ CHECKS: tuple[Check, ...] = (
     _gpus_are_on_a_node,
     _memory_fits_a_node,
     _cpu_fits_a_node,
+    _release_fits_a_node,
     _replicas_fit_the_pool,
 )
 WARNINGS: tuple[Check, ...] = (_image_is_an_example, _release_is_missing)

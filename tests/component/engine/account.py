@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from unittest import mock
 from moto import mock_aws
 
 from twin.aws.clients import Clients
+from twin.aws.iam import trust
 
 Description = dict[str, Any]
 
@@ -32,6 +34,20 @@ class Account:
     auto_scaling_groups: list[Description]
     node_groups: list[Description]
     buckets: list[str]
+
+
+def seed_roles(clients: Clients, role_arns: Iterable[str]) -> None:
+    """Make the roles (of this account) that do not exist yet, trusted by the account itself."""
+    root = f"arn:{clients.partition}:iam::{clients.account_id}:root"
+    statement = {"Effect": "Allow", "Principal": {"AWS": root}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    for arn in role_arns:
+        head, _, path = arn.partition(":role/")
+        if f":{clients.account_id}" in head and trust.role_of(clients, arn) is None:
+            folder, _, name = path.rpartition("/")
+            clients("iam").create_role(
+                RoleName=name, Path=f"/{folder}/" if folder else "/", AssumeRolePolicyDocument=document
+            )
 
 
 def observe(clients: Clients) -> Account:
@@ -66,9 +82,7 @@ def living(clients: Clients) -> dict[str, list[str]]:
         "nat": [item for item in ec2.describe_nat_gateways()["NatGateways"] if item["State"] != "deleted"],
         "endpoint": [item for item in ec2.describe_vpc_endpoints()["VpcEndpoints"] if item["State"] != "deleted"],
     }
-    found = {
-        kind: [_id(item) for item in items if item.get("VpcId") not in default] for kind, items in in_vpcs.items()
-    }
+    found = {kind: [_id(item) for item in items if item.get("VpcId") not in default] for kind, items in in_vpcs.items()}
     instances = [item for each in ec2.describe_instances()["Reservations"] for item in each["Instances"]]
     keys = [clients("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"] for key in clients("kms").list_keys()["Keys"]]
     parameters = clients("ssm").get_paginator("get_parameters_by_path").paginate(Path="/twin", Recursive=True)
@@ -96,8 +110,8 @@ def living(clients: Clients) -> dict[str, list[str]]:
 
 
 def _id(item: Description) -> str:
-    ids = ("SubnetId", "GroupId", "RouteTableId", "NetworkInterfaceId", "NatGatewayId", "VpcEndpointId")
-    for key in (*ids, "InternetGatewayId", "VpcId"):
+    own = ("NetworkInterfaceId", "NatGatewayId", "VpcEndpointId", "InternetGatewayId", "RouteTableId", "GroupId")
+    for key in (*own, "SubnetId", "VpcId"):
         if key in item:
             return str(item[key])
     raise KeyError(f"no id in {sorted(item)}")

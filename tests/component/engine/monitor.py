@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class RecordingMonitor(MockMonitor):
             registration = self._registration(request)
             if self._must_skip(registration, request.dependencies):
                 self._broken.add(registration.urn)
-                return self._response(registration, resource_pb2.Result.SKIP)
+                return self._response(registration, resource_pb2.Result.FAIL)
             try:
                 registration = self._apply(registration)
             except (Refused, ExpansionError) as error:
@@ -71,7 +71,8 @@ class RecordingMonitor(MockMonitor):
                 result: Values = {"urn": found.urn, "id": found.id, "state": found.outputs}
             else:
                 result = self._aws.invoke(request.tok, arguments)
-        return resource_pb2.ResourceInvokeResponse(**{"return": to_struct(result)})
+        response: dict[str, Any] = {"return": to_struct(result)}  # a keyword of Python, hence no keyword argument
+        return resource_pb2.ResourceInvokeResponse(**response)
 
     def _registration(self, request: resource_pb2.RegisterResourceRequest) -> Registration:
         through_inputs = {urn for listed in request.propertyDependencies.values() for urn in listed.urns}
@@ -92,11 +93,11 @@ class RecordingMonitor(MockMonitor):
             depends_on=tuple(sorted(set(request.dependencies) - through_inputs)),
         )
 
-    def _must_skip(self, registration: Registration, dependencies: Any) -> bool:
-        if registration.custom or registration.remote:
-            unknown = not self._preview and has_unknown(registration.inputs)
-            return unknown or bool(self._broken & {*dependencies, registration.parent})
-        return False
+    def _must_skip(self, registration: Registration, dependencies: Iterable[str]) -> bool:
+        """Whether something that it needs was refused. A component passes that on to its children."""
+        applied = registration.custom or registration.remote
+        unknown = applied and not self._preview and has_unknown(registration.inputs)
+        return unknown or bool(self._broken & {*dependencies, registration.parent})
 
     def _apply(self, registration: Registration) -> Registration:
         if registration.urn in self._by_urn:

@@ -60,7 +60,8 @@ def run(
     with ThreadPoolExecutor(1) as executor:
         error = executor.submit(work).exception()
     if monitor.failures:
-        raise StackFailed(monitor.failures) from error
+        after = [("the program, after that", repr(error))] if error is not None else []
+        raise StackFailed([*monitor.failures, *after]) from error
     if error is not None:
         raise error
     return monitor.recording

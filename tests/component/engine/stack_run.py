@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from infra import app
 from infra.settings import Settings, load_stack_file
 from infra.versions import PROJECT
-from tests.component.engine.account import Account, fresh_account, living, observe
+from tests.component.engine.account import Account, fresh_account, living, observe, seed_roles
 from tests.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.component.engine.program import run
 from tests.component.engine.recording import Recording
-from twin.aws import account, table
+from twin.aws import table
 from twin.aws.clients import Clients
 from twin.aws.errors import HandlerError
 
@@ -49,7 +50,7 @@ def bring_up(root: Path, stack: str) -> StackRun:
     settings = load_stack_file(path, today=TODAY)
     with fresh_account(), contextlib.chdir(root):
         clients = Clients(settings.region)
-        account.seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster.admin_role_arns)
         before = living(clients)
 
         def program() -> None:

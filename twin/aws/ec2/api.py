@@ -62,9 +62,8 @@ def retag(clients: Clients, id: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def observed_tags(state: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them."""
-    seen = tags.from_list(found.get("Tags"))
-    return {"tagsAll": seen, **({"tags": seen} if seen or "tags" in state else {})}
+    """``tags`` and ``tagsAll`` as a describe call shows them."""
+    return tags.observed(state, tags.from_list(found.get("Tags")))
 
 
 def cidr_problem(key: str, value: Any, *, narrowest: int = 32, widest: int = 0) -> list[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws import documents
 from twin.aws.clients import Clients
@@ -18,10 +19,8 @@ _KINDS = {"routeTableIds": "route-table", "subnetIds": "subnet", "securityGroupI
 
 class VpcEndpoint(Handler):
     token = "aws:ec2/vpcEndpoint:VpcEndpoint"
-    inputs = frozenset(
-        {"vpcId", "serviceName", "vpcEndpointType", "policy", "privateDnsEnabled", *_LISTS, "tags"}
-    )
-    defaults = {"vpcEndpointType": "Gateway"}
+    inputs = frozenset({"vpcId", "serviceName", "vpcEndpointType", "policy", "privateDnsEnabled", *_LISTS, "tags"})
+    defaults: ClassVar[Values] = {"vpcEndpointType": "Gateway"}
     computed = frozenset({"arn", "networkInterfaceIds", "ownerId", "policy", "prefixListId", "state"})
     replace_on = frozenset({"vpcId", "serviceName", "vpcEndpointType"})
 

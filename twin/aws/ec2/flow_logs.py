@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
@@ -15,10 +16,9 @@ from twin.aws.lookup import gone_is_fine
 class FlowLog(Handler):
     token = "aws:ec2/flowLog:FlowLog"
     inputs = frozenset(
-        {"vpcId", "trafficType", "logDestinationType", "logDestination", "iamRoleArn", "maxAggregationInterval"}
-        | {"tags"}
+        {"vpcId", "trafficType", "logDestinationType", "logDestination", "iamRoleArn", "maxAggregationInterval"} | {"tags"}
     )
-    defaults = {"logDestinationType": "cloud-watch-logs", "maxAggregationInterval": 600}
+    defaults: ClassVar[Values] = {"logDestinationType": "cloud-watch-logs", "maxAggregationInterval": 600}
     computed = frozenset({"arn"})
     replace_on = inputs - {"tags"}
 

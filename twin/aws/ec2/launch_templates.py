@@ -148,7 +148,7 @@ def _user_data_problems(inputs: Values) -> Iterator[Problem]:
 def _volume_problems(volume: Values, where: str) -> Iterator[Problem]:
     for key in ("encrypted", "deleteOnTermination"):
         if volume.get(key) not in (None, "true", "false", UNKNOWN):
-            yield Problem(f"{where}.{key}", f"{volume[key]!r} is not \"true\" or \"false\"")
+            yield Problem(f"{where}.{key}", f'{volume[key]!r} is not "true" or "false"')
     if volume.get("volumeType") != "gp3":
         return
     size, iops, throughput = (known(volume, key) for key in ("volumeSize", "iops", "throughput"))
@@ -159,4 +159,6 @@ def _volume_problems(volume: Values, where: str) -> Iterator[Problem]:
     if throughput is not None and throughput not in _GP3_THROUGHPUT:
         yield Problem(f"{where}.throughput", f"{throughput} MiB/s; gp3 has {_GP3_THROUGHPUT[0]} to {_GP3_THROUGHPUT[-1]}")
     if throughput is not None and throughput * 4 > (iops or 3000):
-        yield Problem(f"{where}.throughput", f"{throughput} MiB/s needs {throughput * 4} IOPS, the volume has {iops or 3000}")
+        yield Problem(
+            f"{where}.throughput", f"{throughput} MiB/s needs {throughput * 4} IOPS, the volume has {iops or 3000}"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
@@ -53,7 +53,7 @@ class Eip(Handler):
 class NatGateway(Handler):
     token = "aws:ec2/natGateway:NatGateway"
     inputs = frozenset({"allocationId", "subnetId", "connectivityType", "tags"})
-    defaults = {"connectivityType": "public"}
+    defaults: ClassVar[Values] = {"connectivityType": "public"}
     computed = frozenset({"associationId", "networkInterfaceId", "privateIp", "publicIp"})
     replace_on = frozenset({"allocationId", "subnetId", "connectivityType"})
 
@@ -122,7 +122,7 @@ class NatGateway(Handler):
 def nat_using(clients: Clients, allocation_id: str) -> str | None:
     """The id of the living NAT gateway that holds this elastic address."""
     for nat in clients("ec2").describe_nat_gateways()["NatGateways"]:
-        if nat["State"] not in ("deleted", "deleting"):
-            if allocation_id in [address.get("AllocationId") for address in nat["NatGatewayAddresses"]]:
-                return str(nat["NatGatewayId"])
+        held = [address.get("AllocationId") for address in nat["NatGatewayAddresses"]]
+        if nat["State"] not in ("deleted", "deleting") and allocation_id in held:
+            return str(nat["NatGatewayId"])
     return None

@@ -23,9 +23,7 @@ class RouteTable(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         api.require(clients, "vpc", inputs["vpcId"], "route table")
-        table = clients("ec2").create_route_table(
-            VpcId=inputs["vpcId"], **api.tag_specifications("route-table", inputs)
-        )
+        table = clients("ec2").create_route_table(VpcId=inputs["vpcId"], **api.tag_specifications("route-table", inputs))
         id = table["RouteTable"]["RouteTableId"]
         computed = {"arn": clients.arn("ec2", f"route-table/{id}"), "ownerId": clients.account_id}
         return id, self.outputs(inputs, computed)
@@ -168,9 +166,9 @@ class RouteTableAssociation(Handler):
 
     @staticmethod
     def _find(clients: Clients, subnet_id: str) -> dict[str, Any] | None:
-        tables = clients("ec2").describe_route_tables(
-            Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}]
-        )["RouteTables"]
+        tables = clients("ec2").describe_route_tables(Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}])[
+            "RouteTables"
+        ]
         for table in tables:
             for association in table["Associations"]:
                 if association.get("SubnetId") == subnet_id:

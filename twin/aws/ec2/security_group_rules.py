@@ -18,9 +18,7 @@ _PROTOCOLS = ("-1", "icmp", "icmpv6", *_WITH_PORTS)
 
 
 class _SecurityGroupRule(Handler):
-    inputs = frozenset(
-        {"securityGroupId", "description", "ipProtocol", "fromPort", "toPort", *_SOURCES, "tags"}
-    )
+    inputs = frozenset({"securityGroupId", "description", "ipProtocol", "fromPort", "toPort", *_SOURCES, "tags"})
     computed = frozenset({"arn", "securityGroupRuleId"})
     replace_on = frozenset({"securityGroupId"})
     direction: ClassVar[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
@@ -21,7 +21,7 @@ class SecurityGroup(Handler):
 
     token = "aws:ec2/securityGroup:SecurityGroup"
     inputs = frozenset({"name", "description", "vpcId", "tags"})
-    defaults = {"description": "Managed by Pulumi"}
+    defaults: ClassVar[Values] = {"description": "Managed by Pulumi"}
     computed = frozenset({"arn", "ownerId"})
     replace_on = frozenset({"name", "description", "vpcId"})
     name_input = "name"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
@@ -17,7 +18,7 @@ _DNS = {"enableDnsSupport": "EnableDnsSupport", "enableDnsHostnames": "EnableDns
 class Vpc(Handler):
     token = "aws:ec2/vpc:Vpc"
     inputs = frozenset({"cidrBlock", "enableDnsSupport", "enableDnsHostnames", "instanceTenancy", "tags"})
-    defaults = {"enableDnsSupport": True, "enableDnsHostnames": False, "instanceTenancy": "default"}
+    defaults: ClassVar[Values] = {"enableDnsSupport": True, "enableDnsHostnames": False, "instanceTenancy": "default"}
     computed = frozenset(
         {"arn", "defaultNetworkAclId", "defaultRouteTableId", "defaultSecurityGroupId", "dhcpOptionsId"}
         | {"mainRouteTableId", "ownerId"}
@@ -45,9 +46,7 @@ class Vpc(Handler):
         if vpc is None:
             return None
         ec2 = clients("ec2")
-        dns = {
-            key: ec2.describe_vpc_attribute(VpcId=id, Attribute=key)[name]["Value"] for key, name in _DNS.items()
-        }
+        dns = {key: ec2.describe_vpc_attribute(VpcId=id, Attribute=key)[name]["Value"] for key, name in _DNS.items()}
         return {
             **state,
             **dns,
@@ -129,7 +128,7 @@ class InternetGateway(Handler):
 class Subnet(Handler):
     token = "aws:ec2/subnet:Subnet"
     inputs = frozenset({"vpcId", "cidrBlock", "availabilityZone", "mapPublicIpOnLaunch", "tags"})
-    defaults = {"mapPublicIpOnLaunch": False}
+    defaults: ClassVar[Values] = {"mapPublicIpOnLaunch": False}
     computed = frozenset({"arn", "availabilityZone", "availabilityZoneId", "ownerId"})
     replace_on = frozenset({"vpcId", "cidrBlock", "availabilityZone"})
 
@@ -141,9 +140,7 @@ class Subnet(Handler):
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         vpc = api.require(clients, "vpc", inputs["vpcId"], "subnet")
         if not ipaddress.ip_network(inputs["cidrBlock"]).subnet_of(ipaddress.ip_network(vpc["CidrBlock"])):  # type: ignore[arg-type]
-            raise HandlerError(
-                f"subnet {inputs['cidrBlock']} is outside VPC {inputs['vpcId']} ({vpc['CidrBlock']})"
-            )
+            raise HandlerError(f"subnet {inputs['cidrBlock']} is outside VPC {inputs['vpcId']} ({vpc['CidrBlock']})")
         zone = {"AvailabilityZone": inputs["availabilityZone"]} if "availabilityZone" in inputs else {}
         subnet = clients("ec2").create_subnet(
             VpcId=inputs["vpcId"],
@@ -174,6 +171,10 @@ class Subnet(Handler):
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
+        inside = clients("ec2").describe_network_interfaces(Filters=[{"Name": "subnet-id", "Values": [id]}])
+        if inside["NetworkInterfaces"]:
+            names = ", ".join(sorted(item["NetworkInterfaceId"] for item in inside["NetworkInterfaces"]))
+            raise HandlerError(f"subnet {id} has network interfaces in it: {names}")
         with gone_is_fine():
             clients("ec2").delete_subnet(SubnetId=id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws import records
 from twin.aws.clients import Clients
@@ -30,7 +31,7 @@ class AccessEntry(RecordedHandler):
     token = "aws:eks/accessEntry:AccessEntry"
     kind = "access-entries"
     inputs = frozenset({"clusterName", "kubernetesGroups", "principalArn", "tags", "type", "userName"})
-    defaults = {"type": "STANDARD"}
+    defaults: ClassVar[Values] = {"type": "STANDARD"}
     computed = frozenset({"accessEntryArn", "createdAt", "modifiedAt"})
     replace_on = frozenset({"clusterName", "principalArn", "type"})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from twin.aws import kms, records
+from twin.aws import kms, records, tags
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
 from twin.aws.eks import cluster_security_group, lookup
@@ -44,14 +44,10 @@ class Cluster(Handler):
             "vpcConfig",
         }
     )
-    defaults = {"bootstrapSelfManagedAddons": True, "deletionProtection": False}
-    computed = frozenset(
-        {"arn", "certificateAuthority", "createdAt", "endpoint", "identities", "platformVersion", "status"}
-    )
+    defaults: ClassVar[Values] = {"bootstrapSelfManagedAddons": True, "deletionProtection": False}
+    computed = frozenset({"arn", "certificateAuthority", "createdAt", "endpoint", "identities", "platformVersion", "status"})
     partly_computed = frozenset({"vpcConfig"})
-    replace_on = frozenset(
-        {"bootstrapSelfManagedAddons", "encryptionConfig", "kubernetesNetworkConfig", "name", "roleArn"}
-    )
+    replace_on = frozenset({"bootstrapSelfManagedAddons", "encryptionConfig", "kubernetesNetworkConfig", "name", "roleArn"})
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
@@ -96,18 +92,13 @@ class Cluster(Handler):
         seen_vpc = {
             key: vpc[key] for key in state["vpcConfig"] if key in vpc and key not in ("vpcId", "clusterSecurityGroupId")
         }
-        enabled = [item for item in cluster.get("logging", {}).get("clusterLogging", []) if item["enabled"]]
-        log_types = sorted(kind for item in enabled for kind in item["types"])
-        declared = state.get("enabledClusterLogTypes", [])
-        tags = cluster.get("tags", {})
         return {
             **state,
             **{key: record[key] for key in _RECORDED if key in record},
             **self._computed(cluster),
+            **_observed_log_types(state, cluster),
+            **tags.observed(state, cluster.get("tags", {})),
             "vpcConfig": {**state["vpcConfig"], **seen_vpc},
-            "enabledClusterLogTypes": declared if sorted(declared) == log_types else log_types,
-            "tagsAll": tags,
-            **({"tags": tags} if tags or "tags" in state else {}),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
@@ -197,9 +188,7 @@ def _check_references(clients: Clients, inputs: Values) -> str:
     first, vpc_id = subnets[0]["SubnetId"], str(subnets[0]["VpcId"])
     for subnet in subnets:
         if subnet["VpcId"] != vpc_id:
-            raise HandlerError(
-                f"{where}: subnet {first} is in {vpc_id}, subnet {subnet['SubnetId']} in {subnet['VpcId']}"
-            )
+            raise HandlerError(f"{where}: subnet {first} is in {vpc_id}, subnet {subnet['SubnetId']} in {subnet['VpcId']}")
     for group in config.get("securityGroupIds", []):
         if api.require(clients, "security-group", group, where)["VpcId"] != vpc_id:
             raise HandlerError(f"{where}: security group {group} is not in {vpc_id}")
@@ -211,6 +200,16 @@ def _check_references(clients: Clients, inputs: Values) -> str:
     if "encryptionConfig" in inputs:
         kms.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
     return vpc_id
+
+
+def _observed_log_types(state: Values, cluster: dict[str, Any]) -> Values:
+    """In the declared order while they are the declared ones; absent where none is declared and none is on."""
+    declared = state.get("enabledClusterLogTypes")
+    enabled = [item for item in cluster.get("logging", {}).get("clusterLogging", []) if item["enabled"]]
+    found = sorted(kind for item in enabled for kind in item["types"])
+    if declared is None and not found:
+        return {}
+    return {"enabledClusterLogTypes": declared if declared is not None and sorted(declared) == found else found}
 
 
 def _check_version_step(name: str, before: str, after: str) -> None:
@@ -232,7 +231,7 @@ def _logging_request(inputs: Values) -> Values:
 
 def _optional_requests(inputs: Values) -> Values:
     """Sent although moto drops some of them: the strict hook checks their values."""
-    request = {
+    request: Values = {
         key: inputs[key]
         for key in ("accessConfig", "bootstrapSelfManagedAddons", "deletionProtection", "upgradePolicy")
         if key in inputs

@@ -42,7 +42,9 @@ def instance_types(clients: Clients, inputs: Values) -> list[str]:
     own = list(inputs.get("instanceTypes", []))
     data = launch_template_data(clients, inputs["launchTemplate"], where)
     if own and "InstanceType" in data:
-        raise HandlerError(f"{where}: instance types are in the node group and in its launch template; only one may have them")
+        raise HandlerError(
+            f"{where}: instance types are in the node group and in its launch template; only one may have them"
+        )
     if not own and "InstanceType" not in data:
         raise HandlerError(f"{where}: neither the node group nor its launch template has an instance type")
     return own or [data["InstanceType"]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws import records
 from twin.aws.clients import Clients
 from twin.aws.eks import auto_scaling, lookup, node_group_rules
 from twin.aws.errors import Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.handler import Handler, Values, known
 from twin.aws.lookup import gone_is_fine, or_none
 
 _KIND = "node-groups"
@@ -56,7 +56,7 @@ class NodeGroup(Handler):
             "version",
         }
     )
-    defaults = {"capacityType": "ON_DEMAND"}
+    defaults: ClassVar[Values] = {"capacityType": "ON_DEMAND"}
     computed = frozenset({"arn", "resources", "status", "version"})
     replace_on = frozenset(
         {"amiType", "capacityType", "clusterName", "instanceTypes", "nodeGroupName", "nodeRoleArn", "subnetIds"}
@@ -167,9 +167,10 @@ def _launch_template(inputs: Values) -> Values:
 
 
 def _scaling_problems(scaling: Values) -> Iterator[Problem]:
-    low, wanted, high = (scaling.get(key) for key in ("minSize", "desiredSize", "maxSize"))
-    if UNKNOWN in (low, wanted, high) or None in (low, wanted, high):
-        return
+    sizes = [scaling.get(key) for key in ("minSize", "desiredSize", "maxSize")]
+    low, wanted, high = (size if isinstance(size, int) else None for size in sizes)
+    if low is None or wanted is None or high is None:
+        return  # not known yet
     if low < 0 or high < 1:
         yield Problem("scalingConfig", f"minSize {low} and maxSize {high}: at least 0 and 1")
     if not low <= wanted <= high:

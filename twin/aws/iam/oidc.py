@@ -40,8 +40,7 @@ class OpenIdConnectProvider(Handler):
         return {
             **state,
             "clientIdLists": answer["ClientIDList"],
-            "tagsAll": seen,
-            **({"tags": seen} if seen or "tags" in state else {}),
+            **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws import documents, tags
 from twin.aws.clients import Clients
@@ -18,7 +19,7 @@ _INLINE_LIMIT = 10240  # all inline policies of a role together
 class Policy(Handler):
     token = "aws:iam/policy:Policy"
     inputs = frozenset({"description", "name", "path", "policy", "tags"})
-    defaults = {"path": "/"}
+    defaults: ClassVar[Values] = {"path": "/"}
     computed = frozenset({"arn", "policyId"})
     replace_on = frozenset({"description", "name", "path"})
     name_input = "name"
@@ -100,9 +101,7 @@ class RolePolicy(Handler):
 
     @staticmethod
     def _put(clients: Clients, inputs: Values) -> None:
-        clients("iam").put_role_policy(
-            RoleName=inputs["role"], PolicyName=inputs["name"], PolicyDocument=inputs["policy"]
-        )
+        clients("iam").put_role_policy(RoleName=inputs["role"], PolicyName=inputs["name"], PolicyDocument=inputs["policy"])
 
 
 class RolePolicyAttachment(Handler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws import documents, tags
 from twin.aws.clients import Clients
@@ -20,15 +21,13 @@ class Role(Handler):
     inputs = frozenset(
         {"assumeRolePolicy", "description", "forceDetachPolicies", "maxSessionDuration", "name", "path", "tags"}
     )
-    defaults = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
+    defaults: ClassVar[Values] = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
     computed = frozenset({"arn", "createDate", "uniqueId"})
     replace_on = frozenset({"name", "path"})
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        yield from documents.policy_problems(
-            inputs, "assumeRolePolicy", limit=_TRUST_LIMIT, resource=False, principal=True
-        )
+        yield from documents.policy_problems(inputs, "assumeRolePolicy", limit=_TRUST_LIMIT, resource=False, principal=True)
         duration = known(inputs, "maxSessionDuration")
         if duration is not None and not 3600 <= duration <= 43200:
             yield Problem("maxSessionDuration", f"{duration} seconds is not within 3600-43200")
@@ -71,8 +70,7 @@ class Role(Handler):
             "maxSessionDuration": role["MaxSessionDuration"],
             "arn": role["Arn"],
             "uniqueId": role["RoleId"],
-            "tagsAll": seen,
-            **({"tags": seen} if seen or "tags" in state else {}),
+            **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
@@ -100,7 +98,7 @@ class Role(Handler):
 class InstanceProfile(Handler):
     token = "aws:iam/instanceProfile:InstanceProfile"
     inputs = frozenset({"name", "path", "role", "tags"})
-    defaults = {"path": "/"}
+    defaults: ClassVar[Values] = {"path": "/"}
     computed = frozenset({"arn", "createDate", "uniqueId"})
     replace_on = frozenset({"name", "path"})
     name_input = "name"

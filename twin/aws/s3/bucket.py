@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 from twin.aws import tags
 from twin.aws.clients import Clients
@@ -25,7 +26,7 @@ def require_bucket(clients: Clients, bucket: str, wanted_by: str) -> None:
 class Bucket(Handler):
     token = "aws:s3/bucket:Bucket"
     inputs = frozenset({"bucket", "forceDestroy", "tags"})
-    defaults = {"forceDestroy": False}
+    defaults: ClassVar[Values] = {"forceDestroy": False}
     computed = frozenset({"arn", "bucketDomainName", "bucketRegion", "bucketRegionalDomainName"})
     replace_on = frozenset({"bucket"})
     name_input = "bucket"
@@ -61,7 +62,7 @@ class Bucket(Handler):
             seen = tags.from_list(s3.get_bucket_tagging(Bucket=id)["TagSet"])
         except s3.exceptions.ClientError:  # NoSuchTagSet
             seen = {}
-        return {**state, "bucket": id, "tagsAll": seen, **({"tags": seen} if seen or "tags" in state else {})}
+        return {**state, "bucket": id, **tags.observed(state, seen)}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._tag(clients, id, new)

@@ -37,7 +37,7 @@ class BucketLifecycle(_BucketSetting):
             return
         if not rules:
             yield Problem("rules", "at least one rule is required")
-        ids = [rule.get("id") for rule in rules if isinstance(rule, dict)]
+        ids = [str(rule.get("id")) for rule in rules if isinstance(rule, dict)]
         for id in sorted({id for id in ids if ids.count(id) > 1}):
             yield Problem("rules", f"two rules have the id {id!r}")
         for index, rule in enumerate(rules):

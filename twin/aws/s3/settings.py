@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws import documents, kms
 from twin.aws.clients import Clients
@@ -89,9 +89,7 @@ class BucketEncryption(_BucketSetting):
             if "bucketKeyEnabled" in rule:
                 entry["BucketKeyEnabled"] = rule["bucketKeyEnabled"]
             request.append(entry)
-        clients("s3").put_bucket_encryption(
-            Bucket=inputs["bucket"], ServerSideEncryptionConfiguration={"Rules": request}
-        )
+        clients("s3").put_bucket_encryption(Bucket=inputs["bucket"], ServerSideEncryptionConfiguration={"Rules": request})
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
         answer = or_none(clients("s3").get_bucket_encryption, Bucket=id)
@@ -116,14 +114,14 @@ class BucketEncryption(_BucketSetting):
 
 class BucketPublicAccessBlock(_BucketSetting):
     token = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
-    _FLAGS = {
+    _FLAGS: ClassVar[dict[str, str]] = {
         "blockPublicAcls": "BlockPublicAcls",
         "blockPublicPolicy": "BlockPublicPolicy",
         "ignorePublicAcls": "IgnorePublicAcls",
         "restrictPublicBuckets": "RestrictPublicBuckets",
     }
     inputs = frozenset({"bucket", *_FLAGS})
-    defaults = dict.fromkeys(_FLAGS, False)
+    defaults: ClassVar[Values] = dict.fromkeys(_FLAGS, False)
 
     def put(self, clients: Clients, inputs: Values) -> None:
         flags = {name: inputs.get(key, False) for key, name in self._FLAGS.items()}
