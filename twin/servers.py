@@ -7,10 +7,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from twin import agent, control_plane, engine, engine_layout, moto_server, tools
+from twin import agent, control_plane, engine, engine_layout, moto_server, processes, tools
 from twin.cluster_view import ClusterView
 from twin.engine import Engine
 from twin.home import REPOSITORY, TwinHome, write_atomically
+
+
+NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
+"""The processes without which nothing can be asked of a twin."""
 
 
 class NotRunning(RuntimeError):
@@ -55,6 +59,9 @@ class Servers:
         known = home.load_endpoints()
         if not (known.aws_url and known.kubeconfig):
             raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
+        dead = [name for name in NEEDED if processes.find(home, name) is None]
+        if dead:
+            raise NotRunning(f"{', '.join(dead)} of the twin at {home.path} no longer run; `make up` starts them again")
         return cls._found(home, tools.ensure(tuple(tools.FAMILIES), Console(quiet=True)), False)
 
     @classmethod
