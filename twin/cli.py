@@ -12,6 +12,7 @@ from rich.table import Table
 from twin import down as down_command
 from twin import engine, preview, scratch, stack_files, status
 from twin import up as up_command
+from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
 from twin.home import TwinBusy, TwinHome
 from twin.inference import Answer, InferenceFailed
@@ -31,6 +32,7 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 EXPECTED = (
     up_command.UpFailed,
     scratch.UnknownRevision,
+    ClusterUnreadable,
     EngineError,
     InferenceFailed,
     NotRunning,

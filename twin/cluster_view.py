@@ -10,6 +10,10 @@ TRITON_NAMESPACE = "triton"
 TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
 
 
+class ClusterUnreadable(RuntimeError):
+    """kubectl failed; the text is what it said."""
+
+
 @dataclass(frozen=True)
 class Pod:
     """A pod: `address` is its IP in the cluster, empty until it has one; `ready` is its Ready condition."""
@@ -24,7 +28,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Reads the cluster of one kubeconfig with the given `kubectl`. A failing kubectl raises CalledProcessError."""
+    """Reads the cluster of one kubeconfig with the given `kubectl`. Every method raises ClusterUnreadable."""
 
     kubectl: Path
     kubeconfig: Path
@@ -52,7 +56,9 @@ class ClusterView:
 
     def _get(self, *arguments: str) -> list[dict[str, Any]]:
         command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", "get", *arguments, "--output=json"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise ClusterUnreadable(f"`kubectl get {' '.join(arguments)}` failed: {done.stderr.strip()}")
         items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
         return items
 

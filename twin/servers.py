@@ -12,7 +12,6 @@ from twin.cluster_view import ClusterView
 from twin.engine import Engine
 from twin.home import REPOSITORY, TwinHome, write_atomically
 
-
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
 """The processes without which nothing can be asked of a twin."""
 
