@@ -28,8 +28,9 @@ preview: $(VENV)/.installed ## what `pulumi up` would do to an environment, with
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account, no Go)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e
 
+# The first test may have to build the Go programs: hence the long limit for each.
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end, with the real engine, control plane and tritonserver
-	@$(PY) -m pytest -v tests/e2e
+	@$(PY) -m pytest -v --timeout 2700 tests/e2e
 
 lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
