@@ -34,6 +34,7 @@ EXPECTED = (
     scratch.UnknownRevision,
     ClusterUnreadable,
     EngineError,
+    stack_files.StackFileUnreadable,
     InferenceFailed,
     NotRunning,
     TwinBusy,

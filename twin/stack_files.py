@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from twin.home import REPOSITORY, TwinHome
 
 STACKS = ("local", "dev", "staging", "prod")
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
+
+
+class StackFileUnreadable(RuntimeError):
+    """A stack file is no YAML, or not one of a stack; the text says where and why."""
 
 
 def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:
@@ -66,12 +71,26 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
 
 def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
     """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old."""
-    laid = {key: {**(config.get(key) or {}), **value} if isinstance(value, dict) else value for key, value in pins.items()}
-    return {**config, **laid}
+    laid = dict(config)
+    for key, value in pins.items():
+        tracked = config.get(key)
+        if isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
+            laid[key] = {**(tracked or {}), **value}
+    return laid
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return (YAML(typ="safe").load(path) or {}) if path.exists() else {}
+    try:
+        document = (YAML(typ="safe").load(path) or {}) if path.exists() else {}
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise StackFileUnreadable(f"{path}{place}: not valid YAML: {error.problem}") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise StackFileUnreadable(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("config") or {}, dict):
+        raise StackFileUnreadable(f"{path}: a stack file is a mapping with a mapping `config` in it, and this is not")
+    return document
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

@@ -71,3 +71,26 @@ def test_the_tracked_file_is_never_written(home: TwinHome, program: Path) -> Non
 def test_the_project_file_lies_beside_the_merged_stacks(home: TwinHome, program: Path) -> None:
     path = stack_files.write_merged(home, "local", program)
     assert (path.parent.parent / "Pulumi.yaml").read_text() == "name: triton-eks\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("config: [1, 2]\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
+        ("- config\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
+        ("config:\n  a: [1\n  b: 2\n", ":3:4: not valid YAML: expected ',' or ']', but got ':'"),
+        ("config: {a: 1}\nconfig: {}\n", ":2:1: not valid YAML: found duplicate key"),
+    ],
+)
+def test_a_stack_file_that_cannot_be_read_is_one_sentence(home: TwinHome, program: Path, text: str, said: str) -> None:
+    path = stack_files.tracked_file("local", program)
+    path.write_text(text)
+    with pytest.raises(stack_files.StackFileUnreadable) as error:
+        stack_files.write_merged(home, "local", program)
+    assert str(error.value).startswith(f"{path}{said}")
+
+
+def test_a_mistake_in_the_place_of_a_pin_is_left_for_the_settings_to_tell(home: TwinHome, program: Path) -> None:
+    stack_files.tracked_file("local", program).write_text("config:\n  triton-eks:models: all of them\n")
+    stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000")
+    assert merged(home, program)["config"] == {"triton-eks:models": "all of them"}
