@@ -49,18 +49,27 @@ class ClusterView:
         endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
         return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
 
-    def events(self, namespace: str) -> list[str]:
-        """The namespace's warnings, oldest first, one line each."""
-        items = self._get("events", "--namespace", namespace, "--sort-by=.lastTimestamp")
-        return [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in items if e["type"] == "Warning"]
+    def warnings(self, namespace: str, pod: str) -> list[str]:
+        """What the cluster complained about in a pod, oldest first, a line each."""
+        selector = f"--field-selector=type=Warning,involvedObject.name={pod}"
+        items = self._get("events", "--namespace", namespace, selector, "--sort-by=.lastTimestamp")
+        return [f"{event['reason']}: {event['message'].strip()}" for event in items]
+
+    def log_end(self, namespace: str, pod: str, lines: int) -> list[str]:
+        """The last lines that a pod wrote; none when it has written nothing or is not there."""
+        done = self._kubectl("logs", "--namespace", namespace, pod, f"--tail={lines}")
+        return done.stdout.splitlines() if done.returncode == 0 else []
 
     def _get(self, *arguments: str) -> list[dict[str, Any]]:
-        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", "get", *arguments, "--output=json"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = self._kubectl("get", *arguments, "--output=json")
         if done.returncode != 0:
             raise ClusterUnreadable(f"`kubectl get {' '.join(arguments)}` failed: {done.stderr.strip()}")
         items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
         return items
+
+    def _kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def _is_rolled_out(deployment: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twin import inference, interrupted, moto_server, processes, stack_files
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
+from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
 from twin.inference import Answer
@@ -101,8 +101,7 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
             poll=0.3,
         )
     except DeadlinePassed as error:
-        warnings = "\n".join(view.events(TRITON_NAMESPACE)[-10:]) or "(no warning events)"
-        raise UpFailed(f"{error}\n{warnings}\nThe pods' logs are below {home.pods}.") from None
+        raise UpFailed(f"{error}\n{_complaints(view)}\nThe pods' logs are below {home.pods}.") from None
     addresses = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
     say(f"Triton is Ready at {', '.join(addresses)} ({time.monotonic() - started:.1f} s)")
     answer = inference.infer(addresses[0])
@@ -111,6 +110,17 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     return answer
+
+
+def _complaints(view: ClusterView) -> str:
+    """What is known of each Triton pod that is not ready: its last warnings, and the end of its log."""
+    lines = []
+    for pod in view.pods():
+        if pod.namespace == TRITON_NAMESPACE and not pod.ready:
+            lines.append(f"{pod.name} ({pod.phase or 'Pending'}):")
+            lines += [f"  {line}" for line in view.warnings(pod.namespace, pod.name)[-3:]]
+            lines += [f"  log: {line}" for line in view.log_end(pod.namespace, pod.name, 8)]
+    return "\n".join(lines) or "no pod says why: see `kubectl describe deployment -n triton triton`"
 
 
 def last_inference_file(home: TwinHome) -> Path:

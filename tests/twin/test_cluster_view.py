@@ -49,3 +49,15 @@ def test_what_kubectl_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(ClusterUnreadable) as error:
         view(tmp_path, "echo 'The connection was refused' >&2; exit 1").pods()
     assert str(error.value) == "`kubectl get pods --all-namespaces` failed: The connection was refused"
+
+
+def test_a_pods_warnings_are_its_reasons_and_messages(tmp_path: Path) -> None:
+    event = '{"reason":"Unhealthy","message":"Startup probe failed\\n"}'
+    assert view(tmp_path, f"cat <<'E'\n{{\"items\":[{event}]}}\nE").warnings("triton", "triton-1") == [
+        "Unhealthy: Startup probe failed"
+    ]
+
+
+def test_the_end_of_a_log_is_empty_for_a_pod_that_has_none(tmp_path: Path) -> None:
+    assert view(tmp_path, "printf 'one\\ntwo\\n'").log_end("triton", "triton-1", 8) == ["one", "two"]
+    assert view(tmp_path, "echo 'not found' >&2; exit 1").log_end("triton", "triton-1", 8) == []
