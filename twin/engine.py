@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin import administrators, processes, stack_files
+from twin import administrators, engine_layout, processes, stack_files
 from twin.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
@@ -43,9 +43,8 @@ class Engine:
 
     def run(self, stack: str, arguments: Sequence[str]) -> int:
         """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code."""
-        self._create_stack_once(stack)
         command = [str(self.pulumi), *arguments]
-        with subprocess.Popen(command, cwd=self.program, env=self._stack_environment(stack)) as process:
+        with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack)) as process:
             while True:
                 try:
                     return process.wait()
@@ -57,8 +56,7 @@ class Engine:
 
         Raises EngineError with what it printed, when it fails.
         """
-        self._create_stack_once(stack)
-        return self._capture(arguments, cwd=self.program, env=self._stack_environment(stack))
+        return self._capture(arguments, cwd=self.program, env=self._prepare(stack))
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """The stack's outputs by name; empty before the first `up`."""
@@ -81,18 +79,18 @@ class Engine:
         deployment: dict[str, Any] = json.loads(self.read(stack, ["stack", "export"])).get("deployment") or {}
         return deployment
 
-    def _stack_environment(self, stack: str) -> dict[str, str]:
-        config_file = stack_files.write_merged(self.home, stack, self.program)
-        return {**self.environment, "PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(config_file)}
+    def _prepare(self, stack: str) -> dict[str, str]:
+        """Makes what a command on `stack` needs, and returns its environment.
 
-    def _create_stack_once(self, stack: str) -> None:
-        """Runs `pulumi stack init`, in a copy of the project: it writes a salt into the stack file that it finds."""
+        `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
+        """
         merged = stack_files.write_merged(self.home, stack, self.program)
         administrators.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
         backend = self.home.path / "state"
         if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
             backend.mkdir(parents=True, exist_ok=True)
             self._capture(["stack", "init", stack, "--non-interactive"], cwd=merged.parent.parent, env=self.environment)
+        return {**self.environment, "PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(merged)}
 
     def _capture(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
         done = subprocess.run([str(self.pulumi), *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
@@ -120,7 +118,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "TWIN_HOME": str(home.path),
         "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": str(REPOSITORY),
-        "PULUMI_HOME": str(home.path / "pulumi"),
+        "PULUMI_HOME": str(engine_layout.pulumi_home(home)),
         "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -1,12 +1,8 @@
 """What an engine that was killed in the middle of an update leaves behind, and how it is put right."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 from twin import processes
 from twin.engine import PROCESS_NAME, PROJECT, Engine, EngineError
-from twin.home import TwinHome
+from twin.home import TwinHome, read_json
 
 
 def clear(home: TwinHome, engine: Engine, stack: str) -> None:
@@ -16,7 +12,7 @@ def clear(home: TwinHome, engine: Engine, stack: str) -> None:
     """
     locks = sorted((home.path / "state" / ".pulumi" / "locks" / "organization" / PROJECT / stack).glob("*.json"))
     for lock in locks:
-        pid = int(_read(lock).get("pid", 0))
+        pid = int((read_json(lock) or {}).get("pid", 0))
         if pid in processes.marked(home, PROCESS_NAME):
             raise EngineError(f"`pulumi` (process {pid}) is working on the stack {stack}; run this again when it is done")
     processes.end_marked(home, PROCESS_NAME)
@@ -28,11 +24,3 @@ def creations_in_doubt(engine: Engine, stack: str) -> list[str]:
     """URNs of resources whose creation was begun and not recorded as done: they may or may not exist."""
     operations = engine.deployment(stack).get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

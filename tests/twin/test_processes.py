@@ -179,3 +179,10 @@ def test_two_homes_do_not_see_each_others_processes(home: TwinHome, tmp_path: Pa
     ensure(home, service(tmp_path))
     assert processes.stop_all(other) == []
     assert processes.find(home, "worker") is not None
+
+
+def test_a_command_from_a_shell_with_another_path_leaves_the_process_alone(home: TwinHome, tmp_path: Path) -> None:
+    ensure(home, service(tmp_path, env={**os.environ, "PATH": "/usr/bin:/bin"}))
+    first = processes.find(home, "worker")
+    assert ensure(home, service(tmp_path, env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"})) is False
+    assert processes.find(home, "worker") == first
