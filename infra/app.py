@@ -15,11 +15,12 @@ from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
 from infra.network import Network, NetworkArgs
 from infra.nodes import ClusterFacts, Nodes, NodesArgs
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
-from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, TritonServer, TritonServerArgs
+from infra.serving import options
+from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, TritonServer, TritonServerArgs, model_prefixes
 from infra.settings import Settings, SettingsError
 from infra.settings.source import stack_file
-from infra.storage import RELEASES_PREFIX, ModelBucket, ModelBucketArgs, bucket_name
-from infra.versions import KUBERNETES, PROJECT
+from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
+from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
 
 
 def main() -> None:
@@ -40,8 +41,11 @@ def main() -> None:
 def deploy(settings: Settings) -> None:
     """Register every resource of one environment and export what people ask for.
 
-    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for.
+    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, or when
+    the Helm values hold flags that the server does not understand.
     """
+    options.check_extra_arguments(settings.environment, TRITON_RELEASES[settings.triton.version].server)
+    options.check_drain(settings.environment, settings.models.serving)
     account = aws_account.current(settings.region)
     _warn_about_a_second_entry(account, settings)
     chosen_zones = _zones(settings)
@@ -137,7 +141,7 @@ def deploy(settings: Settings) -> None:
             description=f"Triton of {cluster_name} reads models",
             service_account=SERVICE_ACCOUNT,
             trust=irsa_trust(cluster.oidc, SERVICE_ACCOUNT),
-            policy=model_reader_policy(account, models.arn, models.key_arn, RELEASES_PREFIX),
+            policy=model_reader_policy(account, models.arn, models.key_arn, model_prefixes(settings.triton)),
             role_name=reader_name,
             tags=tags,
         ),
@@ -157,6 +161,8 @@ def deploy(settings: Settings) -> None:
                 server=settings.triton,
                 pool=settings.triton_pool,
                 release=release,
+                # What `modelctl release` calls the configs that it makes for this stack.
+                config_name=settings.environment if settings.models.serving else None,
                 models=ModelSource(
                     bucket=bucket_name(settings.environment, account),
                     region=settings.region,

@@ -96,9 +96,9 @@ def pod_identity(cluster_arn: str, account: ServiceAccount) -> str:
 
 
 def model_reader_policy(
-    account: Account, bucket_arn: pulumi.Input[str], key_arn: pulumi.Input[str], prefix: str
+    account: Account, bucket_arn: pulumi.Input[str], key_arn: pulumi.Input[str], prefixes: tuple[str, ...]
 ) -> pulumi.Output[str]:
-    """What reading models takes: list the bucket, get what is under `prefix`, decrypt it through S3 alone.
+    """What reading models takes: list the bucket, get what is under `prefixes`, decrypt it through S3 alone.
 
     `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which carries no
     prefix and would be denied (research triton.md 3.6).
@@ -106,7 +106,7 @@ def model_reader_policy(
     return pulumi.Output.all(bucket_arn, key_arn).apply(
         lambda arns: document(
             allow(["s3:ListBucket"], [arns[0]], sid="FindModels"),
-            allow(["s3:GetObject"], [f"{arns[0]}/{prefix}*"], sid="ReadReleases"),
+            allow(["s3:GetObject"], [f"{arns[0]}/{prefix}*" for prefix in prefixes], sid="ReadReleases"),
             allow(
                 ["kms:Decrypt"],
                 [arns[1]],

@@ -14,6 +14,8 @@ from infra.policy import Statement, document
 
 RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/` (issue 3)."""
+LIVE_PREFIX = "live/"
+"""What in-place rollouts write to and pods of such a stack read: always what they should serve now (issue 4)."""
 RETIRED_TAG = ("retired", "true")
 """The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
 

@@ -12,7 +12,7 @@ from infra import charts
 from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from infra.identity import ServiceAccount
 from infra.settings.model import GpuPool, Release, Triton
-from infra.storage import RELEASES_PREFIX
+from infra.storage import LIVE_PREFIX, RELEASES_PREFIX
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="triton", name="triton")
 _CHART = "triton"
@@ -39,6 +39,8 @@ class TritonServerArgs:
     server: Triton
     pool: GpuPool
     release: Release
+    config_name: str | None
+    """The configs of the release that the models are served with; None: each model's config.pbtxt."""
     models: ModelSource
 
 
@@ -75,25 +77,31 @@ class TritonServer(pulumi.ComponentResource):
         self.register_outputs({})
 
 
+def model_prefixes(server: Triton) -> tuple[str, ...]:
+    """The prefixes of the bucket that the pods read: while a stack turns to in-place rollouts, some read either."""
+    return (RELEASES_PREFIX, LIVE_PREFIX) if server.rollout == "in-place" else (RELEASES_PREFIX,)
+
+
 def values(args: TritonServerArgs) -> dict[str, Any]:
     """The chart values that follow from the stack; those that people tune are in `helm-values/triton`."""
-    server, release = args.server, args.release
+    server = args.server
     repository, digest = server.image.split("@", maxsplit=1)
+    in_place = server.rollout == "in-place"
     s3: dict[str, Any] = {
         "bucket": args.models.bucket,
-        "prefix": f"{RELEASES_PREFIX}{release.id}",
+        "prefix": LIVE_PREFIX.rstrip("/") if in_place else f"{RELEASES_PREFIX}{args.release.id}",
         "region": args.models.region,
     }
     if args.models.s3_endpoint is not None:
         s3["endpoint"] = args.models.s3_endpoint
-    return {
+    computed = {
         "image": {"repository": repository, "digest": digest},
-        "server": {"version": server.version},
+        "server": _server_values(server),
         "replicaCount": server.replicas,
         "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
         "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
         "modelRepository": {"s3": s3},
-        "release": {"id": release.id, "bytes": release.bytes, "models": dict(release.models)},
+        "release": _release_values(args),
         "serviceAccount": {
             "name": SERVICE_ACCOUNT.name,
             "annotations": {
@@ -105,3 +113,26 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
     }
+    if in_place:
+        computed["rollout"] = {"mode": server.rollout}
+    return computed
+
+
+def _server_values(server: Triton) -> dict[str, Any]:
+    values: dict[str, Any] = {"version": server.version}
+    if server.response_cache_mib is not None:
+        values["responseCacheBytes"] = server.response_cache_mib * 1024**2
+    if server.rate_limiter_resources:
+        values["rateLimiter"] = {"resources": dict(server.rate_limiter_resources)}
+    return values
+
+
+def _release_values(args: TritonServerArgs) -> dict[str, Any]:
+    release = args.release
+    values: dict[str, Any] = {"bytes": release.bytes, "models": dict(release.models)}
+    if args.server.rollout == "in-place":
+        return values  # which release a pod serves, and with which configs, is what the rollout has written
+    values["id"] = release.id
+    if args.config_name is not None:
+        values["configName"] = args.config_name
+    return values

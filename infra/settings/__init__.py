@@ -1,5 +1,6 @@
 """Typed stack config. `from_pulumi()` in the program, `load_stack_file(path)` elsewhere; both report everything at once."""
 
+from infra.settings.digest import serving_digest
 from infra.settings.model import (
     Cluster,
     Gpu,
@@ -14,17 +15,22 @@ from infra.settings.model import (
     Triton,
 )
 from infra.settings.problem import Problem, SettingsError
+from infra.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
 from infra.settings.source import from_pulumi, load, load_stack_file
 
 __all__ = [
     "Cluster",
     "Gpu",
     "GpuPool",
+    "ModelServing",
     "Models",
     "Network",
     "Nodes",
+    "Priorities",
     "Problem",
+    "RateLimiter",
     "Release",
+    "Sequence",
     "Settings",
     "SettingsError",
     "Sharing",
@@ -33,4 +39,5 @@ __all__ = [
     "from_pulumi",
     "load",
     "load_stack_file",
+    "serving_digest",
 ]

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from infra.catalog import REGIONS
-from infra.settings.problem import describe, did_you_mean, one_of
+from infra.settings.problem import describe
+from infra.wording import did_you_mean, one_of
 
 # What CloudWatch Logs accepts as retentionInDays.
 LOG_RETENTION_DAYS = (
@@ -29,6 +30,10 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"\d+\.\d+")
 _TRITON_VERSION = re.compile(r"\d\d\.\d\d")
 _RESERVATION = re.compile(r"cr-[0-9a-f]{17}")
+
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+# Requests per second: one in a quarter of an hour, and more than any fleet of this platform answers.
+_SLOWEST_RATE, _FASTEST_RATE = 0.001, 1_000_000
 
 
 def refuse(message: str) -> NoReturn:
@@ -71,6 +76,12 @@ def _cidr(value: Any) -> IPv4Network:
     if str(network) != text:
         refuse(f"'{text}' has host bits set; write {network}")
     return network
+
+
+def _rate(value: float) -> float:
+    if not _SLOWEST_RATE <= value <= _FASTEST_RATE:
+        refuse(f"{value:g} is out of range; use {_SLOWEST_RATE} to {_FASTEST_RATE} requests per second")
+    return value
 
 
 def _region(value: Any) -> str:
@@ -176,6 +187,16 @@ def _release_id(value: Any) -> str:
     return text
 
 
+def _serving_digest(value: Any) -> str:
+    valid = "`python -m modelctl pin` writes 12 lower-case hex digits here"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        refuse(f"{value} without quotes is a number; {valid}, in quotes")
+    text = _text(value, valid)
+    if not _RELEASE_ID.fullmatch(text):
+        refuse(f"'{text}' is not the digest of models.serving; {valid}")
+    return text
+
+
 def _endpoint(value: Any) -> str:
     valid = "give scheme, host and port only, like https://minio.example.com:9000"
     text = _text(value, valid)
@@ -207,6 +228,12 @@ def _model_name(value: str) -> str:
     return value
 
 
+def _resource_name(value: str) -> str:
+    if not _RESOURCE.fullmatch(value):
+        refuse(f"'{value}' is not the name of a resource; use letters, digits, hyphens and underscores, a letter first")
+    return value
+
+
 def _name(value: Any) -> str:
     return _text(value, "give a name", quote=True)
 
@@ -226,4 +253,7 @@ Endpoint = Annotated[str, PlainValidator(_endpoint)]
 TagKey = Annotated[str, AfterValidator(_tag_key)]
 TagValue = Annotated[str, PlainValidator(_tag_value)]
 ModelName = Annotated[str, AfterValidator(_model_name)]
+ServingDigest = Annotated[str, PlainValidator(_serving_digest)]
+Rate = Annotated[float, AfterValidator(_rate)]
+ResourceName = Annotated[str, AfterValidator(_resource_name)]
 Name = Annotated[str, PlainValidator(_name)]

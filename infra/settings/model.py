@@ -3,10 +3,9 @@
 Keys are camelCase in YAML and snake_case here. A description says what a key is; it is shown when the key is missing.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field
 
 from infra.settings.fields import (
     Cidr,
@@ -20,7 +19,9 @@ from infra.settings.fields import (
     Region,
     ReleaseId,
     ReservationId,
+    ResourceName,
     RoleArn,
+    ServingDigest,
     TagKey,
     TagValue,
     TritonVersion,
@@ -29,32 +30,8 @@ from infra.settings.fields import (
     refuse,
 )
 from infra.settings.problem import Problem, describe
-
-
-class Absent(Exception):
-    """A check asked for a value that the stack file does not (validly) have; that has been reported on its own."""
-
-
-def _alias(name: str) -> str:
-    return to_camel(name).replace("Gib", "GiB")
-
-
-class Section(BaseModel):
-    """One mapping of a stack file.
-
-    While problems are being collected, a section may lack the values that are invalid. Reading one raises `Absent`. A
-    section of the finished `Settings` is complete.
-    """
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", alias_generator=_alias)
-
-    if not TYPE_CHECKING:  # so that mypy still knows the attributes of each section
-
-        def __getattr__(self, name: str) -> Any:
-            if name in type(self).model_fields:
-                raise Absent(name)
-            return super().__getattr__(name)
-
+from infra.settings.section import Section
+from infra.settings.serving import ModelServing
 
 GroupMin = Annotated[int, between(0, 450, "nodes")]
 GroupMax = Annotated[int, between(1, 450, "nodes")]
@@ -156,27 +133,42 @@ class Gpu(Section):
 
 
 class Release(Section):
-    """The model release that Triton serves: an immutable prefix of the bucket. `bytes`: the sum of its objects."""
+    """The model release that Triton serves: an immutable prefix of the bucket.
+
+    `bytes`: the sum of its objects. `serving`: the digest of the wants that its configs were made from
+    (`serving_digest`), None where the stack has none. `previous`: the release that this one replaced, to which
+    `modelctl rollback` returns.
+    """
 
     id: ReleaseId = Field(description="the id that `modelctl release` printed")
     bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")
     models: Annotated[dict[ModelName, Annotated[int, between(1, 999_999_999, "for a version")]], Field(min_length=1)] = (
         Field(description="the models and the version of each, like {resnet50: 1}")
     )
+    serving: ServingDigest | None = None
+    previous: ReleaseId | None = None
 
 
 class Models(Section):
-    """Where models come from. `release` None: the platform without Triton, before the first `modelctl release`."""
+    """Where models come from, and what is wanted of each (`serving`, by model name).
+
+    `release` None: the platform without Triton, before the first `modelctl release`.
+    """
 
     s3_endpoint: Endpoint | None = None
     old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
         description="days that objects of deleted releases are kept, like 90"
     )
+    serving: dict[ModelName, ModelServing] = Field(default_factory=dict)
     release: Release | None = None
 
 
 class Triton(Section):
-    """The inference server. `gpus` are whole GPUs (or shares of one) per pod; `cpu` and `memory_gib` request = limit."""
+    """The inference server. `gpus` are whole GPUs (or shares of one) per pod; `cpu` and `memory_gib` request = limit.
+
+    `response_cache_mib` is host memory of each pod, `rate_limiter_resources` is what each pod has of a resource.
+    `rollout`: how a new release reaches the pods, by replacing them (`rolling`) or into the running ones (`in-place`).
+    """
 
     version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.07"')
     image: Name = Field(description="the image by digest, like <mirror>/nvidia/tritonserver@sha256:<64 hex digits>")
@@ -186,6 +178,11 @@ class Triton(Section):
     autoscaler: Literal["none"] = "none"
     cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"')
     memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
+    response_cache_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = None
+    rate_limiter_resources: dict[ResourceName, Annotated[int, between(1, 1_000_000, "of a resource")]] = Field(
+        default_factory=dict
+    )
+    rollout: Literal["rolling", "in-place"] = "rolling"
 
 
 class Document(Section):

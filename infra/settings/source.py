@@ -12,9 +12,10 @@ import yaml
 
 from infra.settings.checks import Subject, problems_in, warnings_about
 from infra.settings.model import Document, Settings
-from infra.settings.problem import Problem, SettingsError, did_you_mean
+from infra.settings.problem import Problem, SettingsError
 from infra.settings.structure import read
 from infra.versions import PROJECT
+from infra.wording import did_you_mean
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.

@@ -13,11 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from infra.settings.model import Document, Section
-from infra.settings.problem import Problem, describe, did_you_mean, one_of, render_path
+from infra.settings.model import Document
+from infra.settings.problem import Problem, describe, render_path
+from infra.settings.section import Section
+from infra.wording import did_you_mean, one_of
 
 Location = tuple[str | int, ...]
 S = TypeVar("S", bound=Section)
+# The last step with which pydantic marks an error about a mapping's key, not its value.
+_KEY = "[key]"
 
 
 def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
@@ -41,8 +45,7 @@ def _is_echo(details: ErrorDetails) -> bool:
 
 def _path(details: ErrorDetails) -> str:
     location = details["loc"]
-    # pydantic marks an error about a mapping's key, not its value, with a last step "[key]".
-    return render_path(location[:-1] if location and location[-1] == "[key]" else location)
+    return render_path(location[:-1] if location and location[-1] == _KEY else location)
 
 
 def _sentence(details: ErrorDetails) -> str:
@@ -62,6 +65,9 @@ def _sentence(details: ErrorDetails) -> str:
     if kind.startswith("int"):
         digits = isinstance(value, str) and value.isdigit()
         return f"{describe(value)}; give a whole number" + (" without quotes" if digits else "")
+    if kind.startswith("float"):
+        digits = isinstance(value, str) and value.replace(".", "", 1).isdigit()
+        return f"{describe(value)}; give a number" + (" without quotes" if digits else "")
     if kind.startswith("bool"):
         return f"{describe(value)}; give true or false"
     if kind == "tuple_type":
@@ -101,14 +107,21 @@ def _item_section_type(annotation: Any) -> type[Section] | None:
     return _section_type(get_args(bare)[0]) if get_origin(bare) is tuple else None
 
 
+def _entry_section_type(annotation: Any) -> type[Section] | None:
+    bare = _bare(annotation)
+    return _section_type(get_args(bare)[1]) if get_origin(bare) is dict else None
+
+
 def _section(location: Sequence[str | int]) -> type[Section]:
     """The section at a location."""
     section: type[Section] = Document
-    for part in location:
-        if isinstance(part, int):
-            continue
+    parts = iter(location)
+    for part in parts:
         annotation = _by_alias(section, part).annotation
-        section = _section_type(annotation) or _item_section_type(annotation) or section
+        inner = _section_type(annotation)
+        if inner is None and (inner := _item_section_type(annotation) or _entry_section_type(annotation)):
+            next(parts, None)  # the index of the item, or the key of the entry
+        section = inner or section
     return section
 
 
@@ -139,6 +152,12 @@ def _salvage(section: type[S], raw: Any, at: Location, invalid: set[Location]) -
             values[name] = _salvage(inner, given, location, invalid)
         elif isinstance(given, list) and (inner := _item_section_type(field.annotation)):
             values[name] = tuple(_salvage(inner, item, (*location, index), invalid) for index, item in enumerate(given))
+        elif isinstance(given, Mapping) and (inner := _entry_section_type(field.annotation)):
+            values[name] = {
+                key: _salvage(inner, entry, (*location, key), invalid)
+                for key, entry in ((str(key), entry) for key, entry in given.items())
+                if (*location, key, _KEY) not in invalid
+            }
         else:
             absent.add(name)
     built = section.model_construct(**values)

@@ -28,6 +28,9 @@ COMPUTED: Mapping[str, Any] = {
 }
 """What the Pulumi program computes for one environment."""
 
+IN_PLACE: Mapping[str, Any] = {"rollout": {"mode": "in-place"}, "modelRepository": {"s3": {"prefix": "live"}}}
+"""What turns a render into one for in-place rollouts."""
+
 
 def render(
     overrides: Mapping[str, Any] | None = None,
@@ -44,6 +47,17 @@ def render(
     models = (overrides or {}).get("release", {}).get("models")
     if models is not None:
         values["release"]["models"] = models
+    return render_values(values, environment=environment, name=name, kube_version=kube_version)
+
+
+def render_values(
+    values: Mapping[str, Any],
+    *,
+    environment: str | None = None,
+    name: str = "triton",
+    kube_version: str = helm.DEFAULT_KUBE_VERSION,
+) -> list[Object]:
+    """The chart with exactly these values, over an environment's value files when one is named."""
     return helm.render(
         CHART,
         name=name,

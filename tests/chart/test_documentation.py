@@ -57,6 +57,7 @@ def test_no_object_of_the_schema_accepts_unknown_keys_unless_it_is_passed_throug
     open_maps = {
         "global",
         "release.models",
+        "server.rateLimiter.resources",
         "serviceAccount.annotations",
         "nodeSelector",
     }
@@ -123,5 +124,13 @@ def test_the_notes_name_models_addresses_and_times() -> None:
     assert "  pipeline (version 3)\n  resnet50 (version 1)\n" in notes
     assert "gRPC     triton.inference:8001" in notes
     assert "A start may take 180 s" in notes
-    assert "A stop takes at most 100 s: 15 s" in notes
+    assert "A stop takes at most 105 s: 15 s" in notes
     assert "With one replica that is an interruption." in notes
+
+
+def test_the_notes_of_in_place_rollouts_name_no_version() -> None:
+    with helm_python.Chart.load(CHART) as chart:
+        rendered = chart.render(helm.merge(rendering.COMPUTED, rendering.IN_PLACE), name="triton", namespace="inference")
+    notes = rendered["triton/templates/NOTES.txt"]
+    assert "in the versions that the last `modelctl rollout` wrote to live/:\n  pipeline\n  resnet50\n" in notes
+    assert rendering.RELEASE_ID not in notes

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from tests.chart import rendering
-from tests.chart.rendering import ENVIRONMENTS, GIB
+from tests.chart.rendering import ENVIRONMENTS, GIB, IN_PLACE
 
 
 def startup_seconds(**overrides: object) -> int:
@@ -123,3 +123,10 @@ def test_the_readiness_command_fails_while_any_model_is_not_ready(
         server.server_close()
     assert ended.returncode == code
     assert ended.stdout.strip() == complaint
+
+
+def test_in_place_readiness_asks_for_no_version() -> None:
+    one = rendering.container({**IN_PLACE, "release": {"models": {"resnet50": 3}}})["readinessProbe"]
+    assert one["httpGet"] == {"path": "/v2/models/resnet50/ready", "port": "http"}
+    several = rendering.container({**IN_PLACE, "release": {"models": {"resnet50": 3, "pipeline": 1}}})["readinessProbe"]
+    assert "for model in pipeline resnet50; do" in several["exec"]["command"][2]

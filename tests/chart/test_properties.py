@@ -67,8 +67,8 @@ def test_the_grace_period_covers_the_whole_stop(pre_stop: int, request: int, bat
         return
     pod = rendering.pod({"drain": drain})
     (container,) = pod["containers"]
-    assert pod["terminationGracePeriodSeconds"] == pre_stop + request + batch + 10
-    assert rendering.flag(container, "--exit-timeout-secs") == str(request)
+    assert pod["terminationGracePeriodSeconds"] == pre_stop + request + 5 + batch + 10
+    assert rendering.flag(container, "--exit-timeout-secs") == str(request + 5)
     assert rendering.flag(container, "--grpc-max-connection-age-grace") == str(1000 * request)
 
 

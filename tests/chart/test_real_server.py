@@ -4,7 +4,9 @@ Only what a machine without a container has to replace is replaced: the reposito
 `TritonServer.localize`, the addresses and the flags that this older server lacks.
 """
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -36,7 +38,10 @@ backend: "python"
 max_batch_size: 1
 input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
 output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
+instance_group [ {
+  kind: KIND_CPU count: 1 rate_limiter { resources [ { name: "slots" global: true count: 1 } ] }
+} ]
+response_cache { enable: true }
 """
 
 
@@ -51,9 +56,7 @@ class Pod:
 
     def status(self, path: str, port: str, headers: dict[str, str] | None = None, method: str = "GET") -> int:
         """The HTTP status of a path on a named port, 0 when nothing listens."""
-        (container,) = self.spec["containers"]
-        ports = {p["name"]: p["containerPort"] for p in container["ports"]}
-        request = urllib.request.Request(f"http://{self.address}:{ports[port]}{path}", headers=headers or {}, method=method)
+        request = urllib.request.Request(self._url(path, port), headers=headers or {}, method=method)  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
                 return answer.status
@@ -61,6 +64,23 @@ class Pod:
             return error.code
         except OSError:
             return 0
+
+    def text(self, path: str, port: str) -> str:
+        """The body of a path on a named port, which must answer with success."""
+        with urllib.request.urlopen(self._url(path, port), timeout=10) as answer:  # noqa: S310
+            return answer.read().decode()
+
+    def post(self, path: str, body: Object) -> Object:
+        """The JSON answer to a JSON request over HTTP."""
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(self._url(path, "http"), data=data, method="POST")  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def _url(self, path: str, port: str) -> str:
+        (container,) = self.spec["containers"]
+        ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+        return f"http://{self.address}:{ports[port]}{path}"
 
     def probe(self, probe: Object) -> bool:
         """One round of a rendered probe, as the kubelet would judge it."""
@@ -84,7 +104,9 @@ def pod(real_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> 
         (version.parent / "config.pbtxt").write_text(CONFIG)
     for volume in ("models", "tmp"):
         (folder / volume).mkdir()
-    spec = rendering.pod({"release": {"models": {"first": 1, "second": 1}}}, environment="local")
+    server = {"responseCacheBytes": 8 * 1024**2, "rateLimiter": {"resources": {"slots": 1}}}
+    values = {"release": {"models": {"first": 1, "second": 1}, "configName": "local"}, "server": server}
+    spec = rendering.pod(values, environment="local")
     (container,) = spec["containers"]
     # An address of its own, as a pod has, made of this process's id.
     address = f"127.{100 + os.getpid() // 65536 % 100}.{os.getpid() // 256 % 256}.{os.getpid() % 254 + 1}"
@@ -147,6 +169,26 @@ def test_models_cannot_be_loaded_or_unloaded_even_with_the_key(pod: Pod) -> None
     key = {"x-admin-key": ADMIN_KEY}
     assert pod.status("/v2/repository/models/first/unload", "http", key, "POST") == 503
     assert pod.probe(readiness({"first": 1}))
+
+
+def test_a_response_comes_from_the_cache_the_second_time(pod: Pod) -> None:
+    request = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.5]}]}
+    for _ in range(2):
+        answer = pod.post("/v2/models/first/infer", request)
+        assert answer["outputs"][0]["data"] == [1.5]
+    hits = [line for line in pod.text("/metrics", "metrics").splitlines() if line.startswith("nv_cache_num_hits_per_model")]
+    assert sorted(hits) == [
+        'nv_cache_num_hits_per_model{model="first",version="1"} 1',
+        'nv_cache_num_hits_per_model{model="second",version="1"} 0',
+    ]
+
+
+def test_the_rate_limiter_is_on_and_the_named_config_chosen(pod: Pod) -> None:
+    """As the server itself lists its options in the log."""
+    options = dict(re.findall(r"^\| (\w+) +\| (\S+) +\|$", pod.log.read_text(), re.MULTILINE))
+    assert options["rate_limit"] == "EXEC_COUNT"
+    assert options["cache_enabled"] == "1"
+    assert options["model_config_name"] == "local"
 
 
 def test_the_server_stops_cleanly_within_the_grace_period(pod: Pod) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.chart import rendering
-from tests.chart.rendering import RELEASE_ID
+from tests.chart.rendering import IN_PLACE, RELEASE_ID
 from twin import helm
 from twin.helm import HelmError
 
@@ -35,6 +35,15 @@ SCHEMA = [
         {"server": {"extraArgs": ["--log-verbose 1"]}},
         "server.extraArgs[0]: '--log-verbose 1' does not match pattern '^--[a-z][a-z0-9-]*(=.+)?$'",
     ),
+    ({"server": {"responseCacheBytes": -1}}, "server.responseCacheBytes: minimum: got -1, want 0"),
+    ({"server": {"responseCacheBytes": "64Mi"}}, "server.responseCacheBytes: got string, want integer"),
+    ({"server": {"rateLimiter": {"slots": 4}}}, "server.rateLimiter: additional properties 'slots' not allowed"),
+    (
+        {"server": {"rateLimiter": {"resources": {"slots": 0}}}},
+        "server.rateLimiter.resources.slots: minimum: got 0, want 1",
+    ),
+    ({"release": {"configName": "my config"}}, "release.configName: 'my config' does not match pattern '^[A-Za-z0-9._-]*$'"),
+    ({"rollout": {"mode": "in_place"}}, "rollout.mode: value must be one of 'rolling', 'in-place'"),
     ({"replicaCount": -1}, "replicaCount: minimum: got -1, want 0"),
     ({"replicaCount": 1.5}, "replicaCount: got number, want null or integer"),
     ({"autoscaling": {"owner": "keda"}}, "autoscaling.owner: value must be one of 'none', 'external'"),
@@ -128,6 +137,16 @@ CONTRADICTIONS = [
         "the pods would be labelled with a release that they do not serve",
     ),
     (
+        {"rollout": {"mode": "in-place"}},
+        f"modelRepository.s3.prefix: releases/{RELEASE_ID} is one release, but rollout.mode is in-place; "
+        "give the prefix that rollouts write to, such as live",
+    ),
+    (
+        {**IN_PLACE, "release": {"configName": "prod"}},
+        "release.configName: is prod, but rollout.mode is in-place; leave it out, the rollout writes the config that a "
+        "model is served with",
+    ),
+    (
         {"release": {"models": {}}},
         "release.models: is empty; a release without models would be ready and answer 404 to every request",
     ),
@@ -176,6 +195,11 @@ OWNED_FLAGS = [
     "--http-max-input-size=1",
     "--metrics-config=summary_latencies=true",
     "--log-format=default",
+    "--rate-limit=off",
+    "--rate-limit-resource=slots:2",
+    "--cache-config=local,size=1048576",
+    "--response-cache-byte-size=1048576",
+    "--model-config-name=h100",
 ]
 
 

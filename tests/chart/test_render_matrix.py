@@ -8,12 +8,17 @@ import kubernetes_validate
 import pytest
 
 from tests.chart import rendering
-from tests.chart.rendering import ENVIRONMENTS
+from tests.chart.rendering import ENVIRONMENTS, IN_PLACE
+from twin import helm
 
 KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
 OWNERS = ("none", "external")
 ENDPOINTS = ("", "http://127.0.0.1:5000")
 MODELS = ({"resnet50": 1}, {"resnet50": 1, "pipeline": 2, "tokenizer": 7})
+MORE = (
+    {"server": {"responseCacheBytes": 64 * 1024**2, "rateLimiter": {"resources": {"slots": 4}}}},
+    IN_PLACE,
+)
 EXCLUSIVE = {"count": 2, "resourceName": "nvidia.com/gpu"}
 SHARED = {"count": 1, "resourceName": "nvidia.com/gpu.shared"}
 
@@ -41,8 +46,9 @@ def assert_valid(document: dict[str, Any], minor: str) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("owner", OWNERS)
 def test_every_combination_is_valid_for_every_minor(environment: str, owner: str) -> None:
-    for endpoint, models, gpu in itertools.product(ENDPOINTS, MODELS, (EXCLUSIVE, SHARED)):
-        objects = rendering.render(overrides(owner, endpoint, models, gpu), environment=environment)
+    combinations = [overrides(owner, *rest) for rest in itertools.product(ENDPOINTS, MODELS, (EXCLUSIVE, SHARED))]
+    for values in [*combinations, *(helm.merge(combinations[0], more) for more in MORE)]:
+        objects = rendering.render(values, environment=environment)
         assert rendering.kinds(objects) == [
             "NetworkPolicy",
             "PodDisruptionBudget",

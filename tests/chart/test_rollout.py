@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.chart import rendering
-from tests.chart.rendering import RELEASE_ID
+from tests.chart.rendering import GIB, IN_PLACE, RELEASE_ID
 
 EXTERNAL = {"autoscaling": {"owner": "external"}, "replicaCount": None}
 
@@ -41,7 +41,7 @@ def test_a_rollout_surges_only_onto_a_spare_gpu(spare: bool, surge: int, unavail
     }
 
 
-@pytest.mark.parametrize(("spare", "drain"), [(False, 100), (True, 0)])
+@pytest.mark.parametrize(("spare", "drain"), [(False, 105), (True, 0)])
 def test_the_progress_deadline_covers_placement_start_and_drain(spare: bool, drain: int) -> None:
     overrides = {
         "rollout": {"spareGpu": spare, "placementSeconds": 1000, "minReadySeconds": 7},
@@ -84,6 +84,23 @@ def test_a_new_chart_version_alone_does_not_change_the_pod_template() -> None:
 def test_the_pod_says_which_models_it_serves() -> None:
     annotations = rendering.deployment()["spec"]["template"]["metadata"]["annotations"]
     assert annotations["triton-eks/models"] == "pipeline=3,resnet50=1"
+
+
+def test_in_place_a_pod_claims_no_release_and_no_versions() -> None:
+    metadata = rendering.deployment(IN_PLACE)["spec"]["template"]["metadata"]
+    assert list(metadata["labels"]) == ["app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version"]
+    assert list(metadata["annotations"]) == ["kubectl.kubernetes.io/default-container"]
+
+
+def test_in_place_another_release_of_about_the_same_size_changes_nothing_of_the_pods() -> None:
+    releases = [
+        {"id": "0123456789ab", "bytes": 5 * GIB, "models": {"resnet50": 1, "pipeline": 3}},
+        {"id": "ba9876543210", "bytes": 6 * GIB, "models": {"resnet50": 2, "pipeline": 4}},
+        {"id": "", "bytes": 8 * GIB, "models": {"resnet50": 2, "pipeline": 4}},
+    ]
+    first, *others = [rendering.deployment({**IN_PLACE, "release": release}) for release in releases]
+    assert all(other == first for other in others)
+    assert rendering.deployment({**IN_PLACE, "release": {"bytes": 8 * GIB + 1}}) != first
 
 
 def test_pods_spread_over_hosts_and_zones_within_one_revision() -> None:

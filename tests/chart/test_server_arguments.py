@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from infra.triton_options import FLAGS, check_arguments, newer_than
+from infra.versions import TRITON_RELEASES
 from tests.chart import rendering
-from tests.chart.rendering import ENVIRONMENTS, RELEASE_ID
-from twin.tritonserver import NEWER_FLAGS, TritonServer
+from tests.chart.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
+from twin.tritonserver import TritonServer
 
 RESTRICTED = "model-repository,model-config,shared-memory,trace,logging"
 
@@ -18,7 +20,7 @@ def test_the_arguments_of_prod() -> None:
         f"--model-repository=s3://triton-prod-models/releases/{RELEASE_ID}",
         "--model-control-mode=none",
         "--exit-on-error=true",
-        "--exit-timeout-secs=60",
+        "--exit-timeout-secs=65",
         "--disable-auto-complete-config",
         "--log-format=ISO8601",
         "--http-max-input-size=67108864",
@@ -31,13 +33,57 @@ def test_the_arguments_of_prod() -> None:
     ]
 
 
+@pytest.mark.parametrize("version", TRITON_RELEASES)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("more", [{}, {"release": {"configName": "prod"}}, IN_PLACE], ids=["plain", "config", "in-place"])
+def test_every_accepted_release_understands_the_arguments(version: str, environment: str, more: dict[str, Any]) -> None:
+    server = {
+        "version": version,
+        "metricsConfig": {"summary_latencies": True},
+        "responseCacheBytes": 64 * 1024**2,
+        "rateLimiter": {"resources": {"slots": 4, "decoder": 1}},
+    }
+    args = rendering.container({"server": server, **more}, environment=environment)["args"]
+    assert check_arguments(args, TRITON_RELEASES[version].server) == []
+
+
+def test_the_response_cache_is_given_in_bytes() -> None:
+    container = rendering.container({"server": {"responseCacheBytes": 64 * 1024**2}})
+    assert rendering.flag(container, "--cache-config") == "local,size=67108864"
+
+
+def test_the_rate_limiter_is_on_with_the_resources_of_a_pod() -> None:
+    args = rendering.container({"server": {"rateLimiter": {"resources": {"slots": 4, "decoder": 1}}}})["args"]
+    assert args[-3:] == ["--rate-limit=execution_count", "--rate-limit-resource=decoder:1", "--rate-limit-resource=slots:4"]
+
+
+def test_neither_is_there_by_default() -> None:
+    args = rendering.container()["args"]
+    assert [arg for arg in args if arg.startswith(("--cache", "--rate-limit", "--model-config-name"))] == []
+
+
+def test_the_models_are_served_with_the_named_configs() -> None:
+    container = rendering.container({"release": {"configName": "prod"}})
+    assert rendering.flag(container, "--model-config-name") == "prod"
+
+
+def test_in_place_the_models_of_the_live_prefix_are_loaded_at_the_start() -> None:
+    container = rendering.container(IN_PLACE, environment="prod")
+    assert container["args"][:3] == [
+        "--model-repository=s3://triton-prod-models/live",
+        "--model-control-mode=explicit",
+        "--load-model=*",
+    ]
+    assert [arg for arg in container["args"] if "config-name" in arg] == []
+
+
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_the_real_server_knows_every_flag(environment: str, real_server: TritonServer) -> None:
     both = {"server": {"metricsConfig": {"summary_latencies": True}}}
     rendered = {arg.partition("=")[0] for arg in rendering.container(both, environment=environment)["args"]}
     unknown = rendered - set(real_server.flags)
     assert unknown == {"--http-max-input-size"}
-    assert unknown <= set(NEWER_FLAGS)
+    assert all(newer_than(FLAGS[flag].since, "2.51.0") for flag in unknown)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +114,7 @@ def test_auto_completion_can_be_left_on() -> None:
 
 
 def test_further_flags_come_last_and_unchanged() -> None:
-    extra = ["--cuda-memory-pool-byte-size=0:268435456", "--rate-limit=execution_count"]
+    extra = ["--cuda-memory-pool-byte-size=0:268435456", "--grpc-infer-allocation-pool-size=16"]
     assert rendering.container({"server": {"extraArgs": extra}})["args"][-2:] == extra
 
 

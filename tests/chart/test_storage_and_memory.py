@@ -7,7 +7,7 @@ import pytest
 
 from infra.settings.checks.triton import pod_disk_gib
 from tests.chart import rendering
-from tests.chart.rendering import GIB
+from tests.chart.rendering import GIB, IN_PLACE
 from twin.helm import HelmError
 
 MIB = 1024**2
@@ -80,9 +80,35 @@ def test_the_local_environment_fits_into_one_gibibyte() -> None:
     assert resources["limits"]["ephemeral-storage"] == f"{1024 + 256 + 256}Mi"
 
 
+def test_the_response_cache_is_inside_the_memory_limit() -> None:
+    def overrides(cache: int) -> dict[str, Any]:
+        return {
+            "resources": {"memory": "4Gi"},
+            "shm": {"size": "1Gi", "memoryMargin": "2Gi"},
+            "server": {"responseCacheBytes": cache},
+        }
+
+    rendering.render(overrides(GIB))
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides(GIB + 1))
+    assert str(error.value) == (
+        "shm.size: 1Gi of /dev/shm, 1025Mi of response cache (server.responseCacheBytes) and 2Gi for the server "
+        "(shm.memoryMargin) do not fit into resources.memory, which is 4Gi"
+    )
+
+
+def test_in_place_the_cache_has_room_for_two_versions_of_every_model() -> None:
+    assert volumes({**IN_PLACE, "release": {"bytes": 4 * GIB}})["models"] == {"sizeLimit": f"{4 * 4 * 2 * 1024}Mi"}
+    assert volumes({**IN_PLACE, "release": {"bytes": 5 * GIB}})["models"] == {"sizeLimit": f"{8 * 4 * 2 * 1024}Mi"}
+
+
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
 @pytest.mark.parametrize("release_bytes", [1, GIB // 2, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
-def test_settings_reckon_with_the_disk_that_a_pod_asks_for(environment: str, release_bytes: int) -> None:
-    resources = rendering.container({"release": {"bytes": release_bytes}}, environment=environment)["resources"]
+@pytest.mark.parametrize(("mode", "overrides"), [("rolling", {}), ("in-place", IN_PLACE)])
+def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
+    environment: str, release_bytes: int, mode: str, overrides: dict[str, Any]
+) -> None:
+    values = {**overrides, "release": {"bytes": release_bytes}}
+    resources = rendering.container(values, environment=environment)["resources"]
     mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
-    assert pod_disk_gib(release_bytes) == math.ceil(mebibytes / 1024)
+    assert pod_disk_gib(release_bytes, mode) == math.ceil(mebibytes / 1024)

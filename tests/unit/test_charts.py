@@ -7,7 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra.charts import base_values, local_chart, merge, value_files
+from infra.charts import base_values, local_chart, merge, value_files, value_layers
+from infra.settings import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,10 @@ def test_the_environments_file_comes_after_the_base_and_so_wins() -> None:
     files = value_files("triton", "prod")
     assert all(isinstance(file, pulumi.FileAsset) for file in files)
     assert [file.path for file in files] == ["helm-values/triton/base.yaml", "helm-values/triton/prod.yaml"]
+    layers = value_layers("triton", "prod")
+    assert list(layers) == [file.path for file in files]
+    assert layers["helm-values/triton/base.yaml"]["shm"]["size"]
+    assert layers["helm-values/triton/prod.yaml"] == {}
 
 
 def test_a_chart_of_ours_is_a_path_to_helm_and_not_a_name_in_a_repository() -> None:
@@ -83,3 +88,17 @@ def test_base_values_are_read_from_the_charts_folder_of_the_project(base_file: C
 def test_a_base_file_of_comments_only_has_no_values(base_file: Callable[[str], None]) -> None:
     base_file("# nothing differs from the chart\n")
     assert base_values("plugin") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [1\n", "line 2, column 1: expected ',' or ']', but got '<stream end>'; give valid YAML"),
+        ("- a\n", "the file: holds a list; give a mapping of values"),
+    ],
+)
+def test_a_values_file_that_cannot_be_read_is_named(base_file: Callable[[str], None], text: str, told: str) -> None:
+    base_file(text)
+    with pytest.raises(SettingsError) as error:
+        base_values("plugin")
+    assert str(error.value) == f"helm-values/plugin/base.yaml: {told}"

@@ -131,7 +131,16 @@ def test_triton_may_look_for_every_model_read_releases_and_decrypt_through_s3_al
             },
         ]
 
-    return model_reader_policy(ACCOUNT, bucket, key, "releases/").apply(check)
+    return model_reader_policy(ACCOUNT, bucket, key, ("releases/",)).apply(check)
+
+
+@pulumi.runtime.test
+def test_each_prefix_of_a_reader_is_one_resource() -> pulumi.Output[None]:
+    def check(text: str) -> None:
+        (statement,) = [s for s in _statements(text) if s["Sid"] == "ReadReleases"]
+        assert statement["Resource"] == ["arn:aws:s3:::b/releases/*", "arn:aws:s3:::b/live/*"]
+
+    return model_reader_policy(ACCOUNT, "arn:aws:s3:::b", "key", ("releases/", "live/")).apply(check)
 
 
 @pytest.mark.parametrize("partition", ["aws", "aws-us-gov"])

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from infra import versions
 from infra.settings import Settings, SettingsError, from_pulumi, load, load_stack_file
-from infra.settings.model import Absent, Document, Section
+from infra.settings.model import Document
+from infra.settings.section import Absent, Section
 from tests.unit.stack_config import ADMIN, DIGEST, ECR, LARGEST_ON_G5_XLARGE, REMOVED, TODAY, complaints, config, settings
 
 

@@ -63,9 +63,34 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 {{- end -}}
 {{- end }}
 
+{{- define "triton.inPlace" -}}
+{{- if eq .Values.rollout.mode "in-place" -}}true{{- end -}}
+{{- end }}
+
+{{/*
+Bytes that a pod has to hold. Rounded up to a power of two where releases change under running pods: the next release of
+about the same size must not change the pod template, which would restart what in-place rollouts keep running.
+*/}}
+{{- define "triton.releaseBytes" -}}
+{{- $bytes := int64 .Values.release.bytes -}}
+{{- if include "triton.inPlace" . -}}
+{{- $power := 1 | int64 -}}
+{{- range until 45 -}}{{- if lt $power $bytes -}}{{- $power = mul $power 2 -}}{{- end -}}{{- end -}}
+{{- $bytes = $power -}}
+{{- end -}}
+{{- $bytes -}}
+{{- end }}
+
+{{/*
+Copies of the release on disk. In place a model has two versions for a while, and Triton downloads both of them for each.
+*/}}
+{{- define "triton.cacheCopies" -}}
+{{- mul (int64 .Values.modelCache.headroom) (ternary 4 1 (eq .Values.rollout.mode "in-place")) -}}
+{{- end }}
+
 {{/* Longest start, in seconds: ports open only when the last model is loaded. */}}
 {{- define "triton.startupSeconds" -}}
-{{- $download := include "triton.ceilDiv" (list .Values.release.bytes .Values.startup.bytesPerSecond) | int64 -}}
+{{- $download := include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) | int64 -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
 {{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
 {{- end }}
@@ -74,10 +99,15 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 {{- include "triton.ceilDiv" (list (include "triton.startupSeconds" .) .Values.startup.periodSeconds) -}}
 {{- end }}
 
+{{/* Exit timeout, in seconds: the models are unloaded inside it, after the last request, and take 3 to 5 s (docs/drain.md). */}}
+{{- define "triton.exitTimeoutSeconds" -}}
+{{- add (int64 .Values.drain.longestRequestSeconds) 5 -}}
+{{- end }}
+
 {{/* Grace period, in seconds. It runs from the deletion, so that the preStop hook is part of it. */}}
 {{- define "triton.graceSeconds" -}}
 {{- $drain := .Values.drain -}}
-{{- add (int64 $drain.preStopSeconds) (int64 $drain.longestRequestSeconds) (int64 $drain.longestBatchSeconds) 10 -}}
+{{- add (int64 $drain.preStopSeconds) (include "triton.exitTimeoutSeconds" . | int64) (int64 $drain.longestBatchSeconds) 10 -}}
 {{- end }}
 
 {{/* Progress deadline, in seconds. Without a spare GPU the old pod drains before the new one gets its place. */}}
@@ -95,7 +125,8 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 
 {{/* Cache volume, in MiB. S3 downloads are (versions of a model)² copies; a release holds one version of each. */}}
 {{- define "triton.cacheMebibytes" -}}
-{{- $wanted := include "triton.ceilDiv" (list (mul (int64 .Values.release.bytes) (int64 .Values.modelCache.headroom)) 1048576) | int64 -}}
+{{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.cacheCopies" . | int64) -}}
+{{- $wanted := include "triton.ceilDiv" (list $bytes 1048576) | int64 -}}
 {{- max (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
 {{- end }}
 
@@ -104,17 +135,31 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 {{- add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
 {{- end }}
 
+{{/* Response cache, in MiB of host memory. */}}
+{{- define "triton.responseCacheMebibytes" -}}
+{{- include "triton.ceilDiv" (list .Values.server.responseCacheBytes 1048576) -}}
+{{- end }}
+
 {{/*
 Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
-logging and shared memory settings would be open otherwise.
+logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
+start: explicit mode without a model to load would be ready and answer 404.
 */}}
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
 {{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
+{{- if include "triton.inPlace" . }}
+- --model-control-mode=explicit
+- --load-model=*
+{{- else }}
 - --model-control-mode=none
+{{- end }}
+{{- with .Values.release.configName }}
+- --model-config-name={{ . }}
+{{- end }}
 - --exit-on-error=true
-- --exit-timeout-secs={{ int64 .Values.drain.longestRequestSeconds }}
+- --exit-timeout-secs={{ include "triton.exitTimeoutSeconds" . }}
 {{- if $server.disableAutoCompleteConfig }}
 - --disable-auto-complete-config
 {{- end }}
@@ -130,19 +175,28 @@ logging and shared memory settings would be open otherwise.
 - --metrics-config={{ $setting }}=true
 {{- end }}
 {{- end }}
+{{- if int64 $server.responseCacheBytes }}
+- --cache-config=local,size={{ int64 $server.responseCacheBytes }}
+{{- end }}
+{{- if $server.rateLimiter.resources }}
+- --rate-limit=execution_count
+{{- range $resource, $count := $server.rateLimiter.resources }}
+- --rate-limit-resource={{ $resource }}:{{ int64 $count }}
+{{- end }}
+{{- end }}
 {{- range $server.extraArgs }}
 - {{ . | quote }}
 {{- end }}
 {{- end }}
 
 {{/*
-Readiness of every model of the release. The server's own ready endpoint is no such thing: it answers 400 during every
-load and stays there after one failed load, while inference works.
+Readiness of every model of the release, in any version where rollouts change it under the pod. The server's own ready
+endpoint is no such thing: it answers 400 during every load and stays there after one failed load, while inference works.
 */}}
 {{- define "triton.readinessCheck" -}}
 {{- $paths := list -}}
 {{- range $model, $version := .Values.release.models -}}
-{{- $paths = append $paths (printf "%s/versions/%d" $model (int64 $version)) -}}
+{{- $paths = append $paths (include "triton.inPlace" $ | empty | ternary (printf "%s/versions/%d" $model (int64 $version)) $model) -}}
 {{- end -}}
 {{- if eq (len $paths) 1 -}}
 httpGet:

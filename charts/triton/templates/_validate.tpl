@@ -22,7 +22,7 @@ one sentence a line, each beginning with the path of the value.
 {{- if not $v.modelRepository.s3.region -}}
 {{- $problems = append $problems "modelRepository.s3.region: is missing; without it Triton's S3 client calls us-east-1" -}}
 {{- end -}}
-{{- if not $v.release.id -}}
+{{- if and (not $v.release.id) (ne $v.rollout.mode "in-place") -}}
 {{- $problems = append $problems "release.id: is missing; give the 12 hexadecimal digits of a model release" -}}
 {{- end -}}
 {{- if not $v.release.models -}}
@@ -70,9 +70,11 @@ one sentence a line, each beginning with the path of the value.
 
 {{- if $v.resources.memory -}}
 {{- $memory := include "triton.mebibytes" $v.resources.memory | int64 -}}
-{{- $needed := add (include "triton.mebibytes" $v.shm.size | int64) (include "triton.mebibytes" $v.shm.memoryMargin | int64) -}}
+{{- $cache := include "triton.responseCacheMebibytes" . | int64 -}}
+{{- $needed := add (include "triton.mebibytes" $v.shm.size | int64) (include "triton.mebibytes" $v.shm.memoryMargin | int64) $cache -}}
 {{- if gt (int64 $needed) $memory -}}
-{{- $problems = append $problems (printf "shm.size: %s of /dev/shm and %s for the server (shm.memoryMargin) do not fit into resources.memory, which is %s" $v.shm.size $v.shm.memoryMargin $v.resources.memory) -}}
+{{- $cached := ternary (printf ", %dMi of response cache (server.responseCacheBytes)" $cache) "" (gt $cache 0) -}}
+{{- $problems = append $problems (printf "shm.size: %s of /dev/shm%s and %s for the server (shm.memoryMargin) do not fit into resources.memory, which is %s" $v.shm.size $cached $v.shm.memoryMargin $v.resources.memory) -}}
 {{- end -}}
 {{- end -}}
 
@@ -85,12 +87,19 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "modelRepository.s3.endpoint: %s is not http://host:port or https://host:port; bucket and path have their own values" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $v.modelRepository.s3.prefix $v.release.id (ne (last (splitList "/" $v.modelRepository.s3.prefix)) $v.release.id) -}}
+{{- if eq $v.rollout.mode "in-place" -}}
+{{- if $v.release.configName -}}
+{{- $problems = append $problems (printf "release.configName: is %s, but rollout.mode is in-place; leave it out, the rollout writes the config that a model is served with" $v.release.configName) -}}
+{{- end -}}
+{{- if and $v.release.id (eq (last (splitList "/" $v.modelRepository.s3.prefix)) $v.release.id) -}}
+{{- $problems = append $problems (printf "modelRepository.s3.prefix: %s is one release, but rollout.mode is in-place; give the prefix that rollouts write to, such as live" $v.modelRepository.s3.prefix) -}}
+{{- end -}}
+{{- else if and $v.modelRepository.s3.prefix $v.release.id (ne (last (splitList "/" $v.modelRepository.s3.prefix)) $v.release.id) -}}
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}
 
 {{- range $v.server.extraArgs -}}
-{{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format)" . -}}
+{{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
 {{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart or would undo what the chart relies on; use the values of the chart" .) -}}
 {{- end -}}
 {{- end -}}

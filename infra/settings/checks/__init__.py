@@ -5,10 +5,10 @@ A check whose inputs are invalid is skipped, so that it neither hides nor repeat
 
 from collections.abc import Iterator
 
-from infra.settings.checks import cluster, environment, network, nodes, pools, production, triton
+from infra.settings.checks import cluster, environment, gpu_memory, network, nodes, pools, production, serving, triton
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
-from infra.settings.model import Absent
 from infra.settings.problem import Problem
+from infra.settings.section import Absent
 
 __all__ = ["Subject", "problems_in", "warnings_about"]
 
@@ -19,10 +19,12 @@ _CHECKS: tuple[Check, ...] = (
     *nodes.CHECKS,
     *pools.CHECKS,
     *triton.CHECKS,
+    *serving.CHECKS,
+    *gpu_memory.CHECKS,
     *production.CHECKS,
 )
 _POOL_CHECKS: tuple[PoolCheck, ...] = pools.POOL_CHECKS
-_WARNINGS: tuple[Check, ...] = (*network.WARNINGS, *cluster.WARNINGS, *triton.WARNINGS)
+_WARNINGS: tuple[Check, ...] = (*network.WARNINGS, *cluster.WARNINGS, *triton.WARNINGS, *serving.WARNINGS)
 
 
 def problems_in(subject: Subject) -> list[Problem]:

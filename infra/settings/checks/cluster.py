@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from infra.settings.checks.subject import Check, Subject
-from infra.settings.problem import Problem, one_of
+from infra.settings.problem import Problem
 from infra.versions import KUBERNETES, KUBERNETES_SUPPORT
+from infra.wording import one_of
 
 WARN_BEFORE_END_OF_SUPPORT = timedelta(days=90)
 _WIDEST_PUBLIC_PREFIX = 8

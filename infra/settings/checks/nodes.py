@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from infra.catalog import CPU_FAMILIES, FAMILY_REGIONS, INSTANCE_TYPES
 from infra.settings.checks.sizes import sizes_are_ordered
 from infra.settings.checks.subject import Check, Subject
-from infra.settings.problem import Problem, did_you_mean, one_of
+from infra.settings.problem import Problem
+from infra.wording import did_you_mean, one_of
 
 _PATH = "nodes.system"
 

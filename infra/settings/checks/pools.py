@@ -13,7 +13,8 @@ from infra.catalog import (
 from infra.settings.checks.sizes import sizes_are_ordered
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject, pool_name
 from infra.settings.model import SYSTEM_GROUP_NAME
-from infra.settings.problem import Problem, did_you_mean, one_of
+from infra.settings.problem import Problem
+from infra.wording import did_you_mean, one_of
 
 
 def known_types(names: tuple[str, ...]) -> list[InstanceType]:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from infra.settings.model import Absent, Document, GpuPool
+from infra.settings.model import Document, GpuPool
 from infra.settings.problem import Problem
+from infra.settings.section import Absent
 
 
 @dataclass(frozen=True)

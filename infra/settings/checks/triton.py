@@ -8,8 +8,9 @@ from infra.catalog import InstanceType
 from infra.settings.checks.pools import known_types
 from infra.settings.checks.subject import Check, Subject, pool_name
 from infra.settings.fields import cpu_millis
-from infra.settings.model import Absent, GpuPool
-from infra.settings.problem import Problem, did_you_mean, one_of
+from infra.settings.model import GpuPool
+from infra.settings.problem import Problem
+from infra.settings.section import Absent
 from infra.versions import (
     KUBERNETES,
     OLDEST_TRITON_VERSION,
@@ -17,11 +18,14 @@ from infra.versions import (
     driver_key,
     example_digest,
 )
+from infra.wording import did_you_mean, one_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
 # Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
 _CACHE_COPIES = 2
+# Each of two served versions of a model is downloaded with both (research triton.md 1.10, 7.5).
+_COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
@@ -108,7 +112,7 @@ def _pool_exists(subject: Subject) -> Iterator[Problem]:
         yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
 
 
-def _pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
+def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
     """The pool that Triton runs on and its instance types; Absent when one of them is not known."""
     wanted = subject.document.triton.pool
     pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
@@ -122,7 +126,7 @@ def _pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
 
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
     release = TRITON_RELEASES.get(subject.document.triton.version)
-    _, types = _pool_of(subject)
+    _, types = pool_of(subject)
     for known in types:
         if release and known.compute_capability and known.compute_capability < release.minimum_compute_capability:
             yield Problem(
@@ -133,7 +137,7 @@ def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
 
 
 def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
-    pool, types = _pool_of(subject)
+    pool, types = pool_of(subject)
     gpus = subject.document.triton.gpus
     if pool.sharing.strategy != "exclusive":
         if gpus != 1:
@@ -151,7 +155,7 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    pool, types = _pool_of(subject)
+    pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_memory_gib)
     limit, wanted = int(smallest.usable_memory_gib), subject.document.triton.memory_gib
     if wanted > limit:
@@ -163,7 +167,7 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    pool, types = _pool_of(subject)
+    pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_cpu_millis)
     limit, wanted = smallest.usable_cpu_millis, subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
@@ -178,13 +182,15 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     release = subject.document.models.release
     if release is None:
         return
-    pool, types = _pool_of(subject)
+    pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
-    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes)
+    triton = subject.document.triton
+    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout)
     if wanted > limit:
+        copies = _cache_copies(triton.rollout)
         yield Problem(
             "models.release.bytes",
-            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {_CACHE_COPIES} copies) and a "
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies} copies) and a "
             f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
             "use instance types with larger disks, or release fewer models",
         )
@@ -193,7 +199,7 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     """Into the nodes that are there: no autoscaler adds any up to max."""
     triton = subject.document.triton
-    pool, types = _pool_of(subject)
+    pool, types = pool_of(subject)
     per_node = min(_pods_per_node(subject, pool, known) for known in types)
     room = pool.desired * per_node
     if per_node and triton.replicas > room:
@@ -211,7 +217,7 @@ def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
         known.gpus * pool.sharing.replicas // triton.gpus,
         int(known.usable_memory_gib // triton.memory_gib),
         known.usable_cpu_millis // cpu_millis(triton.cpu),
-        _disk_for_pods_gib(pool, known) // pod_disk_gib(release.bytes if release is not None else 0),
+        _disk_for_pods_gib(pool, known) // pod_disk_gib(release.bytes if release is not None else 0, triton.rollout),
     )
 
 
@@ -219,9 +225,15 @@ def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
     return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
 
 
-def pod_disk_gib(release_bytes: int) -> int:
+def _cache_copies(rollout: str) -> int:
+    return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
+
+
+def pod_disk_gib(release_bytes: int, rollout: str = "rolling") -> int:
     """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
-    cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _CACHE_COPIES / 1024**2))
+    if rollout == "in-place":
+        release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
+    cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))
     return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
 
 

@@ -1,0 +1,18 @@
+"""Words of sentences about mistakes: choices, and what was meant. Imports nothing heavy: tools use it too."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def one_of(choices: Iterable[object]) -> str:
+    """`a, b or c`."""
+    words = [str(choice) for choice in choices]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def did_you_mean(wrong: object, choices: Iterable[str]) -> str:
+    """`did you mean 'x'? ` when one of the choices is near, else nothing: the start of a sentence about choices."""
+    near = difflib.get_close_matches(str(wrong), list(choices), n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'? " if near else ""
