@@ -1,5 +1,9 @@
-"""`python -m modelctl`."""
+"""`python3 -m modelctl`."""
 
-from modelctl.cli import app
+import virtual_environment
+
+virtual_environment.enter("modelctl")
+
+from modelctl.cli import app  # noqa: E402 - not before this is the checkout's environment
 
 app(prog_name="modelctl")

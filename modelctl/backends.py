@@ -43,6 +43,12 @@ def backend_of(config: ModelConfig) -> str | None:
     return name if name in DEFAULT_MODEL_FILES else None
 
 
+def model_file_of(config: ModelConfig) -> str | None:
+    """The model file that the config names or its backend looks for; None where there is no fixed one."""
+    backend = backend_of(config)
+    return config.default_model_filename or (DEFAULT_MODEL_FILES[backend] if backend else None)
+
+
 def check(config: ModelConfig) -> list[str]:
     """What is wrong with `backend` and `platform`, as sentences that begin with the field."""
     backend, platform = config.backend, config.platform

@@ -1,47 +1,37 @@
-"""The command line. Exit codes: 0 done; 1 the models or the release are wrong; 2 it could not be tried."""
+"""The commands; exit codes are those of `modelctl.command_line`."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
 
 from modelctl import catalog
-from modelctl.catalog import UnknownRelease
-from modelctl.manifest import Manifest, ManifestError
-from modelctl.pin import PinError
+from modelctl.command_line import Bucket, Endpoint, Json, failures, print_json, stderr, stdout, table
+from modelctl.manifest import Manifest
 from modelctl.pin import pin as pin_release
-from modelctl.problems import ValidationFailed
+from modelctl.pin import required_stack_files
 from modelctl.progress import observer
 from modelctl.release import prepare, publish
-from modelctl.retire import RetirementError, refuse_retired, restore
+from modelctl.retire import refuse_retired, restore
 from modelctl.retire import retire as retire_release
+from modelctl.rollback import rollback
+from modelctl.rollout.command import parity, rollout
 from modelctl.store import open_store
-from modelctl.store_errors import StoreError
+from modelctl.tune.command import tune
 from modelctl.verify import verify as verify_release
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Releases of models: validated, immutable, verified, pinned in a stack.",
+    help="Models: released immutably, pinned in a stack, tuned, rolled out, rolled back.",
 )
 
-Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
-Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="URL of an S3-compatible store instead of AWS.")]
 ReleaseIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 12 hex digits.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
-_PLAIN_WIDTH = 200
 
 
 @app.command()
@@ -49,13 +39,20 @@ def release(
     models_dir: Annotated[Path, typer.Argument(help="The model repository: a directory per model.")],
     bucket: Bucket,
     endpoint_url: Endpoint = None,
+    stacks: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the stack files to make configs for.", show_default="beside MODELS_DIR"),
+    ] = None,
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to pin the release in.")] = None,
 ) -> None:
-    """Validate MODELS_DIR, upload it as an immutable release, and say its id."""
-    with _failures():
+    """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and say its id."""
+    with failures():
         store = open_store(bucket, endpoint_url)
-        with observer(_stderr()) as watch:
-            published = publish(prepare(models_dir, store.part_bytes, watch), store, watch)
+        if stacks is not None:
+            required_stack_files(stacks)
+        with observer(stderr()) as watch:
+            plan = prepare(models_dir, store.part_bytes, watch, stacks or _stacks_beside(models_dir))
+            published = publish(plan, store, watch)
         manifest = published.manifest
         if published.already_released:
             typer.echo(f"{manifest.id} already released on {manifest.created:%Y-%m-%d %H:%M:%S} UTC")
@@ -63,6 +60,8 @@ def release(
             sent = f"{published.uploaded} objects uploaded, {published.reused} found"
             typer.echo(f"{manifest.id} released: {decimal(manifest.bytes)}, {sent}")
         typer.echo("models: " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
+        if manifest.serving:
+            typer.echo("configs made for the stacks: " + ", ".join(manifest.serving))
         if pin is not None:
             _pin(pin, manifest)
 
@@ -70,49 +69,49 @@ def release(
 @app.command(name="list")
 def list_(bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """List the releases in the bucket, oldest first, unfinished ones too."""
-    with _failures():
+    with failures():
         listed = catalog.releases(open_store(bucket, endpoint_url))
         if as_json:
-            _print_json([{**asdict(entry), "created": entry.created.isoformat()} for entry in listed])
+            print_json([{**asdict(entry), "created": entry.created.isoformat()} for entry in listed])
             return
         if not listed:
             typer.echo(f"no releases in s3://{bucket}")
             return
-        table = _table("id", "created (UTC)", "size", "objects", "state", "models")
+        rows = table("id", "created (UTC)", "size", "objects", "state", "models")
         for entry in listed:
             models = ", ".join(f"{name} {version}" for name, version in entry.models.items())
             created = f"{entry.created:%Y-%m-%d %H:%M:%S}"
-            table.add_row(entry.id, created, decimal(entry.bytes), str(entry.objects), str(entry.state), models)
-        _stdout().print(table)
+            rows.add_row(entry.id, created, decimal(entry.bytes), str(entry.objects), str(entry.state), models)
+        stdout().print(rows)
 
 
 @app.command()
 def show(release_id: ReleaseIdArgument, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """Show the models and objects of a release."""
-    with _failures():
+    with failures():
         manifest = catalog.finished(open_store(bucket, endpoint_url), release_id)
         if as_json:
             typer.echo(manifest.to_json(), nl=False)
             return
         typer.echo(f"{manifest.id}  {manifest.created:%Y-%m-%d %H:%M:%S} UTC  {decimal(manifest.bytes)}")
-        models = _table("model", "version", "backend")
+        models = table("model", "version", "backend")
         for name, model in manifest.models.items():
             models.add_row(name, str(model.version), model.backend)
-        objects = _table("object", "bytes", "sha-256")
+        objects = table("object", "bytes", "sha-256")
         for key, entry in manifest.objects.items():
             objects.add_row(key, str(entry.bytes), entry.sha256)
-        _stdout().print(models, "", objects)
+        stdout().print(models, "", objects)
 
 
 @app.command()
 def verify(release_id: ReleaseIdArgument, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """Read every object of a release back and compare it with the manifest."""
-    with _failures():
+    with failures():
         store = open_store(bucket, endpoint_url)
-        with observer(_stderr()) as watch:
+        with observer(stderr()) as watch:
             report = verify_release(catalog.finished(store, release_id), store, watch)
         if as_json:
-            _print_json({**asdict(report), "ok": report.ok})
+            print_json({**asdict(report), "ok": report.ok})
         else:
             for key in report.missing:
                 typer.echo(f"missing: {key}")
@@ -135,7 +134,7 @@ def pin(
     endpoint_url: Endpoint = None,
 ) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
-    with _failures():
+    with failures():
         store = open_store(bucket, endpoint_url)
         manifest = catalog.finished(store, release_id)
         refuse_retired(manifest, store)
@@ -151,7 +150,7 @@ def retire(
     undo: Annotated[bool, typer.Option("--undo", help="Keep the release after all.")] = False,
 ) -> None:
     """Let S3 remove a release that no stack pins, by tagging its objects retired=true."""
-    with _failures():
+    with failures():
         store = open_store(bucket, endpoint_url)
         manifest = catalog.finished(store, release_id)
         if undo:
@@ -162,55 +161,18 @@ def retire(
             typer.echo(f"{manifest.id} retired: {tagged.changed} objects tagged, {tagged.unchanged} were before")
 
 
+for command in (rollback, rollout, parity, tune):
+    app.command()(command)
+
+
+def _stacks_beside(models_dir: Path) -> Path:
+    # The parent of `.` or `..` is not the empty path's.
+    return (models_dir if models_dir.name not in ("", "..") else models_dir.resolve()).parent / "stacks"
+
+
 def _pin(file: Path, manifest: Manifest) -> None:
     changes = pin_release(file, manifest)
     for change in changes:
         typer.echo(f"{file}: {change}")
     if not changes:
         typer.echo(f"{file}: pins {manifest.id} already")
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Every expected failure as a sentence on standard error and an exit code, never a traceback."""
-    try:
-        yield
-    except ValidationFailed as failure:
-        for problem in failure.problems:
-            typer.echo(str(problem), err=True)
-        count = len(failure.problems)
-        typer.echo(f"not released: {count} problem{'s' if count > 1 else ''}", err=True)
-        raise typer.Exit(1) from None
-    except (UnknownRelease, ManifestError, RetirementError) as failure:
-        _fail(str(failure), 1)
-    except (StoreError, PinError) as failure:
-        _fail(str(failure), 2)
-    except OSError as failure:
-        _fail(f"{failure.filename or 'a file'}: {failure.strerror or failure}", 2)
-    except KeyboardInterrupt:
-        _fail("interrupted; run the same command again, it continues", 130)
-
-
-def _fail(sentence: str, code: int) -> None:
-    typer.echo(f"modelctl: {sentence}", err=True)
-    raise typer.Exit(code) from None
-
-
-def _stdout() -> Console:
-    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False, markup=False)
-
-
-def _stderr() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        numeric = column in {"size", "objects", "bytes", "version"}
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
-    return table
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))

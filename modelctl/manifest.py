@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+ServingDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 
 
 class ManifestError(ValueError):
@@ -39,7 +40,8 @@ class ModelEntry(BaseModel):
 class Manifest(BaseModel):
     """`releases/<id>/manifest.json`. Object keys are relative to the release's prefix; `bytes` is their sum.
 
-    `id` depends on `objects` only: the same content has the same id everywhere, whenever it was released.
+    `id` depends on `objects` only: the same content has the same id everywhere, whenever it was released. `serving` is, by
+    stack, the digest of the wants that the configs in the release were made from; empty in releases without such configs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -50,9 +52,16 @@ class Manifest(BaseModel):
     objects: dict[str, ObjectEntry]
     bytes: int
     models: dict[str, ModelEntry]
+    serving: dict[str, ServingDigest] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, objects: Mapping[str, ObjectEntry], models: Mapping[str, ModelEntry], created: datetime) -> Manifest:
+    def of(
+        cls,
+        objects: Mapping[str, ObjectEntry],
+        models: Mapping[str, ModelEntry],
+        created: datetime,
+        serving: Mapping[str, str] | None = None,
+    ) -> Manifest:
         """The manifest of this content."""
         return cls(
             id=content_id(objects),
@@ -60,6 +69,7 @@ class Manifest(BaseModel):
             objects=dict(sorted(objects.items())),
             bytes=total_bytes(objects.values()),
             models=dict(sorted(models.items())),
+            serving=dict(sorted((serving or {}).items())),
         )
 
     @classmethod

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,43 +21,79 @@ from ruamel.yaml.util import load_yaml_guess_indent
 
 from modelctl.commented_yaml import delete_key, merge_mapping, set_key
 from modelctl.manifest import Manifest
+from modelctl.stacks import MODELS_KEY, stack_files, stack_name
 
-KEY = "triton-eks:models"
+KEY = MODELS_KEY
+_RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class PinError(Exception):
     """A stack file cannot be read or changed; the text says why."""
 
 
+@dataclass(frozen=True)
+class Pinned:
+    """What a stack file says of its release: its id, and that of the one before, for `modelctl rollback`.
+
+    `serving` is the digest of the wants that the release was made from.
+    """
+
+    id: str
+    previous: str | None
+    serving: str | None
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The stack files that need a release: `files` pin it, `as_previous` could be rolled back to it."""
+
+    files: list[Path]
+    as_previous: list[Path]
+
+
 def pin(file: Path, manifest: Manifest) -> list[str]:
     """Pins the release in a Pulumi stack file and says what changed, a line each (empty: it was pinned already).
 
-    The caller makes sure that the release is finished. Comments, order and quoting of the file are kept, and it is
-    replaced in one step. Raises PinError when the file is missing, is not YAML or has no `config`.
+    The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
+    order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
+    YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
     """
     document, yaml = _load(file)
     config, models = _config(file, document)
-    before = models.get("release") if models else None
-    changes = _changes(before if isinstance(before, dict) else {}, manifest)
+    written = models.get("release") if models else None
+    before = written if isinstance(written, dict) else {}
+    values = _values(before, manifest, _serving(file, manifest))
+    changes = _changes(before, values)
     if changes:
-        _write_release(config, manifest)
+        _write_release(config, values)
         _replace(file, yaml, document)
     return changes
 
 
-def pinned_by(stacks: Path, release_id: str) -> list[Path]:
-    """The stack files in the directory `stacks` (Pulumi.*.yaml) that pin the release, sorted.
+def pinned_by(stacks: Path, release_id: str) -> Pins:
+    """The stack files in the directory `stacks` that need the release, sorted.
 
     Raises PinError when there is none to look at, or one that cannot be understood: that a release is not pinned is
     never concluded from a file that was not read.
     """
-    files = sorted(stacks.glob("Pulumi.*.yaml"))
+    files = required_stack_files(stacks)
+    found = {file: pinned(file) for file in files}
+    return Pins(
+        files=[file for file, release in found.items() if release and release.id == release_id],
+        as_previous=[file for file, release in found.items() if release and release.previous == release_id],
+    )
+
+
+def required_stack_files(stacks: Path) -> list[Path]:
+    """The stack files in a directory that somebody named, sorted. Raises PinError when there is none."""
+    files = stack_files(stacks)
     if not files:
         raise PinError(f"{stacks}: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks")
-    return [file for file in files if _pinned(file) == release_id]
+    return files
 
 
-def _pinned(file: Path) -> str | None:
+def pinned(file: Path) -> Pinned | None:
+    """The release in a stack file, None when it pins none. Raises PinError."""
     document, _ = _load(file)
     if isinstance(document, CommentedMap) and "config" not in document:  # as `pulumi stack init` leaves it
         return None
@@ -62,10 +101,13 @@ def _pinned(file: Path) -> str | None:
     release = models.get("release") if models else None
     if release is None:
         return None
-    release_id = release.get("id") if isinstance(release, CommentedMap) else None
-    if not isinstance(release_id, str):  # without quotes, digits alone were read as a number
-        raise PinError(f"{file}: config.{KEY}.release.id is not text; write the 12 hex digits in quotes")
-    return release_id
+    values = release if isinstance(release, CommentedMap) else {}
+    for key in ("id", "previous", "serving"):
+        value = values.get(key)
+        # Without quotes, digits alone were read as a number.
+        if not isinstance(value, str) and (value is not None or key == "id"):
+            raise PinError(f"{file}: config.{KEY}.release.{key} is not text; write the 12 hex digits in quotes")
+    return Pinned(values["id"], values.get("previous"), values.get("serving"))
 
 
 def _config(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | None]:
@@ -100,36 +142,62 @@ def _load(file: Path) -> tuple[Any, YAML]:
     return document, yaml
 
 
-def _write_release(config: CommentedMap, manifest: Manifest) -> None:
-    # Quoted: an id such as 123456789012 or 12345678e901 would be read back as a number.
-    release_id = DoubleQuotedScalarString(manifest.id)
+def _serving(file: Path, manifest: Manifest) -> str | None:
+    """The digest of the wants that the release was made from for the stack of this file."""
+    stack = stack_name(file)
+    if stack is None and manifest.serving:
+        raise PinError(
+            f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack's configs the release has for it"
+        )
+    return manifest.serving.get(stack) if stack is not None else None
+
+
+def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
+    """The section `release`, in the order in which it is written.
+
+    Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.
+    """
+    replaced = before.get("id")
+    previous = before.get("previous") if replaced == manifest.id else replaced
+    values: dict[str, Any] = {"id": DoubleQuotedScalarString(manifest.id), "bytes": manifest.bytes}
+    values["models"] = manifest.versions
+    if serving is not None:
+        values["serving"] = DoubleQuotedScalarString(serving)
+    if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
+        values["previous"] = DoubleQuotedScalarString(previous)
+    return values
+
+
+def _write_release(config: CommentedMap, values: dict[str, Any]) -> None:
+    complete = CommentedMap({**values, "models": CommentedMap(values["models"])})
     if not config.get(KEY):
-        release = CommentedMap(id=release_id, bytes=manifest.bytes, models=CommentedMap(manifest.versions))
-        merge_mapping(config, KEY, {"release": release})
+        merge_mapping(config, KEY, {"release": complete})
         return
     models = config[KEY]
     if not isinstance(models.get("release"), CommentedMap) or not models["release"]:
-        release = CommentedMap(id=release_id, bytes=manifest.bytes, models=CommentedMap(manifest.versions))
-        merge_mapping(models, "release", release)
+        merge_mapping(models, "release", complete)
         return
     release = models["release"]
-    set_key(release, "id", release_id)
-    set_key(release, "bytes", manifest.bytes)
-    merge_mapping(release, "models", manifest.versions)
-    for key in [key for key in release if key not in ("id", "bytes", "models")]:
+    for key, value in values.items():
+        if key == "models":
+            merge_mapping(release, key, value)
+        else:
+            set_key(release, key, value)
+    for key in [key for key in release if key not in values]:
         delete_key(release, key)
 
 
-def _changes(before: dict[str, Any], manifest: Manifest) -> list[str]:
-    changes = []
-    if before.get("id") != manifest.id:
-        changes.append(f"release {before.get('id', 'none')} → {manifest.id}")
-    if before.get("bytes") != manifest.bytes:
-        changes.append(f"bytes {before.get('bytes', 'none')} → {manifest.bytes}")
+def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """What differs, a line each; `previous` follows from the release's own line."""
+    changes = [
+        f"{'release' if key == 'id' else key} {before.get(key, 'none')} → {values.get(key, 'none')}"
+        for key in ("id", "bytes", "serving")
+        if before.get(key) != values.get(key)
+    ]
     old = before.get("models")
     old = dict(old) if isinstance(old, dict) else {}
-    for name in sorted(old.keys() | manifest.versions.keys()):
-        was, becomes = old.get(name, "none"), manifest.versions.get(name, "none")
+    for name in sorted(old.keys() | values["models"].keys()):
+        was, becomes = old.get(name, "none"), values["models"].get(name, "none")
         if was != becomes:
             changes.append(f"{name} {was} → {becomes}")
     return changes

@@ -20,6 +20,10 @@ class Problem:
         return f"{self.path}{place}: {self.message}"
 
 
+class Refusal(Exception):
+    """What was asked for would do harm or cannot be; the text is one sentence that says what would be right."""
+
+
 class ValidationFailed(Exception):
     """The repository cannot be released; `problems` holds every mistake that was found."""
 

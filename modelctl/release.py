@@ -12,9 +12,12 @@ from pathlib import Path
 
 from modelctl.digest import Digest, digest
 from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
+from modelctl.problems import ValidationFailed
 from modelctl.progress import Observer, Silent
 from modelctl.repository import CONFIG_FILE, Model, load
 from modelctl.retire import is_retired, refuse_retired
+from modelctl.stack_configs import StackConfigs, stack_configs
+from modelctl.stacks import read_stacks
 from modelctl.store import Store
 from modelctl.store_errors import StoreError
 
@@ -45,27 +48,32 @@ class Published:
     reused: int
 
 
-def release(models_dir: Path, store: Store, watch: Observer | None = None) -> Manifest:
-    """Releases the repository, or finds it released already.
+def release(models_dir: Path, store: Store, watch: Observer | None = None, stacks: Path | None = None) -> Manifest:
+    """Releases the repository, or finds it released already; `stacks` as in `prepare`.
 
     Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
     or holds something else under this id; RetirementError when it was released and retired; OSError when a file cannot
     be read.
     """
     watch = watch or Silent()
-    return publish(prepare(models_dir, store.part_bytes, watch), store, watch).manifest
+    return publish(prepare(models_dir, store.part_bytes, watch, stacks), store, watch).manifest
 
 
-def prepare(models_dir: Path, part_bytes: int, watch: Observer) -> Plan:
-    """Validates and hashes the repository. Raises ValidationFailed and OSError."""
-    models = load(models_dir)
+def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | None = None) -> Plan:
+    """Validates the repository, makes the configs of each stack in the directory `stacks`, and hashes everything.
+
+    `stacks` None: no stack's wants are looked at. Raises ValidationFailed and OSError.
+    """
+    models, made = _load(models_dir, stacks)
     sources = {key: source for model in models for key, source in _sources(model).items()}
+    sources.update({key: text.encode() for key, text in made.texts.items()})
     watch.begin("hashing", sum(_size(source) for source in sources.values()))
     objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
     manifest = Manifest.of(
         {key: ObjectEntry(sha256=planned.digest.sha256, bytes=planned.digest.bytes) for key, planned in objects.items()},
         {model.name: ModelEntry(version=model.version, backend=model.backend) for model in models},
         datetime.now(UTC),
+        made.digests,
     )
     return Plan(manifest, objects)
 
@@ -115,6 +123,19 @@ def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
             f"another size (first: {damaged[0]}); run `modelctl verify {wanted.id}` and restore their earlier versions"
         )
     refuse_retired(finished, store)
+
+
+def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConfigs]:
+    """The models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
+    wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
+    try:
+        models = load(models_dir)
+    except ValidationFailed as failure:
+        raise ValidationFailed([*failure.problems, *problems]) from None
+    made = stack_configs(models, wants)
+    if problems := [*problems, *made.problems]:
+        raise ValidationFailed(problems)
+    return models, made
 
 
 def _sources(model: Model) -> dict[str, Path | bytes]:

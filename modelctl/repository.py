@@ -12,11 +12,16 @@ from pathlib import Path
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl import backends, textproto
+from modelctl.configure import render
+from modelctl.configure.capability_files import files_by_capability
 from modelctl.problems import Problem, ValidationFailed
-from modelctl.rules import ensembles, files, instances, scheduling, tensors, warmup
+from modelctl.rules import ensembles, files, golden, instances, scheduling, tensors, warmup
 from modelctl.selection import RELEASE_FILE, Selection, read_selection
 
 CONFIG_FILE = "config.pbtxt"
+CONFIGS_DIRECTORY = "configs"
+"""Where Triton looks for the config of `--model-config-name=<name>`; here the name is that of a stack."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[1-9]\d*")
 _LOOKS_LIKE_VERSION = re.compile(r"[vV]?\d+")
@@ -26,7 +31,10 @@ _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 
 @dataclass(frozen=True)
 class Model:
-    """One model of a release. `files` are relative to `directory` and hold no other version's files."""
+    """One model of a release, its config completed by what only the release decides.
+
+    `files` are relative to `directory` and hold no other version's files.
+    """
 
     name: str
     directory: Path
@@ -49,6 +57,7 @@ class _Draft:
     version: int | None = None
     config: ModelConfig | None = None
     config_text: str = ""
+    additions: ModelConfig = field(default_factory=ModelConfig)
     files: tuple[Path, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
@@ -67,7 +76,7 @@ def load(models_dir: Path) -> list[Model]:
     for name, draft in drafts.items():
         if draft.config is None or draft.version is None:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
-        text = _with_version_policy(draft.config_text, draft.config, draft.version)
+        text = _completed(draft.config_text, draft.additions)
         models.append(Model(name, draft.directory, draft.version, draft.config, text, draft.files))
     return models
 
@@ -89,6 +98,10 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
         if draft.config is not None and backends.is_ensemble(draft.config):
             path = draft.directory / CONFIG_FILE
             problems += [Problem(path, message) for message in ensembles.check(name, draft.config, peers)]
+    for draft in drafts.values():
+        # Beside a wrong config, golden.json would be wrong in the same way.
+        if not any(problem.path.is_relative_to(draft.directory) for problem in problems):
+            problems += _golden_problems(draft)
     unique = dict.fromkeys(problems)
     return drafts, sorted(unique, key=lambda p: (str(p.path), p.line or 0, p.column or 0))
 
@@ -110,7 +123,10 @@ def _read_model(directory: Path, selection: Selection) -> _Draft:
     _read_config(draft)
     draft.files = tuple(_walk(directory, Path(), draft))
     if draft.config is not None:
-        draft.problems += [Problem(directory / CONFIG_FILE, m) for m in _config_messages(draft, draft.config)]
+        _complete(draft, draft.config)
+        draft.problems += [
+            Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.version)
+        ]
         if draft.version is not None:
             draft.problems += files.check_model_files(draft.config, directory, draft.version)
     for relative in draft.files:
@@ -144,19 +160,20 @@ def _read_config(draft: _Draft) -> None:
     draft.problems += problems
 
 
-def _config_messages(draft: _Draft, config: ModelConfig) -> Iterator[str]:
-    name = draft.directory.name
+def config_messages(config: ModelConfig, directory: Path, version: int | None) -> Iterator[str]:
+    """What is wrong with the config of the model in `directory`, by itself, when `version` is released."""
+    name = directory.name
     if config.name and config.name != name:
         yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
     yield from backends.check(config)
     yield from tensors.check(config)
-    yield from _version_policy(config, draft.version)
+    yield from _version_policy(config, version)
     if backends.is_ensemble(config):
         return
     yield from tensors.check_compute_capabilities(config)
     yield from scheduling.check(config)
     yield from instances.check(config)
-    yield from warmup.check(config, draft.directory)
+    yield from warmup.check(config, directory)
 
 
 def _version_policy(config: ModelConfig, version: int | None) -> Iterator[str]:
@@ -177,12 +194,31 @@ def _version_policy(config: ModelConfig, version: int | None) -> Iterator[str]:
         )
 
 
-def _with_version_policy(text: str, config: ModelConfig, version: int) -> str:
-    """The text as it is released: the server must never choose a version by itself."""
-    if config.HasField("version_policy"):
+def _golden_problems(draft: _Draft) -> list[Problem]:
+    if draft.config is None or draft.version is None:
+        return []
+    version_directory = draft.directory / str(draft.version)
+    return [Problem(version_directory / golden.FILE, message) for message in golden.check(draft.config, version_directory)]
+
+
+def _complete(draft: _Draft, config: ModelConfig) -> None:
+    """What the server must never choose by itself: the version, and the plan that fits its GPU."""
+    if draft.version is None:
+        return
+    added = draft.additions
+    if not config.HasField("version_policy"):
+        added.version_policy.specific.versions.append(draft.version)
+    names = {path.name for path in draft.files if path.parent == Path(str(draft.version))}
+    if not config.cc_model_filenames and backends.model_file_of(config) not in names:
+        added.cc_model_filenames.update(files_by_capability(config, names))
+    config.MergeFrom(added)
+
+
+def _completed(text: str, added: ModelConfig) -> str:
+    """The text as it is released."""
+    if not added.ListFields():
         return text
-    addition = f"version_policy {{ specific {{ versions: [ {version} ] }} }}"
-    return f"{text.rstrip()}\n\n# Added by modelctl: a release serves exactly one version.\n{addition}\n"
+    return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"
 
 
 def _entry_point(draft: _Draft) -> Path | None:
@@ -195,6 +231,11 @@ def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
     """What the release holds beside the config: the chosen version, and whatever is shared between versions."""
     for path in sorted((root / relative).iterdir()):
         inner = relative / path.name
+        if inner == Path(CONFIGS_DIRECTORY):
+            draft.problems.append(
+                Problem(path, "is made by modelctl, a config per stack from its models.serving; remove this directory")
+            )
+            continue
         if path.name in _IGNORED or inner == Path(CONFIG_FILE):
             continue
         if path.is_symlink() and not path.is_file():

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from modelctl.manifest import Manifest
 from modelctl.pin import pinned_by
+from modelctl.problems import Refusal
+from modelctl.rollout.live import LiveRepository
 from modelctl.store import MANIFEST, Store
 
 RETIRED_TAG = ("retired", "true")
-"""The same as in infra/storage.py, whose lifecycle rule expires what carries it; modelctl runs without Pulumi."""
+"""The same as in infra/storage.py, whose lifecycle rule expires what carries it; modelctl imports no resources."""
 
 
-class RetirementError(Exception):
+class RetirementError(Refusal):
     """The release's pins or tags forbid what was asked for; the text is one sentence that says what would be right."""
 
 
@@ -32,12 +34,25 @@ class Tagged:
 def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
     """Tags everything under a finished release, also what is not in its manifest; other tags stay.
 
-    Raises RetirementError when a file in `stacks` pins the release, PinError when that cannot be told; both before
-    anything is tagged. Raises StoreError.
+    Raises RetirementError when a file in `stacks` pins the release or names it as the previous one, PinError when that
+    cannot be told; RetirementError when in-place pods serve it or may return to it; all before anything is tagged. Raises
+    StoreError and JournalError.
     """
-    if files := pinned_by(stacks, manifest.id):
-        names = ", ".join(map(str, files))
+    pins = pinned_by(stacks, manifest.id)
+    if pins.files:
+        names = ", ".join(map(str, pins.files))
         raise RetirementError(f"release {manifest.id} is pinned by {names}: pin another release there first")
+    if pins.as_previous:
+        names = ", ".join(map(str, pins.as_previous))
+        raise RetirementError(
+            f"release {manifest.id} is what `modelctl rollback` returns to in {names}: pin another release there first, or "
+            "delete models.release.previous there to give that up"
+        )
+    if manifest.id in LiveRepository(store).read_journal()[0].releases:
+        raise RetirementError(
+            f"release {manifest.id} is what `modelctl rollout` serves, brings or returns to in {store.place}/live/: "
+            "roll another release out first"
+        )
     return _tally([_tag(store, manifest.id, key) for key in [*sorted(store.objects(manifest.id)), MANIFEST]])
 
 

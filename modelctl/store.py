@@ -71,6 +71,11 @@ class Store:
         self.place = place
         self.part_bytes = part_bytes
 
+    @property
+    def client(self) -> Any:
+        """The S3 client, for what lies beside the releases (`live/`)."""
+        return self._client
+
     def release_ids(self) -> list[str]:
         """Every id that has any object, finished or not, sorted."""
         ids: list[str] = []

@@ -14,6 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.backends import DEFAULT_MODEL_FILES, backend_of, is_ensemble
 from modelctl.problems import Problem
+from modelctl.rules import golden
 
 MAX_OBJECT_BYTES = 5 * 1024**4
 """S3's limit for one object."""
@@ -38,7 +39,7 @@ def check_model_files(config: ModelConfig, directory: Path, version: int) -> Ite
         expected = DEFAULT_MODEL_FILES[backend]
         if expected:
             yield from _model_file(version_directory, expected, f"the {backend} backend")
-        elif not any(version_directory.iterdir()):
+        elif not _beside_golden(version_directory):
             yield Problem(version_directory, f"empty; the {backend} backend needs its model here")
     for output in config.output:
         if output.label_filename and not (directory / output.label_filename).is_file():
@@ -48,10 +49,15 @@ def check_model_files(config: ModelConfig, directory: Path, version: int) -> Ite
 def _model_file(version_directory: Path, name: str, wanted_by: str) -> Iterator[Problem]:
     path = version_directory / name
     if not path.exists():
-        others = ", ".join(sorted(p.name for p in version_directory.iterdir())) or "nothing"
+        others = ", ".join(_beside_golden(version_directory)) or "nothing"
         yield Problem(path, f"missing; {wanted_by} loads it, and {version_directory.name}/ holds {others}")
     elif path.is_file() and path.stat().st_size == 0:
         yield Problem(path, "empty; a model file cannot be")
+
+
+def _beside_golden(version_directory: Path) -> list[str]:
+    """What may be the model: everything but the inference that tests it."""
+    return sorted(path.name for path in version_directory.iterdir() if path.name != golden.FILE)
 
 
 def check_contents(path: Path, *, entry_point: bool) -> Iterator[Problem]:

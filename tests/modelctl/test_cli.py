@@ -39,7 +39,7 @@ def test_release_says_the_id_and_the_served_versions(models: Path, store: Store)
     assert manifest is not None
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        f"{entry} released: 5.1 kB, 6 objects uploaded, 0 found",
+        f"{entry} released: 6.1 kB, 9 objects uploaded, 0 found",
         "models: classify 1, normalize 1, pipeline 1",
     ]
     assert "  uploaded classify/1/model.py (1.1 kB)" in result.stderr.splitlines()
@@ -100,7 +100,7 @@ def test_list_shows_finished_and_unfinished_releases(models: Path, store: Store,
     assert rows[0] == ["id", "created", "(UTC)", "size", "objects", "state", "models"]
     by_id = {row[0]: row[3:] for row in rows[1:]}
     assert by_id == {
-        manifest.id: ["5.1", "kB", "6", "released", "classify", "1,", "normalize", "1,", "pipeline", "1"],
+        manifest.id: ["6.1", "kB", "9", "released", "classify", "1,", "normalize", "1,", "pipeline", "1"],
         "0123456789ab": ["5", "bytes", "1", "unfinished"],
     }
     assert {entry["id"]: (entry["state"], entry["bytes"], entry["models"]) for entry in listed} == {
@@ -130,7 +130,7 @@ def test_show_prints_models_and_objects(models: Path, store: Store) -> None:
 def test_verify_exits_with_0_or_1(models: Path, store: Store, s3: Any) -> None:
     manifest = release(models, store)
     sound = _run("verify", manifest.id, "--bucket", BUCKET)
-    assert (sound.exit_code, sound.stdout) == (0, f"{manifest.id}: 6 objects, all as released\n")
+    assert (sound.exit_code, sound.stdout) == (0, f"{manifest.id}: 9 objects, all as released\n")
     s3.put_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/classify/1/model.py", Body=b"x")
     s3.delete_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/pipeline/1/.keep")
 
@@ -142,11 +142,11 @@ def test_verify_exits_with_0_or_1(models: Path, store: Store, s3: Any) -> None:
     assert result.stdout.splitlines() == [
         "missing: pipeline/1/.keep",
         f"changed: classify/1/model.py: 1 bytes instead of {size}",
-        f"{manifest.id}: 6 objects, 2 differences",
+        f"{manifest.id}: 9 objects, 2 differences",
     ]
     assert document == {
         "id": manifest.id,
-        "objects": 6,
+        "objects": 9,
         "missing": ["pipeline/1/.keep"],
         "extra": [],
         "changed": {"classify/1/model.py": f"1 bytes instead of {size}"},

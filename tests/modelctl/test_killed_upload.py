@@ -43,7 +43,14 @@ def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path)
             check=True,
         )
 
-    assert again.stdout.splitlines()[0].endswith(" released: 67.1 MB, 3 objects uploaded, 4 found")
+    assert again.stdout.splitlines()[0].endswith(" released: 67.1 MB, 4 objects uploaded, 6 found")
     found = [line.split()[1] for line in again.stderr.splitlines() if line.startswith("  found ")]
-    assert found == ["classify/config.pbtxt", "classify/1/model.py", "normalize/config.pbtxt", "normalize/1/model.py"]
+    assert found == [
+        "classify/config.pbtxt",
+        "classify/1/golden.json",
+        "classify/1/model.py",
+        "normalize/config.pbtxt",
+        "normalize/1/golden.json",
+        "normalize/1/model.py",
+    ]
     assert json.loads(verified.stdout)["ok"] is True

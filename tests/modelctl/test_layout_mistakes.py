@@ -28,8 +28,12 @@ def _write_bytes(relative: str, content: bytes) -> Callable[[Path], None]:
     return change
 
 
-def _remove(relative: str) -> Callable[[Path], None]:
-    return lambda models: (models / relative).unlink()
+def _remove(*relative: str) -> Callable[[Path], None]:
+    def change(models: Path) -> None:
+        for path in relative:
+            (models / path).unlink()
+
+    return change
 
 
 def _replace(relative: str, old: str, new: str) -> Callable[[Path], None]:
@@ -109,7 +113,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         ["normalize/02: not a version, the server ignores it; versions are named 1, 2, 3 …"],
     ),
     "an ensemble's version directory is empty": (
-        _remove("pipeline/1/.keep"),
+        _remove("pipeline/1/.keep", "pipeline/1/golden.json"),
         [
             "pipeline/1: empty; an ensemble needs its version directory, and neither git nor S3 keeps an empty one: "
             "put a file into it, for example .keep"
@@ -193,9 +197,9 @@ def test_a_directory_without_models(tmp_path: Path) -> None:
 def test_the_samples_are_right_and_version_1_of_classify_is_served(models: Path) -> None:
     assert validate(models) == []
     assert {m.name: (m.version, m.backend, [str(f) for f in m.files]) for m in load(models)} == {
-        "classify": (1, "python", ["1/model.py"]),
-        "normalize": (1, "python", ["1/model.py"]),
-        "pipeline": (1, "ensemble", ["1/.keep"]),
+        "classify": (1, "python", ["1/golden.json", "1/model.py"]),
+        "normalize": (1, "python", ["1/golden.json", "1/model.py"]),
+        "pipeline": (1, "ensemble", ["1/.keep", "1/golden.json"]),
     }
 
 
@@ -215,7 +219,8 @@ def test_files_shared_by_versions_are_released_and_leftovers_are_not(models: Pat
 
     (normalize,) = (m for m in load(models) if m.name == "normalize")
 
-    assert [str(f) for f in normalize.files] == ["1/lib/scale.py", "1/model.py", "labels.txt", "warmup/sample"]
+    files = ["1/golden.json", "1/lib/scale.py", "1/model.py", "labels.txt", "warmup/sample"]
+    assert [str(f) for f in normalize.files] == files
 
 
 def test_the_served_version_is_written_into_a_config_that_names_none(models: Path) -> None:
@@ -223,7 +228,7 @@ def test_the_served_version_is_written_into_a_config_that_names_none(models: Pat
 
     original = (models / "classify" / "config.pbtxt").read_text()
     assert classify.config_text == original + (
-        "\n# Added by modelctl: a release serves exactly one version.\nversion_policy { specific { versions: [ 1 ] } }\n"
+        "\n# Added by modelctl: what only the release knows.\nversion_policy {\n  specific {\n    versions: 1\n  }\n}\n"
     )
 
 

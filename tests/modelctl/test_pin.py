@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from infra.settings import Release
 from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
-from modelctl.pin import PinError, pin
+from modelctl.pin import PinError, Pinned, pin, pinned
 
 STACK = """\
 # Development
@@ -77,16 +78,60 @@ def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:
         f'+      id: "{new.id}"',
         "-        classify: 1",
         "+        classify: 2",
+        f'+      previous: "{old.id}"',
     ]
 
 
 def test_models_that_come_and_go_do_not_move_the_comments_below(tmp_path: Path) -> None:
     file = _stack(tmp_path, STACK)
-    pin(file, _manifest(classify=1, pipeline=1))
+    old = _manifest(classify=1, pipeline=1)
+    pin(file, old)
 
     assert pin(file, _manifest(normalize=3))[2:] == ["classify 1 → none", "normalize none → 3", "pipeline 1 → none"]
     tail = file.read_text().partition("      models:\n")[2]
-    assert tail == "        normalize: 3\n" + STACK.partition(MODELS)[2]
+    assert tail == f'        normalize: 3\n      previous: "{old.id}"\n' + STACK.partition(MODELS)[2]
+
+
+def test_the_release_before_is_kept_for_a_rollback(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    first, second = _manifest(classify=1), _manifest(classify=2)
+    assert pinned(file) is None
+
+    pin(file, first)
+    assert pinned(file) == Pinned(first.id, previous=None, serving=None)
+    pin(file, second)
+    assert pinned(file) == Pinned(second.id, previous=first.id, serving=None)
+    pin(file, second)
+    assert pinned(file) == Pinned(second.id, previous=first.id, serving=None)
+    pin(file, first)
+    assert pinned(file) == Pinned(first.id, previous=second.id, serving=None)
+    settings = YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]
+    assert Release.model_validate(settings).previous == second.id
+
+
+def test_the_digest_of_the_stacks_wants_is_pinned_and_goes_with_them(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    plain = _manifest(classify=1)
+    made_for_dev = plain.model_copy(update={"serving": {"dev": "0123456789ab", "prod": "ba9876543210"}})
+
+    assert pin(file, made_for_dev)[2] == "serving none → 0123456789ab"
+    assert '      serving: "0123456789ab"\n' in file.read_text()
+    assert pin(file, plain) == ["serving 0123456789ab → none"]
+    assert pinned(file) == Pinned(plain.id, previous=None, serving=None)
+
+
+@pytest.mark.parametrize("key", ["id", "previous", "serving"])
+def test_a_digest_that_yaml_reads_as_a_number_is_named(tmp_path: Path, key: str) -> None:
+    release = {"id": '"0123456789ab"', "previous": '"0123456789ab"', "serving": '"0123456789ab"', key: "123456789012"}
+    lines = ", ".join(f"{name}: {value}" for name, value in release.items())
+    file = _stack(tmp_path, f"config:\n  triton-eks:models: {{release: {{{lines}}}}}\n")
+
+    with pytest.raises(PinError) as failure:
+        pinned(file)
+
+    assert str(failure.value) == (
+        f"{file}: config.triton-eks:models.release.{key} is not text; write the 12 hex digits in quotes"
+    )
 
 
 def test_pinning_twice_writes_nothing(tmp_path: Path) -> None:

@@ -1,17 +1,30 @@
-"""The stacks of this repository serve the sample models of this repository."""
+"""The stacks of this repository serve the sample models of this repository, with configs made from what they want."""
 
 import pytest
 
 from infra import settings
+from modelctl.manifest import Manifest
 from modelctl.progress import Silent
 from modelctl.release import prepare
 from modelctl.store import PART_BYTES
 from twin.home import REPOSITORY
 
+STACKS = REPOSITORY / "stacks"
+
+
+@pytest.fixture(scope="module")
+def made() -> Manifest:
+    """The release that `modelctl release models/` would make now."""
+    return prepare(REPOSITORY / "models", PART_BYTES, Silent(), STACKS).manifest
+
 
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
-def test_a_stack_pins_the_release_that_the_sample_models_make(stack: str) -> None:
-    made = prepare(REPOSITORY / "models", PART_BYTES, Silent()).manifest
-    pinned = settings.load_stack_file(REPOSITORY / "stacks" / f"Pulumi.{stack}.yaml").models.release
+def test_a_stack_pins_the_release_that_the_sample_models_make(stack: str, made: Manifest) -> None:
+    pinned = settings.load_stack_file(STACKS / f"Pulumi.{stack}.yaml").models.release
     assert pinned is not None
     assert (pinned.id, pinned.bytes, dict(pinned.models)) == (made.id, made.bytes, made.versions)
+    assert pinned.serving == made.serving[stack]
+
+
+def test_the_stack_of_the_twin_has_configs_in_the_release_too(made: Manifest) -> None:
+    assert "classify/configs/local.pbtxt" in made.objects

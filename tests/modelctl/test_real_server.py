@@ -13,6 +13,7 @@ from modelctl.manifest import Manifest
 from modelctl.release import release
 from modelctl.store import open_store
 from tests.modelctl.conftest import BUCKET, SAMPLES
+from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.servers import loopback_address, moto_server, process, wait_until
 from twin.tritonserver import tritonserver_command
 
@@ -82,7 +83,9 @@ def released(moto: str, models: Path, version: int) -> Manifest:
     return release(models, open_store(BUCKET, moto))
 
 
-def test_the_released_ensemble_answers_exactly(client: grpc.InferenceServerClient, version: int) -> None:
+def test_the_released_ensemble_answers_exactly(
+    client: grpc.InferenceServerClient, version: int, models: Path, released: Manifest
+) -> None:
     features = grpc.InferInput("FEATURES", list(FEATURES.shape), "FP32")
     features.set_data_from_numpy(FEATURES)
 
@@ -92,6 +95,8 @@ def test_the_released_ensemble_answers_exactly(client: grpc.InferenceServerClien
     assert answer.as_numpy("CLASS").tolist() == CLASSES_OF_VERSION[version]
     index = {(m.name, m.version, m.state) for m in client.get_model_repository_index().models}
     assert index == {("classify", str(version), "READY"), ("normalize", "1", "READY"), ("pipeline", "1", "READY")}
+    answers = {name: golden_difference(client, name, models / name / str(v)) for name, v in released.versions.items()}
+    assert answers == {"classify": None, "normalize": None, "pipeline": None}
     config = client.get_model_config("classify").config
     assert list(config.version_policy.specific.versions) == [version]
 

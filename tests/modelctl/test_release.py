@@ -23,11 +23,14 @@ from tests.modelctl.conftest import BUCKET
 
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SAMPLE_KEYS = [
+    "classify/1/golden.json",
     "classify/1/model.py",
     "classify/config.pbtxt",
+    "normalize/1/golden.json",
     "normalize/1/model.py",
     "normalize/config.pbtxt",
     "pipeline/1/.keep",
+    "pipeline/1/golden.json",
     "pipeline/config.pbtxt",
 ]
 
@@ -65,7 +68,7 @@ def test_the_samples_are_released_with_a_manifest_of_every_object(models: Path, 
         "pipeline": "ensemble",
     }
     stored = json.loads(s3.get_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/manifest.json")["Body"].read())
-    assert sorted(stored) == ["bytes", "created", "id", "models", "objects", "schema"]
+    assert sorted(stored) == ["bytes", "created", "id", "models", "objects", "schema", "serving"]
     assert stored["schema"] == 1
     assert stored["bytes"] == sum(entry["bytes"] for entry in stored["objects"].values()) == manifest.bytes
     canonical = json.dumps(stored["objects"], sort_keys=True, separators=(",", ":"))
@@ -135,16 +138,17 @@ def test_an_interrupted_upload_continues_where_it_stopped(models: Path, store: S
     events.unregister("provide-client-params.s3.PutObject", cut_the_line)
 
     (unfinished,) = releases(store)
-    assert (unfinished.id, unfinished.state, unfinished.objects) == (plan.manifest.id, State.UNFINISHED, 3)
+    assert (unfinished.id, unfinished.state, unfinished.objects) == (plan.manifest.id, State.UNFINISHED, 5)
     with pytest.raises(UnknownRelease, match="is unfinished"):
         finished(store, plan.manifest.id)
     keys = _puts(s3, store)
     continued = publish(plan, store, Silent())
-    assert (continued.uploaded, continued.reused) == (3, 3)
+    assert (continued.uploaded, continued.reused) == (4, 5)
     assert [key.partition("/")[2].partition("/")[2] for key in keys] == [
         "normalize/1/model.py",
         "pipeline/config.pbtxt",
         "pipeline/1/.keep",
+        "pipeline/1/golden.json",
         "manifest.json",
     ]
     (listed,) = releases(store)
@@ -161,7 +165,7 @@ def test_an_object_with_other_content_is_sent_again(models: Path, store: Store, 
 
     published = publish(plan, store, Silent())
 
-    assert (published.uploaded, published.reused) == (6, 0)
+    assert (published.uploaded, published.reused) == (9, 0)
     assert hashlib.sha256(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()).hexdigest() == wanted.sha256
 
 
@@ -174,7 +178,7 @@ def test_big_objects_go_up_in_parts_and_are_recognised(models: Path, store: Stor
 
     again = publish(plan, store, Silent())
 
-    assert (again.uploaded, again.reused) == (0, 7)
+    assert (again.uploaded, again.reused) == (0, 10)
     etag = s3.head_object(Bucket=BUCKET, Key=f"releases/{plan.manifest.id}/normalize/1/weights.bin")["ETag"]
     assert etag.endswith('-3"')
     assert verify(again.manifest, store, Silent()).ok

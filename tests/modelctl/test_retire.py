@@ -12,20 +12,25 @@ from infra.storage import RETIRED_TAG as TAG_OF_THE_LIFECYCLE_RULE
 from modelctl.catalog import State, releases
 from modelctl.cli import app
 from modelctl.manifest import Manifest
-from modelctl.pin import PinError, pin, pinned_by
+from modelctl.pin import PinError, Pins, pin, pinned_by
 from modelctl.progress import Silent
 from modelctl.release import prepare, publish, release
 from modelctl.retire import RETIRED_TAG, RetirementError, Tagged, refuse_retired, restore, retire
+from modelctl.rollout.journal import Journal, Phase, Rollout
+from modelctl.rollout.live import LiveRepository
 from modelctl.store import ROOT, Store
 from modelctl.store_errors import Place, StoreError, explain
 from tests.modelctl.conftest import BUCKET
 
 KEYS = [
+    "classify/1/golden.json",
     "classify/1/model.py",
     "classify/config.pbtxt",
+    "normalize/1/golden.json",
     "normalize/1/model.py",
     "normalize/config.pbtxt",
     "pipeline/1/.keep",
+    "pipeline/1/golden.json",
     "pipeline/config.pbtxt",
     "manifest.json",
 ]
@@ -103,7 +108,7 @@ def test_the_tag_and_the_prefix_are_those_of_the_lifecycle_rule() -> None:
 def test_every_object_is_tagged_and_the_manifest_last(manifest: Manifest, store: Store, s3: Any, stacks: Path) -> None:
     keys = _changes(store)
 
-    assert retire(manifest, store, stacks) == Tagged(changed=7, unchanged=0)
+    assert retire(manifest, store, stacks) == Tagged(changed=10, unchanged=0)
 
     assert keys == KEYS
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, RETIRED)
@@ -115,7 +120,7 @@ def test_retiring_again_changes_nothing(manifest: Manifest, store: Store, stacks
     retire(manifest, store, stacks)
     keys = _changes(store)
 
-    assert retire(manifest, store, stacks) == Tagged(changed=0, unchanged=7)
+    assert retire(manifest, store, stacks) == Tagged(changed=0, unchanged=10)
     assert keys == []
 
 
@@ -126,7 +131,7 @@ def test_objects_beside_the_manifest_go_too_and_other_releases_stay(
     other = release(models, store)
     s3.put_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/stray", Body=b"x")
 
-    assert retire(manifest, store, stacks) == Tagged(changed=8, unchanged=0)
+    assert retire(manifest, store, stacks) == Tagged(changed=11, unchanged=0)
 
     tags = _tags(s3, manifest)
     others = [f"releases/{other.id}/{key}" for key in [*other.objects, "manifest.json"]]
@@ -143,15 +148,15 @@ def test_an_interrupted_retirement_is_finished_by_the_same_command(
     with pytest.raises(StoreError, match="run the same command again, it continues"):
         retire(manifest, store, stacks)
 
-    assert keys == KEYS[:2]
+    assert keys == KEYS[:4]
     assert _state(store) == State.RELEASED
     with pytest.raises(RetirementError) as refusal:  # two objects would vanish under the stack that pins it
         refuse_retired(manifest, store)
     assert str(refusal.value) == (
-        f"release {manifest.id} in s3://{BUCKET} is retired (2 of 7 objects), and S3 will remove it: "
+        f"release {manifest.id} in s3://{BUCKET} is retired (4 of 10 objects), and S3 will remove it: "
         f"run `modelctl retire --undo {manifest.id}` first"
     )
-    assert retire(manifest, store, stacks) == Tagged(changed=5, unchanged=2)
+    assert retire(manifest, store, stacks) == Tagged(changed=6, unchanged=4)
     assert keys == KEYS
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, RETIRED)
 
@@ -159,8 +164,8 @@ def test_an_interrupted_retirement_is_finished_by_the_same_command(
 def test_undo_takes_every_tag_away_and_is_idempotent(manifest: Manifest, store: Store, s3: Any, stacks: Path) -> None:
     retire(manifest, store, stacks)
 
-    assert restore(manifest, store) == Tagged(changed=7, unchanged=0)
-    assert restore(manifest, store) == Tagged(changed=0, unchanged=7)
+    assert restore(manifest, store) == Tagged(changed=10, unchanged=0)
+    assert restore(manifest, store) == Tagged(changed=0, unchanged=10)
 
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
     assert _state(store) == State.RELEASED
@@ -174,9 +179,9 @@ def test_an_interrupted_undo_leaves_the_release_retired(manifest: Manifest, stor
     with pytest.raises(StoreError, match="run the same command again, it continues"):
         restore(manifest, store)
 
-    assert keys == KEYS[:5]
+    assert keys == KEYS[:8]
     assert _state(store) == State.RETIRED
-    assert restore(manifest, store) == Tagged(changed=2, unchanged=5)
+    assert restore(manifest, store) == Tagged(changed=2, unchanged=8)
     assert keys == KEYS
     assert _state(store) == State.RELEASED
 
@@ -201,7 +206,7 @@ def test_undo_after_s3_removed_an_object_saves_the_rest_and_stays_retired(
         restore(manifest, store)
 
     assert str(failure.value) == (
-        f"release {manifest.id} in s3://{BUCKET} stays retired, because 1 of its 6 objects are removed already "
+        f"release {manifest.id} in s3://{BUCKET} stays retired, because 1 of its 9 objects are removed already "
         "(first: classify/config.pbtxt): restore their earlier versions, then run this again"
     )
     left = [key for key in KEYS if key not in ("classify/config.pbtxt", "manifest.json")]
@@ -215,7 +220,7 @@ def test_an_object_that_s3_removes_meanwhile_does_not_stop_a_retirement(
     monkeypatch.setattr(store, "objects", lambda _: listed)
     s3.delete_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/classify/config.pbtxt")
 
-    assert retire(manifest, store, stacks) == Tagged(changed=6, unchanged=1)
+    assert retire(manifest, store, stacks) == Tagged(changed=9, unchanged=1)
 
 
 def test_a_pinned_release_is_refused_with_every_stack_file_that_pins_it(manifest: Manifest, s3: Any, stacks: Path) -> None:
@@ -230,6 +235,23 @@ def test_a_pinned_release_is_refused_with_every_stack_file_that_pins_it(manifest
         "pin another release there first"
     )
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
+
+
+def test_a_release_that_a_stack_could_return_to_is_refused(
+    manifest: Manifest, models: Path, store: Store, s3: Any, stacks: Path
+) -> None:
+    (models / "release.yaml").write_text("versions: {classify: 2}\n")
+    newer = release(models, store)
+    for pinned in (manifest, newer):
+        pin(stacks / "Pulumi.dev.yaml", pinned)
+
+    result = _run("retire", manifest.id, "--stacks", stacks)
+
+    assert _refused(result, 1) == (
+        f"release {manifest.id} is what `modelctl rollback` returns to in {stacks}/Pulumi.dev.yaml: pin another release "
+        "there first, or delete models.release.previous there to give that up"
+    )
+    assert set(map(str, _tags(s3, manifest).values())) == {"{}"}
 
 
 def test_the_stacks_of_the_working_directory_are_the_default(
@@ -281,8 +303,8 @@ def test_a_directory_without_stack_files_proves_nothing(manifest: Manifest, s3: 
 def test_a_stack_that_pins_another_release_does_not_count(stacks: Path) -> None:
     (stacks / "Pulumi.prod.yaml").write_text('config:\n  triton-eks:models: {release: {id: "123456789012"}}\n')
 
-    assert pinned_by(stacks, "0123456789ab") == []
-    assert pinned_by(stacks, "123456789012") == [stacks / "Pulumi.prod.yaml"]
+    assert pinned_by(stacks, "0123456789ab") == Pins(files=[], as_previous=[])
+    assert pinned_by(stacks, "123456789012") == Pins(files=[stacks / "Pulumi.prod.yaml"], as_previous=[])
 
 
 def test_pin_cannot_be_told_from_an_unreadable_file(stacks: Path) -> None:
@@ -297,11 +319,11 @@ def test_the_commands_say_what_they_did(manifest: Manifest, stacks: Path) -> Non
         return _run("list").stdout.splitlines()[1].split()[6]
 
     retired = _run("retire", manifest.id, "--stacks", stacks)
-    assert (retired.exit_code, retired.stdout) == (0, f"{manifest.id} retired: 7 objects tagged, 0 were before\n")
+    assert (retired.exit_code, retired.stdout) == (0, f"{manifest.id} retired: 10 objects tagged, 0 were before\n")
     assert state() == "retired"
 
     undone = _run("retire", "--undo", manifest.id)
-    assert (undone.exit_code, undone.stdout) == (0, f"{manifest.id} not retired: 7 tags removed, 0 objects had none\n")
+    assert (undone.exit_code, undone.stdout) == (0, f"{manifest.id} not retired: 10 tags removed, 0 objects had none\n")
     assert state() == "released"
 
 
@@ -323,7 +345,7 @@ def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models:
     stack = stacks / "Pulumi.dev.yaml"
     before = stack.read_text()
     sentence = (
-        f"release {manifest.id} in s3://{BUCKET} is retired (7 of 7 objects), and S3 will remove it: "
+        f"release {manifest.id} in s3://{BUCKET} is retired (10 of 10 objects), and S3 will remove it: "
         f"run `modelctl retire --undo {manifest.id}` first"
     )
 
@@ -335,7 +357,7 @@ def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models:
 
     assert _run("retire", "--undo", manifest.id).exit_code == 0
     assert _run("pin", manifest.id, "--file", stack).exit_code == 0
-    assert pinned_by(stacks, manifest.id) == [stack]
+    assert pinned_by(stacks, manifest.id).files == [stack]
 
 
 def test_what_a_removed_release_left_behind_is_sent_again(
@@ -346,7 +368,7 @@ def test_what_a_removed_release_left_behind_is_sent_again(
 
     published = publish(prepare(models, store.part_bytes, Silent()), store, Silent())
 
-    assert (published.uploaded, published.reused) == (6, 0)
+    assert (published.uploaded, published.reused) == (9, 0)
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
 
 
@@ -370,3 +392,26 @@ def test_a_store_without_tags_and_a_deleted_object_hold_no_tag(
 
     assert store.tags(manifest.id, "manifest.json") == tags
     assert _state(store) == State.RELEASED
+
+
+@pytest.mark.parametrize("place", ["serving", "previous", "rollout"])
+def test_a_release_that_pods_in_place_serve_or_may_return_to_is_not_retired(
+    manifest: Manifest, store: Store, stacks: Path, place: str
+) -> None:
+    begun = Rollout(release=manifest.id, phase=Phase.LOAD, changes=(), started=manifest.created)
+    found = Journal(rollout=begun) if place == "rollout" else Journal(**{place: manifest.id})
+    LiveRepository(store).write_journal(found, None)
+
+    said = _refused(_run("retire", manifest.id, "--stacks", stacks), 1)
+
+    assert said == (
+        f"release {manifest.id} is what `modelctl rollout` serves, brings or returns to in s3://{BUCKET}/live/: "
+        "roll another release out first"
+    )
+    assert store.tags(manifest.id, "manifest.json") == UNTAGGED
+
+
+def test_a_journal_that_nobody_can_read_is_a_sentence(manifest: Manifest, store: Store, stacks: Path) -> None:
+    store.client.put_object(Bucket=BUCKET, Key="live/rollout.json", Body=b"{")
+    said = _refused(_run("retire", manifest.id, "--stacks", stacks), 1)
+    assert said.startswith("live/rollout.json: the document: ")

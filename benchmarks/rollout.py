@@ -1,0 +1,323 @@
+"""What clients see while a model changes on three real servers: `modelctl rollout`, poll mode, all loads at once.
+
+    python benchmarks/rollout.py
+
+Every round takes the three ways in turn, each on fresh servers under the same arrivals. benchmarks/rollout.md says what
+came out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import boto3
+import httpx
+import numpy as np
+import typer
+from pydantic import BaseModel, ConfigDict
+from tritonclient.grpc import InferInput
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
+
+from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
+from loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
+from modelctl.manifest import Manifest  # noqa: E402
+from modelctl.release import release  # noqa: E402
+from modelctl.rollout import configs  # noqa: E402
+from modelctl.rollout.controller import Controller, Wanted  # noqa: E402
+from modelctl.rollout.lease import Lease  # noqa: E402
+from modelctl.rollout.limits import Limits  # noqa: E402
+from modelctl.rollout.live import LiveRepository  # noqa: E402
+from modelctl.rollout.pod_client import PodClient  # noqa: E402
+from modelctl.store import Store, open_store  # noqa: E402
+from modelctl.tune import evidence as record  # noqa: E402
+from modelctl.tune.evidence import Machine, Versions  # noqa: E402
+
+RESULTS = REPOSITORY / "benchmarks" / "results"
+BUCKET, MODEL = "models", "model"
+SERVERS, SERVER_VERSION = 3, "2.51.0"
+POLL_SECONDS = 5
+"""As in the chart that Triton's own repository holds."""
+_STEADY_SECONDS = 3.0
+_LONGEST_SECONDS = 120.0
+_CODE = '''\
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        """A small model's load."""
+        time.sleep(1)
+
+    def execute(self, requests):
+        time.sleep(0.005)
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + {version})]) for tensor in tensors]
+'''
+_CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+dynamic_batching { default_queue_policy {
+  timeout_action: REJECT default_timeout_microseconds: 2000000 max_queue_size: 256
+} }
+"""
+_GOLDEN = """\
+{{"inputs": {{"IN": {{"datatype": "FP32", "shape": [1, 1], "data": [1.0]}}}},
+ "outputs": {{"OUT": {{"datatype": "FP32", "shape": [1, 1], "data": [{answer}]}}}}}}
+"""
+
+Way = Literal["rollout", "poll", "load at once"]
+WAYS: tuple[Way, ...] = ("rollout", "poll", "load at once")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Run(_Record):
+    """One change of version under load. `wrong`: answers of the old version to requests sent after the new one had
+    answered somewhere. `width_ms`: from the first answer of the new version to the last of the old one; negative when the
+    last of the old was before it. `change_seconds`: from the order to the last answer of the old version.
+    """
+
+    way: Way
+    round: int
+    requests: int
+    failed: int
+    errors: dict[str, int]
+    wrong: int
+    width_ms: float
+    change_seconds: float
+    p95_ms: float | None
+    max_ms: float | None
+
+
+class Report(_Record):
+    """The whole measurement."""
+
+    kind: str = "rollout"
+    started: datetime
+    finished: datetime
+    servers: int
+    rate: float
+    seed: int
+    poll_seconds: int
+    machine: Machine
+    versions: Versions
+    runs: list[Run]
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Changes of version in each way.")] = 5,
+    rate: Annotated[float, typer.Option(min=1, help="Requests/s over the three servers.")] = 60,
+    seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
+    results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+) -> None:
+    """Change a model's version under load in three ways, and count what clients see."""
+    started, load_before = datetime.now(UTC), record.load_average()
+    os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-west-2")  # noqa: S106
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="rollout-") as folder:
+        for number in range(rounds):
+            for way in WAYS:
+                directory = Path(folder) / f"{number}-{way.replace(' ', '-')}"
+                runs.append(_measure(way, number, rate, seed + number, directory, Path(folder) / "cache"))
+                typer.echo(_line(runs[-1]))
+    report = Report(
+        started=started,
+        finished=datetime.now(UTC),
+        servers=SERVERS,
+        rate=rate,
+        seed=seed,
+        poll_seconds=POLL_SECONDS,
+        machine=record.machine(load_before, server_on_loopback=True),
+        versions=record.versions(SERVER_VERSION),
+        runs=runs,
+    )
+    digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
+    file = results / f"rollout-{started:%Y-%m-%d}-{digest}.json"
+    record.write_whole(file, report.model_dump_json(indent=1) + "\n")
+    typer.echo(f"written: {file}")
+
+
+def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cache: Path) -> Run:
+    with _bucket(directory) as endpoint:
+        store = open_store(BUCKET, endpoint)
+        first, second = (_publish(store, directory / f"models-{version}", version) for version in (1, 2))
+        poll = ("--model-control-mode=poll", f"--repository-poll-secs={POLL_SECONDS}")
+        mode = poll if way == "poll" else EXPLICIT
+        with local_servers(directory / "fleet", cache, f"s3://{endpoint}/{BUCKET}/live", mode) as servers:
+            _roll(store, servers, first)
+            # Pods start when they start: servers that poll do so at moments of their own.
+            phases = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
+            for _ in range(SERVERS):
+                time.sleep(phases.uniform(0, POLL_SECONDS / 2))
+                servers.start(1)
+            servers.until_ready(MODEL)
+            order = {
+                "rollout": lambda: _roll(store, servers, second),
+                "poll": lambda: _write(store, second),
+                "load at once": lambda: _load_at_once(store, servers, second),
+            }[way]
+            ordered, begun, result = asyncio.run(_under_load(way, servers, rate, seed, order))
+    return _judge(way, number, ordered - begun, result)
+
+
+async def _under_load(
+    way: Way, servers: Servers, rate: float, seed: int, order: Callable[[], None]
+) -> tuple[float, float, Result]:
+    """When the change was ordered, when the load began (monotonic clock), and what became of the requests.
+
+    Clients of a rollout ask for the version that they are told, at each request; the others leave it to the server.
+    """
+    tensor = InferInput("IN", [1, 1], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
+    version = (lambda: str(servers.fleet.served()[MODEL].stable)) if way == "rollout" else ""
+    over = asyncio.Event()
+    async with grpc_sender(servers.grpc_addresses(), MODEL, [tensor], version=version) as send:
+        begun = time.monotonic()
+        schedule = Schedule.poisson(rate, _LONGEST_SECONDS, seed)
+        load = asyncio.create_task(run(schedule, send, stop_when=lambda _: over.is_set()))
+        await asyncio.sleep(_STEADY_SECONDS)
+        ordered = time.monotonic()
+        await asyncio.to_thread(order)
+        await asyncio.to_thread(_until_changed, servers)
+        await asyncio.sleep(_STEADY_SECONDS)
+        over.set()
+        return ordered, begun, await load
+
+
+def _judge(way: Way, number: int, ordered: float, result: Result) -> Run:
+    done = [outcome for outcome in result.outcomes if outcome.done is not None]
+    new = [outcome for outcome in done if outcome.tag == "2"]
+    old = [outcome for outcome in done if outcome.tag == "1"]
+    changed = min(outcome.done for outcome in new if outcome.done is not None)
+    last = max(outcome.done for outcome in old if outcome.done is not None)
+    failed = [outcome.code for outcome in done if not outcome.ok]
+    latencies = Result(tuple(done), result.end)
+    return Run(
+        way=way,
+        round=number,
+        requests=len(done),
+        failed=len(failed),
+        errors={code: failed.count(code) for code in sorted(set(failed))},
+        wrong=sum(outcome.sent is not None and outcome.sent > changed for outcome in old),
+        width_ms=round((last - changed) * 1000, 1),
+        change_seconds=round(last - ordered, 2),
+        p95_ms=latencies.summary().p95_ms,
+        max_ms=latencies.summary().max_ms,
+    )
+
+
+def _line(run: Run) -> str:
+    return (
+        f"round {run.round}, {run.way}: {run.requests} requests, {run.failed} failed, {run.wrong} of the wrong version, "
+        f"width {run.width_ms:g} ms, changed after {run.change_seconds:g} s, p95 {run.p95_ms} ms, max {run.max_ms} ms"
+    )
+
+
+def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
+    limits = Limits(load=60, restart=60, drain=60, quiet=1, settle=30, poll=0.1)
+    controller = Controller(store, servers.fleet, Wanted("local"), limits=limits)
+    with Lease(LiveRepository(store)) as lease:
+        controller.rollout(manifest.id, lease)
+
+
+def _write(store: Store, manifest: Manifest) -> None:
+    """The new version and the config that names it, for servers that look for changes by themselves."""
+    live = LiveRepository(store)
+    for key, entry in manifest.objects.items():
+        if key.startswith(f"{MODEL}/2/"):
+            live.copy(manifest.id, key, entry)
+    live.write_config(MODEL, configs.to_text(_config(2)))
+
+
+def _load_at_once(store: Store, servers: Servers, manifest: Manifest) -> None:
+    """The load API of every server, all at the same time."""
+    _write(store, manifest)
+    config = configs.to_json(_config(2))
+
+    def load(number: int) -> None:
+        with PodClient(servers.fleet.pods()[number]) as client:
+            client.load(MODEL, config, 60)
+
+    with ThreadPoolExecutor(SERVERS) as pool:
+        list(pool.map(load, range(SERVERS)))
+
+
+def _config(version: int) -> configs.ModelConfig:
+    return configs.serving(configs.parse(_CONFIG), [version])
+
+
+def _until_changed(servers: Servers) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        clients = [PodClient(pod) for pod in servers.fleet.pods()]
+        with contextlib.ExitStack() as stack:
+            if all(stack.enter_context(client).ready_versions().get(MODEL) == [2] for client in clients):
+                return
+        time.sleep(0.2)
+    raise TimeoutError("version 2 did not come to be the only one on every server within 60 s")
+
+
+def _publish(store: Store, directory: Path, version: int) -> Manifest:
+    folder = directory / MODEL / str(version)
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(_CODE.format(version=version))
+    (folder / "golden.json").write_text(_GOLDEN.format(answer=1.0 + version))
+    (folder.parent / "config.pbtxt").write_text(_CONFIG)
+    return release(directory, store)
+
+
+@contextlib.contextmanager
+def _bucket(directory: Path) -> Iterator[str]:
+    """A moto of its own process with the bucket in it; its URL."""
+    directory.mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with (directory / "moto.log").open("wb") as log:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        _until_answering(url)
+        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _until_answering(url: str) -> None:
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            httpx.get(url, trust_env=False)
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"moto does not answer at {url}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

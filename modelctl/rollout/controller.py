@@ -1,0 +1,230 @@
+"""A rollout from its beginning, or from wherever the journal says that it was left.
+
+SEED -> done
+COPY -> LOAD -> CANARY -> FLIP -> DRAIN -> SETTLE -> CLEAN -> done
+COPY … FLIP, when they fail, and COPY … DRAIN by --back -> UNDO_SERVE -> UNDO_DRAIN -> UNDO_PODS -> UNDO_CLEAN -> undone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from modelctl import catalog
+from modelctl.retire import refuse_retired
+from modelctl.rollout import plan
+from modelctl.rollout.fleet import Fleet, FleetAbsent
+from modelctl.rollout.journal import Change, Journal, Phase, Rollout
+from modelctl.rollout.lease import Lease
+from modelctl.rollout.limits import Limits
+from modelctl.rollout.live import LiveRepository, WrongContent
+from modelctl.rollout.phases import Breach, Phases, Site, Unjudged
+from modelctl.rollout.plan import Refused, StackRelease
+from modelctl.rollout.pod_client import PodProblem
+from modelctl.rollout.served import ServedVersion
+from modelctl.store import Store
+
+_UNDONE_BY_ITSELF = frozenset({Phase.COPY, Phase.LOAD, Phase.CANARY, Phase.FLIP})
+
+
+class Outcome(StrEnum):
+    """How a rollout ended. With UNDONE and NO_TRAFFIC the versions from before serve, as they did all the time."""
+
+    DONE = "done"
+    SEEDED = "seeded"
+    NOTHING_TO_DO = "nothing to do"
+    UNDONE = "undone"
+    NO_TRAFFIC = "no traffic to judge"
+
+
+@dataclass(frozen=True)
+class Result:
+    """`release` is what live/ serves now; `reason` is why a rollout was undone."""
+
+    outcome: Outcome
+    release: str
+    changes: tuple[Change, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a rollout goes by beside the release. `canary`: percentages below 100, ascending, each judged before the next;
+    `slo_p95_ms`: of the models that have one.
+    """
+
+    stack: str
+    canary: tuple[int, ...] = ()
+    slo_p95_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+class Controller:
+    """Rolls releases out while it is given the lock. `tell` gets a line per step."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        wanted: Wanted,
+        *,
+        limits: Limits | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._live = LiveRepository(store)
+        self._fleet = fleet
+        self._wanted = wanted
+        self._limits = limits or Limits()
+        self._tell = tell
+
+    def rollout(self, release_id: str, lease: Lease) -> Result:
+        """Brings live/ and all pods to this release, or goes on with that where it was left.
+
+        Raises Refused with every reason before anything is changed, UnknownRelease, ManifestError and RetirementError for
+        a release that cannot be used; StoreError, FleetError, LockTaken, StillAsked and PodProblem when it can go on
+        later, by the same command.
+        """
+        self._check_stack(lease.journal)
+        unfinished = lease.journal.rollout
+        if unfinished is not None and (unfinished.release != release_id or unfinished.back):
+            raise Refused([_unfinished(unfinished)])
+        if unfinished is not None:
+            self._check_canary(unfinished.changes)
+        else:
+            if lease.journal.serving == release_id:
+                return self._nothing_to_do(release_id)
+            self._begin(release_id, lease, back=False)
+        return self._go_on(lease)
+
+    def back(self, lease: Lease) -> Result:
+        """Undoes an unfinished rollout, or returns to the release before the last finished one. Raises as `rollout`."""
+        self._check_stack(lease.journal)
+        unfinished = lease.journal.rollout
+        if unfinished is not None and not unfinished.back and not unfinished.phase.undoing:
+            if unfinished.phase is Phase.SEED:
+                raise Refused([f"live/ is being filled for the first time: finish release {unfinished.release} first"])
+            if unfinished.phase not in {Phase.SETTLE, Phase.CLEAN}:
+                self._undo(lease, "asked for (--back)")
+                return self._go_on(lease)
+            # The old version may be gone from some pods already: finish the new one, then leave it like any other.
+            self._go_on(lease)
+        if lease.journal.rollout is None:
+            if lease.journal.previous is None:
+                raise Refused(["there is no release to go back to: this one was the first in live/"])
+            self._begin(lease.journal.previous, lease, back=True)
+        return self._go_on(lease)
+
+    def _check_stack(self, journal: Journal) -> None:
+        if journal.stack not in {None, self._wanted.stack}:
+            raise Refused([f"live/ in {self._store.place} is that of the stack {journal.stack}, not {self._wanted.stack}"])
+
+    def _begin(self, release_id: str, lease: Lease, *, back: bool) -> None:
+        new = self._release(release_id)
+        refuse_retired(new.manifest, self._store)
+        serving = lease.journal.serving
+        if serving is None:
+            if strange := sorted(set(self._live.models()) - set(new.manifest.models)):
+                raise Refused([f"live/ holds {', '.join(strange)}, which no rollout put there: delete that first"])
+            changes = tuple(Change(model=model, old=None, new=version) for model, version in new.manifest.versions.items())
+        else:
+            changes = plan.changes(self._release(serving), new, needs_golden=not back)
+            self._check_canary(changes)
+        begun = Rollout(
+            release=release_id,
+            phase=Phase.SEED if serving is None else Phase.COPY,
+            changes=changes,
+            started=datetime.now(UTC).replace(microsecond=0),
+            back=back,
+        )
+        lease.record(lambda journal: journal.having(stack=self._wanted.stack, rollout=begun))
+        self._tell(f"{begun.phase}: {', '.join(map(_sentence, changes))}")
+
+    def _check_canary(self, changes: tuple[Change, ...]) -> None:
+        if not self._wanted.canary:
+            return
+        without = [c.model for c in changes if c.old is not None and c.model not in self._wanted.slo_p95_ms]
+        if without:
+            raise Refused(
+                [
+                    f"{model}: a canary is judged by its SLO: give it models.serving.{model}.sloP95Ms in the stack "
+                    f"{self._wanted.stack}"
+                    for model in without
+                ]
+            )
+
+    def _go_on(self, lease: Lease) -> Result:
+        """Does the phase that the journal names, records the next one, and so on to the end."""
+        while (rollout := lease.journal.rollout) is not None:
+            try:
+                following = self._phases(rollout, lease).do()
+            except (PodProblem, WrongContent, Breach, Unjudged) as failure:
+                if rollout.phase not in _UNDONE_BY_ITSELF:
+                    raise
+                self._undo(lease, str(failure), without_traffic=isinstance(failure, Unjudged))
+                continue
+            if following is None:
+                return self._end(rollout, lease)
+            lease.record(lambda journal, next_=following: journal.having(rollout=next_))  # type: ignore[misc]
+            self._tell(str(following.phase))
+        raise AssertionError("nothing to go on with")
+
+    def _undo(self, lease: Lease, reason: str, *, without_traffic: bool = False) -> None:
+        update = {"phase": Phase.UNDO_SERVE, "reason": reason, "without_traffic": without_traffic}
+        lease.record(lambda journal: journal.having(rollout=journal.rollout and journal.rollout.model_copy(update=update)))
+        self._tell(f"{Phase.UNDO_SERVE}: {reason}")
+
+    def _end(self, rollout: Rollout, lease: Lease) -> Result:
+        serving = lease.journal.serving
+        if rollout.phase.undoing:
+            lease.record(lambda journal: journal.having(rollout=None))
+            outcome = Outcome.NO_TRAFFIC if rollout.without_traffic else Outcome.UNDONE
+            return Result(outcome, serving or "", rollout.changes, rollout.reason)
+        lease.record(lambda journal: journal.having(serving=rollout.release, previous=serving, rollout=None))
+        outcome = Outcome.SEEDED if rollout.phase is Phase.SEED else Outcome.DONE
+        return Result(outcome, rollout.release, rollout.changes)
+
+    def _nothing_to_do(self, release_id: str) -> Result:
+        """Makes up for a ConfigMap that could not be written when live/ was filled, before Triton was installed."""
+        versions = self._release(release_id).manifest.versions
+        wanted = {model: ServedVersion(stable=version) for model, version in versions.items()}
+        try:
+            told = self._fleet.served()
+            if any(told.get(model) != version for model, version in wanted.items()):
+                self._fleet.serve(wanted)
+        except FleetAbsent as absent:
+            self._tell(str(absent))
+        return Result(Outcome.NOTHING_TO_DO, release_id)
+
+    def _phases(self, rollout: Rollout, lease: Lease) -> Phases:
+        site = Site(
+            live=self._live,
+            fleet=self._fleet,
+            limits=self._limits,
+            canary=self._wanted.canary,
+            slo_p95_ms=self._wanted.slo_p95_ms,
+            tell=self._tell,
+            check=lease.check,
+        )
+        serving = lease.journal.serving
+        old = self._release(serving) if serving is not None else None
+        return Phases(site, rollout, old, self._release(rollout.release))
+
+    def _release(self, release_id: str) -> StackRelease:
+        return StackRelease(catalog.finished(self._store, release_id), self._wanted.stack, self._store)
+
+
+def _unfinished(rollout: Rollout) -> str:
+    if rollout.back:
+        return f"the return to release {rollout.release} ({rollout.phase}) is unfinished: `modelctl rollout --back` ends it"
+    how = "being undone" if rollout.phase.undoing else "unfinished"
+    undo = "" if rollout.phase.undoing else ", or undo it with `modelctl rollout --back`"
+    return (
+        f"the rollout of release {rollout.release} ({rollout.phase}) is {how}: finish it with "
+        f"`modelctl rollout {rollout.release}`{undo}"
+    )
+
+
+def _sentence(change: Change) -> str:
+    return f"{change.model} {change.old} -> {change.new}" if change.old is not None else f"{change.model} {change.new} (new)"

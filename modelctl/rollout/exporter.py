@@ -1,0 +1,48 @@
+"""Parity as Prometheus metrics, collected from the pods at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from modelctl.rollout import parity
+from modelctl.rollout.fleet import Fleet, FleetError
+
+INFO = "triton_model_config_info"
+UNREACHABLE = "triton_model_config_unreachable_pods"
+UP = "triton_model_config_fleet_up"
+
+
+class ParityCollector(Collector):
+    """`triton_model_config_info{namespace,pod,model,version,hash} 1` per pod and version that is ready."""
+
+    def __init__(self, fleet: Fleet, namespace: str) -> None:
+        self._fleet = fleet
+        self._namespace = namespace
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        up = GaugeMetricFamily(UP, "Whether the pods could be listed.", labels=["namespace"])
+        try:
+            states = parity.states(self._fleet)
+        except FleetError:
+            # A scrape without series would look like a fleet without models.
+            up.add_metric([self._namespace], 0)
+            yield up
+            return
+        up.add_metric([self._namespace], 1)
+        yield up
+        info = GaugeMetricFamily(
+            INFO,
+            "Config of a ready model version as a pod serves it.",
+            labels=["namespace", "pod", "model", "version", "hash"],
+        )
+        for state in states:
+            for served in state.models:
+                for version, hash_ in served.hashes.items():
+                    info.add_metric([self._namespace, state.pod, served.model, str(version), hash_], 1)
+        yield info
+        unreachable = GaugeMetricFamily(UNREACHABLE, "Pods that do not say what they serve.", labels=["namespace"])
+        unreachable.add_metric([self._namespace], sum(state.problem is not None for state in states))
+        yield unreachable

@@ -1,0 +1,92 @@
+"""Golden inference: `<model>/<version>/golden.json`, one request and the answer that the version must give to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+FILE = "golden.json"
+
+
+class GoldenError(ValueError):
+    """A golden.json that cannot be used; the text is one sentence."""
+
+
+class Tensor(BaseModel):
+    """A tensor of the inference protocol; `data` in row-major order, nested or flat."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    datatype: Annotated[str, Field(pattern=r"^(BOOL|U?INT(8|16|32|64)|FP(16|32|64)|BYTES)$")]
+    shape: tuple[Annotated[int, Field(ge=0)], ...]
+    data: list[Any]
+
+    @model_validator(mode="after")
+    def _full(self) -> Tensor:
+        if (count := len(list(flat(self.data)))) != math.prod(self.shape):
+            raise ValueError(f"{count} values do not fill the shape {list(self.shape)}")
+        return self
+
+
+class Golden(BaseModel):
+    """Numbers may differ by `tolerance`, relative to the expected one when that is over 1; anything else must be equal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: Annotated[dict[str, Tensor], Field(min_length=1)]
+    outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
+    tolerance: Annotated[float, Field(ge=0)] = 1e-5
+
+    @classmethod
+    def parse(cls, place: str, text: str) -> Golden:
+        """Reads the text of `place`. Raises GoldenError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            path = ".".join(map(str, first["loc"])) or "the document"
+            raise GoldenError(f"{place}: {path}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    def request(self) -> dict[str, Any]:
+        """The JSON body of the request."""
+        inputs = [
+            {"name": name, "datatype": tensor.datatype, "shape": list(tensor.shape), "data": list(flat(tensor.data))}
+            for name, tensor in self.inputs.items()
+        ]
+        return {"inputs": inputs, "outputs": [{"name": name} for name in self.outputs]}
+
+    def difference(self, answer: Mapping[str, Any]) -> str | None:
+        """The first way in which the JSON body of an answer is not the expected one; None when it is."""
+        given = {output["name"]: output for output in answer.get("outputs", [])}
+        for name, expected in self.outputs.items():
+            output = given.get(name)
+            if output is None:
+                return f"it has no output {name}"
+            if output["datatype"] != expected.datatype or list(output["shape"]) != list(expected.shape):
+                return (
+                    f"{name} is {output['datatype']} {list(output['shape'])}, "
+                    f"expected {expected.datatype} {list(expected.shape)}"
+                )
+            pairs = zip(flat(output["data"]), flat(expected.data), strict=True)
+            for index, (value, wanted) in enumerate(pairs):
+                if not _close(value, wanted, self.tolerance):
+                    return f"{name}[{index}] is {value}, expected {wanted} (tolerance {self.tolerance:g})"
+        return None
+
+
+def flat(data: Any) -> Iterator[Any]:
+    """The values of nested lists in order."""
+    if isinstance(data, list):
+        for entry in data:
+            yield from flat(entry)
+    else:
+        yield data
+
+
+def _close(value: Any, wanted: Any, tolerance: float) -> bool:
+    if isinstance(wanted, int | float) and not isinstance(wanted, bool) and isinstance(value, int | float):
+        return abs(value - wanted) <= tolerance * max(1.0, abs(wanted))
+    return bool(value == wanted)

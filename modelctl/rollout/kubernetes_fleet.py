@@ -1,0 +1,154 @@
+"""The pods of a Triton in Kubernetes, and the ConfigMap that its clients watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
+from urllib3.exceptions import HTTPError
+
+from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod
+from modelctl.rollout.pod_network import PodNetwork
+from modelctl.rollout.served import CONFIG_MAP, ServedVersion
+
+SERVICE = "triton-headless"
+METRICS_PORT = 8002
+_HTTP_PORT_NAME = "http"
+_TIMEOUT = (5.0, 30.0)
+_LEAVE_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+
+
+class KubernetesFleet:
+    """The pods behind the Service `triton-headless` of a namespace, also those that are not ready.
+
+    The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
+    """
+
+    def __init__(self, namespace: str, network: PodNetwork | None = None) -> None:
+        """Uses the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+        self._namespace = namespace
+        self._network = network
+        try:
+            # Read here: the library looks at the environment when it is imported.
+            if kubeconfig := os.environ.get("KUBECONFIG"):
+                config.load_kube_config(config_file=kubeconfig)
+            else:
+                config.load_config()
+        except ConfigException as error:
+            raise FleetError(
+                f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
+            ) from None
+        api = client.ApiClient()
+        self._host: str = api.configuration.host
+        self._core = client.CoreV1Api(api)
+        self._discovery = client.DiscoveryV1Api(api)
+
+    def pods(self) -> list[Pod]:
+        """See `Fleet`."""
+        with self._sentences():
+            slices = self._discovery.list_namespaced_endpoint_slice(
+                self._namespace, label_selector=f"kubernetes.io/service-name={SERVICE}", _request_timeout=_TIMEOUT
+            )
+        found: dict[str, Pod] = {}
+        for part in slices.items:
+            port = next((port.port for port in part.ports or [] if port.name == _HTTP_PORT_NAME), None)
+            for endpoint in part.endpoints or []:
+                target = endpoint.target_ref
+                terminating = endpoint.conditions is not None and endpoint.conditions.terminating
+                if port is None or target is None or target.kind != "Pod" or terminating:
+                    continue
+                uid = str(target.uid)
+                found[uid] = self._pod(str(target.name), uid, endpoint.addresses[0], port)
+        return sorted(found.values(), key=lambda pod: pod.name)
+
+    def restart(self, pod: Pod) -> None:
+        """Deletes the pod and waits until it is no longer an endpoint; its end is its own affair."""
+        body = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=pod.uid))
+        with self._sentences():
+            try:
+                self._core.delete_namespaced_pod(pod.name, self._namespace, body=body, _request_timeout=_TIMEOUT)
+            except ApiException as error:
+                if error.status not in {404, 409}:  # gone already, or another one by that name
+                    raise
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while any(other.uid == pod.uid for other in self.pods()):
+            if time.monotonic() > deadline:
+                raise FleetError(f"pod {pod.name} was deleted, and is still an endpoint after {_LEAVE_SECONDS:g} s")
+            time.sleep(_POLL_SECONDS)
+
+    def served(self) -> dict[str, ServedVersion]:
+        """See `Fleet`. Raises FleetError also for a value that nobody could follow."""
+        found = self._config_map()
+        try:
+            return {model: ServedVersion.parse(model, text) for model, text in ((found and found.data) or {}).items()}
+        except ValueError as error:
+            raise FleetError(f"namespace {self._namespace}: {error}") from None
+
+    @retry(
+        # Somebody else changed another model in between: the versions are put into what is there now.
+        retry=retry_if_exception(lambda error: isinstance(error.__cause__, ApiException) and error.__cause__.status == 409),
+        stop=stop_after_attempt(5),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    )
+    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
+        """See `Fleet`: one update of the ConfigMap, refused by the API server when it was changed after it was read."""
+        found = self._config_map()
+        before = dict((found and found.data) or {})
+        data = {model: text for model, text in before.items() if versions.get(model, text) is not None}
+        data |= {model: version.to_json() for model, version in versions.items() if version is not None}
+        if found is not None and data == before:
+            return
+        with self._sentences():
+            if found is not None:
+                found.data = data
+                self._core.replace_namespaced_config_map(CONFIG_MAP, self._namespace, found, _request_timeout=_TIMEOUT)
+                return
+            new = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=CONFIG_MAP), data=data)
+            try:
+                self._core.create_namespaced_config_map(self._namespace, new, _request_timeout=_TIMEOUT)
+            except ApiException as error:
+                if error.status == 404:
+                    raise FleetAbsent(f"there is no namespace {self._namespace} yet") from None
+                raise
+
+    def _config_map(self) -> Any:
+        with self._sentences():
+            try:
+                return self._core.read_namespaced_config_map(CONFIG_MAP, self._namespace, _request_timeout=_TIMEOUT)
+            except ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
+
+    def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
+        reached = self._network.reach(address) if self._network else address
+        host = f"[{reached}]" if ":" in reached else reached
+        return Pod(name, uid, http=f"http://{host}:{port}", metrics=f"http://{host}:{METRICS_PORT}", admin_key=uid)
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except ApiException as error:
+            words = (error.body or error.reason or "").strip()
+            raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
+        except (HTTPError, OSError) as error:
+            raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
+
+
+def _message(body: str) -> str:
+    """The API server's own sentence out of a Status object."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body

@@ -1,0 +1,150 @@
+"""The lock of `live/`: a lease in the journal, taken and renewed by conditional writes (issue 4).
+
+Only one of two writers that have read the same journal can write it. A lease whose holder was killed ends by itself;
+whoever waits for that end sees at once when the holder is alive after all, because then the lease moves.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Protocol, Self
+
+from modelctl.rollout.journal import Journal, Lock
+from modelctl.store_errors import StoreError
+
+LEASE_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+
+
+class JournalChanged(Exception):
+    """The journal is no longer the one that was read."""
+
+
+class LockTaken(Exception):
+    """Somebody else works on live/; the text is one sentence."""
+
+
+class JournalStore(Protocol):
+    """Where the journal lies. Both methods raise StoreError."""
+
+    def read_journal(self) -> tuple[Journal, str | None]:
+        """The journal and the tag of this very content; an empty one and None when there is none."""
+
+    def write_journal(self, journal: Journal, tag: str | None) -> str:
+        """Replaces the journal with that tag and returns the new tag. Raises JournalChanged when it is another one."""
+
+
+def own_name() -> str:
+    """A holder that no other process has: `<user>@<host> (process <id>, <random>)`."""
+    user = os.environ.get("USER") or str(os.getuid())
+    return f"{user}@{socket.gethostname()} (process {os.getpid()}, {uuid.uuid4().hex[:8]})"
+
+
+class Lease:
+    """Holds the lock while the context lasts, and the only way to write the journal meanwhile. Safe between threads."""
+
+    def __init__(self, store: JournalStore, *, holder: str | None = None, seconds: float = LEASE_SECONDS) -> None:
+        self._store = store
+        self._holder = holder or own_name()
+        self._seconds = seconds
+        self._mutex = threading.Lock()
+        self._stop = threading.Event()
+        self._renewal = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._journal = Journal()
+        self._tag: str | None = None
+        self._lost: str | None = None
+        self._valid_until = 0.0
+
+    def __enter__(self) -> Self:
+        """Takes the lock, after the end of another holder's lease if need be. Raises LockTaken and StoreError."""
+        self._take()
+        self._renewal.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._renewal.join()
+        try:
+            if self._lost is None:
+                self._write(self._journal.having(lock=None))
+        except (StoreError, LockTaken):
+            if error is None:  # what ended the work is the better message; the lease ends by itself
+                raise
+
+    @property
+    def journal(self) -> Journal:
+        """As it was last read or written."""
+        return self._journal
+
+    def check(self) -> None:
+        """Raises LockTaken when the lock is no longer ours: whatever is done after this is somebody else's."""
+        if self._lost is not None:
+            raise LockTaken(self._lost)
+        if time.monotonic() > self._valid_until:
+            raise LockTaken("the lock of live/ could not be renewed in time: run the same command again, it continues")
+
+    def record(self, change: Callable[[Journal], Journal]) -> None:
+        """Writes the changed journal. Raises LockTaken and StoreError."""
+        with self._mutex:
+            self.check()
+            try:
+                self._write(change(self._journal).having(lock=self._lock()))
+            except LockTaken as taken:
+                self._lost = str(taken)
+                raise
+
+    def _take(self) -> None:
+        deadline = time.monotonic() + 2 * self._seconds + _POLL_SECONDS
+        seen: Lock | None = None
+        while True:
+            self._journal, self._tag = self._store.read_journal()
+            lock = self._journal.lock
+            if lock is None or lock.holder == self._holder or lock.expires <= datetime.now(UTC):
+                try:
+                    self._write(self._journal.having(lock=self._lock()))
+                    return
+                except LockTaken:
+                    if time.monotonic() > deadline:
+                        raise
+                    continue
+            if seen is not None and lock != seen:
+                raise LockTaken(f"{lock.holder} works on live/ at this moment: wait until that is done")
+            if time.monotonic() > deadline:
+                raise LockTaken(f"{lock.holder} holds the lock of live/ until {lock.expires:%Y-%m-%d %H:%M:%S} UTC")
+            seen = lock
+            time.sleep(min(_POLL_SECONDS, self._seconds / 10))
+
+    def _lock(self) -> Lock:
+        return Lock(holder=self._holder, expires=datetime.now(UTC) + timedelta(seconds=self._seconds))
+
+    def _write(self, journal: Journal) -> None:
+        began = time.monotonic()
+        try:
+            self._tag = self._store.write_journal(journal, self._tag)
+        except JournalChanged:
+            # The answer to a write that arrived may have been lost, and its repetition found it there.
+            found, tag = self._store.read_journal()
+            if found != journal:
+                holder = found.lock.holder if found.lock else "somebody else"
+                raise LockTaken(f"{holder} has taken the lock of live/: wait until that is done") from None
+            self._tag = tag
+        self._journal = journal
+        self._valid_until = began + self._seconds
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._seconds / 4):
+            with self._mutex:
+                try:
+                    self._write(self._journal.having(lock=self._lock()))
+                except LockTaken as taken:
+                    self._lost = str(taken)
+                    return
+                except StoreError:  # the bucket may be back before the lease ends
+                    continue

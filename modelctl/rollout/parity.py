@@ -1,0 +1,72 @@
+"""Do all pods serve the same? The hash of each model's served config, and its versions, per pod (issue 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from modelctl.rollout.fleet import Fleet, Pod
+from modelctl.rollout.pod_client import PodClient, PodProblem
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """What a pod serves of a model: `hash` by version."""
+
+    model: str
+    hashes: dict[int, str]
+
+    @property
+    def versions(self) -> list[int]:
+        return sorted(self.hashes)
+
+
+@dataclass(frozen=True)
+class PodState:
+    """What one pod serves; `problem` says why that cannot be told."""
+
+    pod: str
+    models: tuple[ServedModel, ...] = ()
+    problem: str | None = None
+
+
+def states(fleet: Fleet) -> list[PodState]:
+    """What each pod serves. Raises FleetError; a pod that does not answer is part of the result."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_state, fleet.pods()))
+
+
+def differences(found: Sequence[PodState]) -> list[str]:
+    """Why the pods are not alike, a sentence each; empty when they are."""
+    sentences = [state.problem for state in found if state.problem is not None]
+    seen = [state for state in found if state.problem is None]
+    for model in sorted({served.model for state in seen for served in state.models}):
+        by_hashes: dict[str, list[str]] = {}
+        for state in seen:
+            served = next((served for served in state.models if served.model == model), None)
+            by_hashes.setdefault(_describe(served), []).append(state.pod)
+        if len(by_hashes) > 1:
+            groups = "; ".join(f"{what} on {', '.join(pods)}" for what, pods in sorted(by_hashes.items()))
+            sentences.append(f"{model}: {groups}")
+    return sentences
+
+
+def _describe(served: ServedModel | None) -> str:
+    if served is None:
+        return "not served"
+    return ", ".join(f"version {version} with config {hash_}" for version, hash_ in sorted(served.hashes.items()))
+
+
+def _state(pod: Pod) -> PodState:
+    try:
+        with PodClient(pod) as client:
+            models = tuple(
+                ServedModel(model, {version: client.config_hash(model, version) for version in versions})
+                for model, versions in client.ready_versions().items()
+            )
+    except PodProblem as problem:
+        return PodState(pod.name, problem=str(problem))
+    return PodState(pod.name, models)

@@ -1,0 +1,231 @@
+"""What each phase of a rollout does. Each may be done twice: a killed one is done again from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from modelctl.rollout import configs
+from modelctl.rollout.fleet import Fleet, FleetAbsent
+from modelctl.rollout.gate import Canary, Tally, breaches, unjudged
+from modelctl.rollout.journal import Change, Phase, Rollout
+from modelctl.rollout.limits import Limits, until
+from modelctl.rollout.live import LiveRepository, WrongContent
+from modelctl.rollout.metrics import VersionOf
+from modelctl.rollout.plan import StackRelease
+from modelctl.rollout.pods import Pods, Target
+from modelctl.rollout.served import ServedVersion
+
+
+class Breach(Exception):
+    """A canary broke its SLO; the text says how."""
+
+
+class Unjudged(Exception):
+    """A canary got too few requests to be judged; the text says how many."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a rollout works. `canary`: percentages below 100, ascending; `check` raises when it may not go on."""
+
+    live: LiveRepository
+    fleet: Fleet
+    limits: Limits
+    canary: tuple[int, ...]
+    slo_p95_ms: Mapping[str, float]
+    tell: Callable[[str], None]
+    check: Callable[[], None]
+
+
+class Phases:
+    """The work of one rollout from release `old` (None: live/ is empty) to `new`.
+
+    Raises PodProblem, WrongContent, Breach and Unjudged when the new versions are no good or cannot be judged;
+    StillAsked, FleetError and StoreError when it can go on later.
+    """
+
+    def __init__(self, site: Site, rollout: Rollout, old: StackRelease | None, new: StackRelease) -> None:
+        self._site = site
+        self._rollout = rollout
+        self._old = old
+        self._new = new
+        self._pods = Pods(site.fleet, site.limits, site.check, site.tell)
+
+    def do(self) -> Rollout | None:
+        """Does the phase at hand; the rollout with what comes next, None after the last."""
+        work = {
+            Phase.SEED: self._seed,
+            Phase.COPY: self._copy,
+            Phase.LOAD: self._load,
+            Phase.CANARY: self._canary,
+            Phase.FLIP: self._flip,
+            Phase.DRAIN: self._drain,
+            Phase.SETTLE: self._settle,
+            Phase.CLEAN: self._clean,
+            Phase.UNDO_SERVE: self._undo_serve,
+            Phase.UNDO_DRAIN: self._undo_drain,
+            Phase.UNDO_PODS: self._undo_pods,
+            Phase.UNDO_CLEAN: self._undo_clean,
+        }
+        return work[self._rollout.phase]()
+
+    def _seed(self) -> None:
+        for change in self._rollout.changes:
+            self._copy_model(change.model)
+            self._write_config(change.model, self._new, [change.new])
+        self._serve_release(self._new)
+
+    def _copy(self) -> Rollout:
+        for change in self._rollout.changes:
+            self._copy_model(change.model)
+        # Only now: a config that names a version whose files are missing keeps a pod from starting.
+        for change in self._rollout.changes:
+            self._write_config(change.model, self._new, _both(change))
+        return self._rollout.at(Phase.LOAD)
+
+    def _load(self) -> Rollout:
+        self._pods.load_everywhere(self._loaded(), again=True)
+        return self._next_share()
+
+    def _canary(self) -> Rollout:
+        # A pod that has started meanwhile read live/ and has both; one that is not ready has no requests.
+        self._pods.load_everywhere(self._loaded(), again=False)
+        percent = self._rollout.percent
+        canaries = [
+            Canary(change.model, change.new, self._site.slo_p95_ms[change.model])
+            for change in self._rollout.changes
+            if change.old is not None
+        ]
+        tally = Tally()
+        self._count(tally)
+        self._site.fleet.serve(
+            {c.model: ServedVersion(stable=c.old, canary=c.new, percent=percent) for c in self._rollout.changes if c.old}
+        )
+        self._site.tell(f"clients are told: {percent} % to {_news(self._rollout.changes)}")
+        self._judge(canaries, tally)
+        return self._next_share()
+
+    def _flip(self) -> Rollout:
+        self._pods.load_everywhere(self._loaded(), again=False)
+        self._serve_release(self._new)
+        return self._rollout.model_copy(update={"phase": Phase.DRAIN, "percent": 100})
+
+    def _drain(self) -> Rollout:
+        self._pods.wait_until_unasked(self._olds())
+        return self._rollout.at(Phase.SETTLE)
+
+    def _settle(self) -> Rollout:
+        for change in self._rollout.changes:
+            self._write_config(change.model, self._new, [change.new])
+        self._pods.settle_everywhere([_target(c.model, self._new, [c.new]) for c in self._rollout.changes])
+        return self._rollout.at(Phase.CLEAN)
+
+    def _clean(self) -> None:
+        for model, version in self._olds():
+            self._site.live.delete_version(model, version)
+            self._site.tell(f"deleted {model} version {version} from live/")
+
+    def _undo_serve(self) -> Rollout:
+        self._serve_release(self._before())
+        return self._rollout.at(Phase.UNDO_DRAIN)
+
+    def _undo_drain(self) -> Rollout:
+        if self._rollout.percent:
+            self._pods.wait_until_unasked([(change.model, change.new) for change in self._rollout.changes])
+        return self._rollout.at(Phase.UNDO_PODS)
+
+    def _undo_pods(self) -> Rollout:
+        targets = []
+        for change in self._rollout.changes:
+            if change.old is None:
+                self._site.live.delete_model(change.model)
+                targets.append(Target(change.model, (), ""))
+            else:
+                self._write_config(change.model, self._before(), [change.old])
+                targets.append(_target(change.model, self._before(), [change.old]))
+        self._pods.settle_everywhere(targets)
+        return self._rollout.at(Phase.UNDO_CLEAN)
+
+    def _undo_clean(self) -> None:
+        for change in self._rollout.changes:
+            self._site.live.delete_version(change.model, change.new)
+            self._site.tell(f"deleted {change.model} version {change.new} from live/")
+
+    def _next_share(self) -> Rollout:
+        for percent in self._site.canary:
+            if percent > self._rollout.percent:
+                return self._rollout.model_copy(update={"phase": Phase.CANARY, "percent": percent})
+        return self._rollout.at(Phase.FLIP)
+
+    def _judge(self, canaries: list[Canary], tally: Tally) -> None:
+        limits = self._site.limits
+        for _ in until(limits.canary, limits.poll, self._site.check):
+            self._count(tally)
+            if found := breaches(canaries, tally, limits.canary_requests):
+                raise Breach("; ".join(found))
+            if not unjudged(canaries, tally, limits.canary_requests):
+                return
+        missing = "; ".join(unjudged(canaries, tally, limits.canary_requests))
+        raise Unjudged(f"no traffic to judge by: {missing} in {limits.canary:g} s at {self._rollout.percent} %")
+
+    def _count(self, tally: Tally) -> None:
+        for uid, counters in self._pods.counters().items():
+            tally.add(uid, counters)
+
+    def _serve_release(self, release: StackRelease) -> None:
+        """One version of each model for everybody; of models that only the other release has, none."""
+        both = {change.model: None for change in self._rollout.changes}
+        stable = {model: ServedVersion(stable=version) for model, version in release.manifest.versions.items()}
+        try:
+            self._site.fleet.serve({**both, **stable})
+        except FleetAbsent as absent:
+            if self._rollout.phase is not Phase.SEED:
+                raise
+            self._site.tell(f"{absent}; clients are told when this command is run again")
+            return
+        changed = {c.model: stable[c.model].stable for c in self._rollout.changes if c.model in stable}
+        self._site.tell("clients are told: " + ", ".join(f"{model} version {v}" for model, v in changed.items()))
+
+    def _copy_model(self, model: str) -> None:
+        files = {**self._new.shared_files(model), **self._new.version_files(model)}
+        wrong = []
+        for key, entry in files.items():
+            self._site.check()
+            try:
+                self._site.live.copy(self._new.manifest.id, key, entry)
+            except WrongContent as difference:
+                wrong.append(str(difference))
+            else:
+                self._site.tell(f"copied {key}")
+        if wrong:
+            raise WrongContent("; ".join(wrong))
+
+    def _write_config(self, model: str, release: StackRelease, versions: Iterable[int]) -> None:
+        self._site.live.write_config(model, configs.to_text(configs.serving(release.config(model), list(versions))))
+
+    def _loaded(self) -> list[Target]:
+        """Both versions of each changed model, the new one proven by its golden inference."""
+        return [_target(change.model, self._new, _both(change), proven=change.new) for change in self._rollout.changes]
+
+    def _olds(self) -> list[VersionOf]:
+        return [(change.model, change.old) for change in self._rollout.changes if change.old is not None]
+
+    def _before(self) -> StackRelease:
+        if self._old is None:
+            raise AssertionError("the first release of live/ is not undone")
+        return self._old
+
+
+def _both(change: Change) -> list[int]:
+    return sorted({change.new} | ({change.old} if change.old is not None else set()))
+
+
+def _target(model: str, release: StackRelease, versions: list[int], *, proven: int | None = None) -> Target:
+    config = configs.to_json(configs.serving(release.config(model), versions))
+    golden = release.golden(model) if proven is not None else None
+    return Target(model, tuple(versions), config, proven, golden)
+
+
+def _news(changes: Iterable[Change]) -> str:
+    return ", ".join(f"{change.model} version {change.new}" for change in changes if change.old is not None)

@@ -1,0 +1,177 @@
+"""What a rollout would change between what `live/` serves and a release, and every reason why it must not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl.manifest import Manifest, ObjectEntry
+from modelctl.rollout import configs, golden
+from modelctl.rollout.golden import Golden, GoldenError
+from modelctl.rollout.journal import Change
+from modelctl.store import Store
+
+_ROLLING = "set triton.rollout: rolling, or release it under another model name"
+
+
+class Refused(Exception):
+    """A release that cannot be rolled out in place; `reasons` are all of them, a sentence each."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        self.reasons = reasons
+        super().__init__("\n".join(reasons))
+
+
+@dataclass(frozen=True)
+class StackRelease:
+    """A release as a stack serves it: its manifest, with each model's config for that stack."""
+
+    manifest: Manifest
+    stack: str
+    store: Store
+
+    def config(self, model: str) -> ModelConfig:
+        """Raises StoreError."""
+        return configs.parse(self._text(configs.config_key(self.manifest, model, self.stack)))
+
+    def golden(self, model: str) -> Golden | None:
+        """The golden inference of the version that is served; None without one. Raises GoldenError and StoreError."""
+        key = f"{model}/{self.manifest.models[model].version}/{golden.FILE}"
+        return Golden.parse(key, self._text(key)) if key in self.manifest.objects else None
+
+    def version_files(self, model: str) -> dict[str, ObjectEntry]:
+        """The objects of the version, by key."""
+        return self._below(f"{model}/{self.manifest.models[model].version}/")
+
+    def shared_files(self, model: str) -> dict[str, ObjectEntry]:
+        """What all versions of the model share: labels, warm-up data. Not the configs, which are written anew."""
+        own = self.version_files(model)
+        configs_ = (f"{model}/config.pbtxt", f"{model}/configs/")
+        return {key: o for key, o in self._below(f"{model}/").items() if key not in own and not key.startswith(configs_)}
+
+    def python_sources(self) -> Iterator[tuple[str, str]]:
+        """Key and text of every python file of the release."""
+        for key in self.manifest.objects:
+            if key.endswith(".py"):
+                yield key, self._text(key)
+
+    def _below(self, prefix: str) -> dict[str, ObjectEntry]:
+        return {key: entry for key, entry in self.manifest.objects.items() if key.startswith(prefix)}
+
+    def _text(self, key: str) -> str:
+        return b"".join(self.store.chunks(self.manifest.id, key)).decode("utf-8", errors="replace")
+
+
+def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) -> tuple[Change, ...]:
+    """What changes, by model. Raises Refused with every reason, and StoreError.
+
+    `needs_golden`: a version that has served before, and is returned to, may do without a golden inference.
+    """
+    before, after = old.manifest.versions, new.manifest.versions
+    reasons = [
+        f"{model}: release {new.manifest.id} does not have it any more, and clients may still ask for it: {_ROLLING}"
+        for model in sorted(set(before) - set(after))
+    ]
+    changed = []
+    for model, version in after.items():
+        if model not in before:
+            changed.append(Change(model=model, old=None, new=version))
+        elif before[model] != version:
+            changed.append(Change(model=model, old=before[model], new=version))
+            reasons += _unfit_successor(model, old, new)
+        else:
+            reasons += _changed_in_place(model, old, new)
+    for change in changed:
+        reasons += _unfit(change.model, new, needs_golden=needs_golden)
+    reasons += _callers({change.model for change in changed if change.old is not None}, old, new)
+    if reasons:
+        raise Refused(reasons)
+    return tuple(changed)
+
+
+def _changed_in_place(model: str, old: StackRelease, new: StackRelease) -> Iterator[str]:
+    version = new.manifest.models[model].version
+    files = {**old.version_files(model), **old.shared_files(model)}
+    others = {**new.version_files(model), **new.shared_files(model)}
+    different = sorted(key for key in {*files, *others} if files.get(key) != others.get(key))
+    if not different and _same_config(model, old, new):
+        return
+    what = different[0] if different else "its config"
+    yield (
+        f"{model}: version {version} is served with other content ({what}), and a server does not load a version "
+        f"that it has (triton.md 3.3): give the new content the version {version + 1}"
+    )
+
+
+def _same_config(model: str, old: StackRelease, new: StackRelease) -> bool:
+    return old.config(model) == new.config(model)
+
+
+def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterator[str]:
+    if old.manifest.models[model].backend == "ensemble" or new.manifest.models[model].backend == "ensemble":
+        yield (
+            f"{model}: is an ensemble, and an ensemble has one config for all its versions, so that the served one would "
+            f"change pod by pod: {_ROLLING}"
+        )
+        return
+    if fields := configs.interface_differences(old.config(model), new.config(model)):
+        yield (
+            f"{model}: its config differs in {', '.join(fields)}, and a model has one config for all its versions, so "
+            f"that the served one would be loaded with it: {_ROLLING}"
+        )
+    files, others = old.shared_files(model), new.shared_files(model)
+    if different := sorted(key for key in {*files, *others} if files.get(key) != others.get(key)):
+        yield f"{model}: {different[0]} is shared by all its versions and differs: put it into the version's directory"
+
+
+def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str]:
+    version = new.manifest.models[model].version
+    if why := configs.keeps_state(new.config(model)):
+        yield f"{model}: {why}: {_ROLLING}"
+        return
+    try:
+        found = new.golden(model)
+    except GoldenError as error:
+        yield f"{model}: {error}"
+        return
+    if found is None and needs_golden:
+        yield (
+            f"{model}: version {version} has no {golden.FILE}, so that nothing would tell a wrong model from a right one: "
+            f"add models/{model}/{version}/{golden.FILE} and release again"
+        )
+
+
+def _callers(changed: set[str], old: StackRelease, new: StackRelease) -> Iterator[str]:
+    """Models that call a changed one inside the server: their answers would change on each pod as it loads.
+
+    Of BLS only what is written as text is found: a model whose file names a changed model beside an InferenceRequest.
+    """
+    for model, entry in new.manifest.models.items():
+        if entry.backend != "ensemble":
+            continue
+        both = configs.used_models(new.config(model))
+        if model in old.manifest.models and old.manifest.models[model].backend == "ensemble":
+            both |= configs.used_models(old.config(model))
+        for used in sorted(both & changed):
+            yield (
+                f"{used}: the ensemble {model} calls it, and an ensemble has one config for all its versions, so that "
+                f"its answers would change pod by pod: {_ROLLING}"
+            )
+    if not changed:
+        return
+    for key, text in new.python_sources():
+        for used in sorted(_called_by(text) & changed - {key.partition("/")[0]}):
+            yield (f"{used}: {key} calls it inside the server, and its answers would change pod by pod: {_ROLLING}")
+
+
+def _called_by(source: str) -> set[str]:
+    if "InferenceRequest" not in source:
+        return set()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # the backend will say so; what it calls cannot be told
+        return set()
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}

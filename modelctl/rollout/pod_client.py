@@ -1,0 +1,162 @@
+"""One pod's HTTP API: health, model control, config, inference, metrics.
+
+Every method raises PodDown when nothing answers (the pod starts, ends or died), PodHangs when the answer does not come in
+time, and PodRefuses with the server's own words when it answers with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from modelctl.rollout import metrics
+from modelctl.rollout.configs import served_hash
+from modelctl.rollout.fleet import Pod
+
+ANSWER_SECONDS = 10.0
+"""For everything but loads: these answers are made from what the server has in memory, and a golden inference is one
+request.
+"""
+
+_ADMIN_HEADER = "x-admin-key"
+_GONE = "unloaded"
+
+
+class PodProblem(Exception):
+    """A pod does not do what was asked of it; the text is one sentence that names it."""
+
+
+class PodDown(PodProblem):
+    """Nothing answers."""
+
+
+class PodHangs(PodProblem):
+    """The connection stands, and the answer does not come."""
+
+
+class PodRefuses(PodProblem):
+    """The server answered with an error."""
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """One line of the repository index; `state` is READY, LOADING, UNLOADING or UNAVAILABLE."""
+
+    model: str
+    version: int
+    state: str
+    reason: str
+
+    @property
+    def failed(self) -> bool:
+        """A load failed: the server's own readiness stays 400 until it restarts (research triton.md 1.3)."""
+        return self.state == "UNAVAILABLE" and self.reason not in {"", _GONE}
+
+
+class PodClient:
+    """Talks to one pod; a context manager that closes the connection, on which an idle one would hold up its end."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        # A proxy of the environment is for the world outside, never for pods.
+        self._http = httpx.Client(timeout=ANSWER_SECONDS, headers={_ADMIN_HEADER: pod.admin_key}, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._http.close()
+
+    def server_ready(self) -> bool:
+        """The server's own readiness: 400 during every load and after a failed one, whatever it serves."""
+        return self._is("/v2/health/ready")
+
+    def ready(self, model: str, version: int | None = None) -> bool:
+        """Whether the version (None: any) answers."""
+        return self._is(f"{_model(model, version)}/ready")
+
+    def index(self) -> list[IndexEntry]:
+        """Every version that the server knows of; a model without any has no line here."""
+        answer = self._ask("POST", "/v2/repository/index").json()
+        return [
+            IndexEntry(entry["name"], int(entry["version"]), entry.get("state", ""), entry.get("reason", ""))
+            for entry in answer
+            if entry.get("version", "").isdecimal()
+        ]
+
+    def ready_versions(self) -> dict[str, list[int]]:
+        """The versions that answer, by model."""
+        found: dict[str, list[int]] = {}
+        for entry in self.index():
+            if entry.state == "READY":
+                found.setdefault(entry.model, []).append(entry.version)
+        return {model: sorted(versions) for model, versions in sorted(found.items())}
+
+    def config_hash(self, model: str, version: int) -> str:
+        """See `configs.served_hash`."""
+        return served_hash(self._ask("GET", f"{_model(model, version)}/config").json())
+
+    def load(self, model: str, config: str, seconds: float) -> None:
+        """Loads what the config says, and unloads the model's other versions; returns when it is ready."""
+        body = {"parameters": {"config": config}}
+        self._ask("POST", f"/v2/repository/models/{quote(model)}/load", json=body, seconds=seconds)
+
+    def unload(self, model: str) -> None:
+        """Unloads all versions; requests that were accepted are finished (research triton.md 3.3)."""
+        self._ask("POST", f"/v2/repository/models/{quote(model)}/unload")
+
+    def infer(self, model: str, version: int, request: dict[str, Any]) -> dict[str, Any]:
+        """The JSON answer of this very version."""
+        answer: dict[str, Any] = self._ask("POST", f"{_model(model, version)}/infer", json=request).json()
+        return answer
+
+    def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
+        """What it has counted so far."""
+        with self._named():
+            answer = self._http.get(f"{self.pod.metrics}/metrics")
+        if answer.status_code != httpx.codes.OK:
+            raise PodRefuses(f"{self.pod.name}: /metrics answers {answer.status_code}")
+        return metrics.parse(answer.text)
+
+    def _is(self, path: str) -> bool:
+        with self._named():
+            return self._http.get(self.pod.http + path).status_code == httpx.codes.OK
+
+    def _ask(self, method: str, path: str, *, json: Any = None, seconds: float = ANSWER_SECONDS) -> httpx.Response:
+        with self._named():
+            answer = self._http.request(method, self.pod.http + path, json=json, timeout=httpx.Timeout(10.0, read=seconds))
+        if answer.status_code != httpx.codes.OK:
+            raise PodRefuses(f"{self.pod.name}: {_words(answer)}")
+        return answer
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise PodDown(f"{self.pod.name}: nothing answers at {self.pod.http}") from None
+        except httpx.TimeoutException:
+            raise PodHangs(f"{self.pod.name}: no answer in time") from None
+        except httpx.TransportError as error:
+            raise PodDown(f"{self.pod.name}: the connection broke ({error or type(error).__name__})") from None
+
+
+def _model(model: str, version: int | None) -> str:
+    path = f"/v2/models/{quote(model)}"
+    return path if version is None else f"{path}/versions/{version}"
+
+
+def _words(answer: httpx.Response) -> str:
+    """The server's error in one line: without the interpreter's stack, which is in the pod's log."""
+    try:
+        text = str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        text = answer.text
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line.rstrip(";") or f"HTTP {answer.status_code}"

@@ -1,0 +1,244 @@
+"""What a rollout does to pods: load a version everywhere, wait until nobody asks for one, take one away, restart one.
+
+One pod at a time, so that at most one is busy loading. The set of pods may change meanwhile: a pod that starts reads
+`live/`, and every operation here goes on until each pod that there is then does what it should.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelctl.rollout.fleet import Fleet, Pod
+from modelctl.rollout.golden import Golden
+from modelctl.rollout.limits import Limits, until
+from modelctl.rollout.metrics import Counters, VersionOf
+from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodProblem, PodRefuses
+
+_BUSY = frozenset({"LOADING", "UNLOADING"})
+
+
+class StillAsked(Exception):
+    """Clients go on asking for a version that they should not ask for any more; the text says which and where."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What every pod shall serve of a model: exactly these versions with this config (JSON for the load API).
+
+    Without versions: nothing of it. `golden` is what version `proven` must answer.
+    """
+
+    model: str
+    versions: tuple[int, ...]
+    config: str
+    proven: int | None = None
+    golden: Golden | None = None
+
+
+class Pods:
+    """The pods of a fleet. `check` is called before each step, and raises when we may not go on; `tell` gets progress."""
+
+    def __init__(self, fleet: Fleet, limits: Limits, check: Callable[[], None], tell: Callable[[str], None]) -> None:
+        self._fleet = fleet
+        self._limits = limits
+        self._check = check
+        self._tell = tell
+
+    def load_everywhere(self, targets: Sequence[Target], *, again: bool) -> None:
+        """Loads the targets on each pod, and makes sure that all serve them alike. `again`: also where they are ready.
+
+        Raises PodProblem at the first pod that does not. A pod that dies is waited for: it comes up with what `live/`
+        says.
+        """
+        hashes: dict[str, str] = {}
+        done: set[str] = set()
+        while waiting := [pod for pod in self._fleet.pods() if pod.uid not in done]:
+            pod = waiting[0]
+            if (not again and self._all_ready(pod, targets)) or all(self._load(pod, target, hashes) for target in targets):
+                done.add(pod.uid)
+
+    def settle_everywhere(self, targets: Sequence[Target]) -> None:
+        """Has each pod serve the targets and nothing else of these models, by a restart where loading does not do it.
+
+        Raises PodProblem when a pod does not come back, or restarts do not help.
+        """
+        done: set[str] = set()
+        restarts = 0
+        while waiting := [pod for pod in self._fleet.pods() if pod.uid not in done]:
+            pod = waiting[0]
+            trouble = self._settle(pod, targets)
+            if trouble is not None and self._is_only_unready(trouble) and not self._others_serve(pod, targets):
+                self._tell(f"{trouble}; it is the only pod that serves, so it is left as it is")
+                trouble = None
+            if trouble is None:
+                self._tell(f"{pod.name}: serves {_names(targets)}")
+                done.add(pod.uid)
+                continue
+            restarts += 1
+            if restarts > 2 * len(done | {pod.uid for pod in waiting}):
+                raise PodProblem(f"{trouble}, also after it was restarted")
+            self._tell(f"{trouble}: it is restarted")
+            self._restart(pod, targets)
+
+    def wait_until_unasked(self, versions: Sequence[VersionOf]) -> None:
+        """Returns when no pod has finished or queued a request for these versions for a while. Raises StillAsked.
+
+        What a server has accepted it finishes, also while the version is unloaded (research triton.md 3.3); this waits
+        for the clients.
+        """
+        finished: dict[tuple[str, VersionOf], float] = {}
+        last = ""
+        quiet_since = time.monotonic()
+        for _ in until(self._limits.drain, self._limits.poll, self._check):
+            looked = time.monotonic()
+            busy = False
+            for uid, counters in self.counters().items():
+                for version in versions:
+                    now = counters.get(version, Counters())
+                    if now.pending or finished.get((uid, version), now.finished) != now.finished:
+                        busy, last = True, f"{version[0]} version {version[1]}"
+                    finished[uid, version] = now.finished
+            if busy:
+                quiet_since = looked
+            elif looked - quiet_since >= self._limits.quiet:
+                return
+        raise StillAsked(f"after {self._limits.drain:g} s clients still ask for {last}")
+
+    def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
+        """What each pod that answers has counted, by the pod's uid."""
+        found: dict[str, Mapping[VersionOf, Counters]] = {}
+        for pod in self._fleet.pods():
+            try:
+                with PodClient(pod) as client:
+                    found[pod.uid] = client.counters()
+            except PodDown:  # what does not answer has no requests either
+                continue
+        return found
+
+    def _there(self, pod: Pod) -> bool:
+        return any(other.uid == pod.uid for other in self._fleet.pods())
+
+    def _all_ready(self, pod: Pod, targets: Sequence[Target]) -> bool:
+        try:
+            with PodClient(pod) as client:
+                return all(client.ready(target.model, version) for target in targets for version in target.versions)
+        except PodDown:
+            return False
+
+    def _load(self, pod: Pod, target: Target, hashes: dict[str, str]) -> bool:
+        """Loads and proves one target; False when the pod is gone. A pod that is down is waited for."""
+        for _ in until(self._limits.restart, self._limits.poll, self._check):
+            if not self._there(pod):
+                return False
+            try:
+                with PodClient(pod) as client:
+                    began = time.monotonic()
+                    self._load_now(client, target)
+                    self._prove(client, target, hashes)
+                    self._tell(f"{pod.name}: loaded {_name(target)} in {time.monotonic() - began:.1f} s")
+                    return True
+            except PodDown:
+                continue
+        raise PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s, with {_name(target)} to load")
+
+    def _load_now(self, client: PodClient, target: Target) -> None:
+        try:
+            client.load(target.model, target.config, self._limits.load)
+        except PodHangs:
+            raise PodHangs(f"{client.pod.name}: loading {_name(target)} did not end in {self._limits.load:g} s") from None
+        for _ in until(self._limits.load, self._limits.poll, self._check):
+            if all(client.ready(target.model, version) for version in target.versions):
+                return
+        raise PodProblem(f"{client.pod.name}: {_name(target)} is loaded, but not ready after {self._limits.load:g} s")
+
+    def _prove(self, client: PodClient, target: Target, hashes: dict[str, str]) -> None:
+        name = client.pod.name
+        for version in target.versions:
+            found = client.config_hash(target.model, version)
+            expected = hashes.setdefault(target.model, found)
+            if found != expected:
+                raise PodProblem(
+                    f"{name}: serves {target.model} version {version} with another config ({found}) than the pods before "
+                    f"it ({expected})"
+                )
+        if target.golden is None or target.proven is None:
+            return
+        answer = client.infer(target.model, target.proven, target.golden.request())
+        if difference := target.golden.difference(answer):
+            raise PodProblem(f"{name}: {target.model} version {target.proven} answers wrongly: {difference}")
+
+    def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
+        """Brings one pod to the targets; what stands in the way when only a restart helps, None otherwise.
+
+        Raises PodProblem when it is down for too long.
+        """
+        for _ in until(self._limits.restart, self._limits.poll, self._check):
+            if not self._there(pod):
+                return None
+            try:
+                with PodClient(pod) as client:
+                    return self._settle_now(client, targets)
+            except PodDown:
+                continue
+            except (PodRefuses, PodHangs) as problem:
+                return str(problem)
+        raise PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s")
+
+    def _settle_now(self, client: PodClient, targets: Sequence[Target]) -> str | None:
+        name = client.pod.name
+        models = {target.model for target in targets}
+        # A load that hangs holds up every later one of the model.
+        for _ in until(self._limits.settle, self._limits.poll, self._check):
+            loading = [e for e in client.index() if e.model in models and e.state == "LOADING"]
+            if not loading:
+                break
+        else:
+            return f"{name}: has not ended loading {loading[0].model} version {loading[0].version}"
+        for target in targets:
+            if target.versions:
+                client.load(target.model, target.config, self._limits.load)
+            else:
+                client.unload(target.model)
+        wanted = {target.model: list(target.versions) for target in targets}
+        for _ in until(self._limits.settle, self._limits.poll, self._check):
+            entries = client.index()
+            ready = client.ready_versions()
+            busy = any(entry.state in _BUSY for entry in entries)
+            if not busy and all(ready.get(model, []) == versions for model, versions in wanted.items()):
+                break
+        else:
+            return f"{name}: does not come to serve {_names(targets)} alone"
+        if any(entry.failed for entry in entries) and not client.server_ready():
+            return f"{name}: {_UNREADY}"
+        return None
+
+    @staticmethod
+    def _is_only_unready(trouble: str) -> bool:
+        return trouble.endswith(_UNREADY)
+
+    def _others_serve(self, pod: Pod, targets: Sequence[Target]) -> bool:
+        return any(self._all_ready(other, targets) for other in self._fleet.pods() if other.uid != pod.uid)
+
+    def _restart(self, pod: Pod, targets: Sequence[Target]) -> None:
+        count = len(self._fleet.pods())
+        self._fleet.restart(pod)
+        for _ in until(self._limits.restart, self._limits.poll, self._check):
+            pods = self._fleet.pods()
+            if len(pods) >= count and all(self._all_ready(other, targets) for other in pods):
+                return
+        raise PodProblem(f"{pod.name}: was restarted, and no pod serves in its place after {self._limits.restart:g} s")
+
+
+_UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts (triton.md 1.3)"
+
+
+def _name(target: Target) -> str:
+    if not target.versions:
+        return f"no {target.model}"
+    return f"{target.model} {' and '.join(map(str, target.versions))}"
+
+
+def _names(targets: Sequence[Target]) -> str:
+    return ", ".join(_name(target) for target in targets)

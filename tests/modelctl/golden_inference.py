@@ -1,0 +1,31 @@
+"""golden.json of a version, asked of a real server."""
+
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc as grpc
+from tritonclient.utils import triton_to_np_dtype
+
+from modelctl.rollout.golden import FILE, Golden, Tensor, flat
+
+
+def golden_difference(client: grpc.InferenceServerClient, model: str, version_directory: Path) -> str | None:
+    """In what the server's answer is not the expected one; None when it is."""
+    golden = Golden.parse(model, (version_directory / FILE).read_text())
+    inputs = []
+    for name, tensor in golden.inputs.items():
+        given = grpc.InferInput(name, list(tensor.shape), tensor.datatype)
+        given.set_data_from_numpy(_array(tensor))
+        inputs.append(given)
+    answer = client.infer(model, inputs, client_timeout=20)
+    outputs = []
+    for name, tensor in golden.outputs.items():
+        values = answer.as_numpy(name)
+        outputs.append({"name": name, "datatype": tensor.datatype, "shape": list(values.shape), "data": values.tolist()})
+    return golden.difference({"outputs": outputs})
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    if tensor.datatype == "BYTES":
+        return np.array([value.encode() for value in flat(tensor.data)], dtype=np.object_).reshape(tensor.shape)
+    return np.array(list(flat(tensor.data)), dtype=triton_to_np_dtype(tensor.datatype)).reshape(tensor.shape)

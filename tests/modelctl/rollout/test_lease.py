@@ -1,0 +1,179 @@
+"""The lock of live/, on a bucket of its own."""
+
+import selectors
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import boto3
+import pytest
+
+from modelctl.rollout.journal import Journal, Lock
+from modelctl.rollout.lease import JournalChanged, Lease, LockTaken
+from modelctl.rollout.live import LiveRepository
+from modelctl.store import Store, open_store
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.servers import moto_server
+
+RACER = """
+import sys
+from modelctl.rollout.lease import Lease, LockTaken
+from modelctl.rollout.live import LiveRepository
+from modelctl.store import open_store
+live = LiveRepository(open_store(sys.argv[1], sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    with Lease(live, seconds=4):
+        print("holds", flush=True)
+        sys.stdin.readline()
+except LockTaken as taken:
+    print(f"refused: {taken}", flush=True)
+"""
+
+
+@pytest.fixture
+def live(store: Store) -> LiveRepository:
+    return LiveRepository(store)
+
+
+def test_it_is_taken_recorded_under_and_given_back(live: LiveRepository) -> None:
+    with Lease(live, holder="me") as lease:
+        journal, _ = live.read_journal()
+        assert journal.lock is not None
+        assert journal.lock.holder == "me"
+        lease.record(lambda journal: journal.having(serving="0123456789ab"))
+
+    assert live.read_journal()[0] == Journal(serving="0123456789ab")
+
+
+def test_it_is_given_back_when_the_work_fails(live: LiveRepository) -> None:
+    with pytest.raises(RuntimeError, match="the work"), Lease(live):
+        raise RuntimeError("the work")
+    assert live.read_journal()[0].lock is None
+
+
+def test_a_living_holder_is_not_waited_for(live: LiveRepository) -> None:
+    with Lease(live, holder="one", seconds=2), pytest.raises(LockTaken) as refusal, Lease(live, holder="other", seconds=60):
+        pass
+    assert str(refusal.value) == "one works on live/ at this moment: wait until that is done"
+
+
+def test_a_dead_holders_lease_is_taken_over_at_its_end(live: LiveRepository) -> None:
+    ends = datetime.now(UTC) + timedelta(seconds=0.6)
+    live.write_journal(Journal(lock=Lock(holder="the dead", expires=ends)), None)
+
+    with Lease(live, holder="heir", seconds=5) as lease:
+        assert datetime.now(UTC) >= ends
+        assert lease.journal.lock is not None
+        assert lease.journal.lock.holder == "heir"
+
+
+def test_the_same_holder_goes_on_at_once(live: LiveRepository) -> None:
+    far = datetime.now(UTC) + timedelta(hours=1)
+    live.write_journal(Journal(lock=Lock(holder="job 7", expires=far)), None)
+
+    with Lease(live, holder="job 7") as lease:
+        assert lease.journal.lock is not None
+        assert lease.journal.lock.expires < far
+
+
+def test_who_has_lost_it_may_not_go_on(live: LiveRepository) -> None:
+    with Lease(live, holder="slow", seconds=60) as lease:
+        journal, tag = live.read_journal()
+        other = Lock(holder="quick", expires=datetime.now(UTC) + timedelta(seconds=60))
+        live.write_journal(journal.having(lock=other), tag)
+
+        with pytest.raises(LockTaken, match=r"^quick has taken the lock of live/: wait until that is done$"):
+            lease.record(lambda journal: journal.having(serving="0123456789ab"))
+
+    assert live.read_journal()[0] == Journal(lock=other)
+
+
+def test_a_write_whose_answer_was_lost_is_not_a_lost_lock(live: LiveRepository) -> None:
+    class LosesAnswers:
+        """Writes, and then says what S3 says to the repetition of a write that arrived."""
+
+        lose = False
+
+        def read_journal(self) -> tuple[Journal, str | None]:
+            return live.read_journal()
+
+        def write_journal(self, journal: Journal, tag: str | None) -> str:
+            written = live.write_journal(journal, tag)
+            if self.lose:
+                raise JournalChanged
+            return written
+
+    store = LosesAnswers()
+    with Lease(store, seconds=60) as lease:
+        store.lose = True
+        lease.record(lambda journal: journal.having(serving="0123456789ab"))
+        store.lose = False
+        lease.record(lambda journal: journal.having(previous="0123456789ab"))
+
+    assert live.read_journal()[0] == Journal(serving="0123456789ab", previous="0123456789ab")
+
+
+def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:
+    holders: list[str] = []
+    at_once: list[int] = []
+    refused: list[str] = []
+
+    def work(name: str) -> None:
+        try:
+            with Lease(live, holder=name, seconds=1):
+                holders.append(name)
+                at_once.append(len(holders))
+                threading.Event().wait(0.6)  # long enough for the others to see the lease move
+                holders.remove(name)
+        except LockTaken as taken:
+            refused.append(str(taken))
+
+    threads = [threading.Thread(target=work, args=(f"worker {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert set(at_once) == {1}
+    assert len(at_once) + len(refused) == 4
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with moto_server() as url:
+        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        yield url
+
+
+def test_of_two_processes_one_holds_it(endpoint: str) -> None:
+    command = [sys.executable, "-c", RACER, BUCKET, endpoint]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": Path(__file__).parents[3]}
+    with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:  # type: ignore[call-overload]
+        racers = [one, other]
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n", "ready\n"]
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        answers = [racer.stdout.readline() for racer in _by_answer(racers)]
+        for racer in racers:
+            racer.communicate("done\n", timeout=60)
+
+    assert answers[0] == "holds\n"
+    assert "works on live/ at this moment" in answers[1]
+    assert LiveRepository(open_store(BUCKET, endpoint)).read_journal()[0].lock is None
+
+
+def _by_answer(racers: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    """Who answers first, first: the other one watches the lease for a while."""
+    with selectors.DefaultSelector() as selector:
+        for racer in racers:
+            selector.register(racer.stdout, selectors.EVENT_READ, racer)  # type: ignore[arg-type]
+        ((key, _), *_) = selector.select(timeout=30)
+    first = key.data
+    return [first, *(racer for racer in racers if racer is not first)]

@@ -1,0 +1,36 @@
+"""A stack file of the tests: complete, valid, with the wants that a test gives."""
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def write_stack(
+    directory: Path,
+    serving: dict[str, dict[str, Any]],
+    *,
+    stack: str = "dev",
+    instance_types: list[str] | None = None,
+    triton: dict[str, Any] | None = None,
+) -> Path:
+    """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev, on the pool of these instance types."""
+    document = YAML(typ="safe").load(REPOSITORY / "stacks" / "Pulumi.dev.yaml")
+    config = document["config"]
+    config["triton-eks:environment"] = stack
+    config["triton-eks:models"] = {"oldReleaseDays": 14, **({"serving": serving} if serving else {})}
+    config["triton-eks:triton"] |= triton or {}
+    if instance_types is not None:
+        config["triton-eks:gpu"]["pools"][0]["instanceTypes"] = instance_types
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"Pulumi.{stack}.yaml"
+    yaml = YAML()
+    yaml.dump(document, file)
+    return file
+
+
+def wants(**more: Any) -> dict[str, Any]:
+    """The least that a stack says of a model, in the words of a stack file."""
+    return {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120, **more}
