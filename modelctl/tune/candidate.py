@@ -1,0 +1,108 @@
+"""What is searched: batch size, delay and instances of a model, and the config that makes Triton use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+
+from modelctl import backends
+from modelctl.tune.errors import TuneError
+
+DELAYS_US = (0, 100, 250, 500, 1000)
+"""Waiting longer for a batch only adds latency: while an instance is busy a batch fills anyway (triton.md 6.2)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The values that a stack sets. A `max_batch_size` of 1 is no batching, of 0 a model without a batch dimension."""
+
+    max_batch_size: int
+    max_queue_delay_us: int
+    instances: int
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Cheaper is smaller: instances cost memory, a delay costs latency, a large batch costs both a little."""
+        return self.instances, self.max_queue_delay_us, self.max_batch_size
+
+    def __str__(self) -> str:
+        instances = f"{self.instances} instance" + ("s" if self.instances > 1 else "")
+        if self.max_batch_size <= 1:
+            return f"no batching, {instances}"
+        return f"batch {self.max_batch_size}, delay {self.max_queue_delay_us} µs, {instances}"
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values that are tried."""
+
+    batch_sizes: tuple[int, ...]
+    delays_us: tuple[int, ...]
+    instances: tuple[int, ...]
+
+    @classmethod
+    def of(cls, config: ModelConfig, max_instances: int) -> Space:
+        """Batches up to what config.pbtxt allows (more the model may not be built for), in powers of two."""
+        largest = config.max_batch_size
+        sizes = {1 << power for power in range(largest.bit_length())} | {largest} if largest else {0}
+        delays = DELAYS_US if largest > 1 else (0,)
+        return cls(tuple(sorted(sizes)), delays, tuple(range(1, max_instances + 1)))
+
+    def prior(self) -> list[Candidate]:
+        """Worth trying before anything is known: no batching, batching without a delay, and each with all instances."""
+        smallest, largest, most = self.batch_sizes[0], self.batch_sizes[-1], self.instances[-1]
+        middle = self.batch_sizes[len(self.batch_sizes) // 2]
+        pairs = [(smallest, 1), (largest, 1), (smallest, most), (largest, most), (middle, 1)]
+        return list(dict.fromkeys(Candidate(size, 0, instances) for size, instances in pairs))
+
+    def candidate(self, batch_size: int, delay_us: int, instances: int) -> Candidate:
+        """The candidate of these values; a delay has no meaning without batching."""
+        return Candidate(batch_size, delay_us if batch_size > 1 else 0, instances)
+
+    def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        """The same without a delay, then with an instance or a step of the batch size less, then with one more."""
+        size, delay, instances = candidate.max_batch_size, candidate.max_queue_delay_us, candidate.instances
+        at = self.batch_sizes.index(size)
+        steps = [(at, instances - 1), (at - 1, instances), (at, instances + 1), (at + 1, instances)]
+        found = [self.candidate(size, 0, instances)] if delay else []
+        for position, count in steps:
+            if 0 <= position < len(self.batch_sizes) and count in self.instances:
+                found.append(self.candidate(self.batch_sizes[position], delay, count))
+        return found
+
+    @property
+    def size(self) -> int:
+        """How many different candidates there are."""
+        batching = sum(size > 1 for size in self.batch_sizes)
+        return (batching * len(self.delays_us) + len(self.batch_sizes) - batching) * len(self.instances)
+
+
+def refuse_untunable(config: ModelConfig) -> None:
+    """Raises TuneError for a model to which batch size, delay and instances do not apply."""
+    if backends.is_ensemble(config):
+        steps = ", ".join(dict.fromkeys(step.model_name for step in config.ensemble_scheduling.step))
+        raise TuneError(f"{config.name} is an ensemble and has no instances; tune the models that it is made of: {steps}")
+    if config.HasField("sequence_batching"):
+        raise TuneError(f"{config.name} uses the sequence batcher; tune searches the dynamic batcher's values")
+    if config.model_transaction_policy.decoupled:
+        raise TuneError(f"{config.name} is decoupled, so a request has no single latency; tune cannot judge it")
+
+
+def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
+    """A full config with the candidate's values: the load API replaces a config entirely (triton.md 3.3)."""
+    config = ModelConfig()
+    config.CopyFrom(base)
+    config.max_batch_size = candidate.max_batch_size
+    if candidate.max_batch_size:
+        config.dynamic_batching.max_queue_delay_microseconds = candidate.max_queue_delay_us
+        del config.dynamic_batching.preferred_batch_size[:]
+    if not config.instance_group:
+        config.instance_group.add(kind=ModelInstanceGroup.KIND_AUTO)
+    del config.instance_group[1:]
+    config.instance_group[0].count = candidate.instances
+    config.ClearField("response_cache")  # the requests of a load are alike
+    # Larger than max_batch_size is fatal (triton.md 3.2).
+    for sample in config.model_warmup:
+        sample.batch_size = min(sample.batch_size, candidate.max_batch_size)
+    return config

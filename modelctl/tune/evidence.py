@@ -1,0 +1,216 @@
+"""What a tuning run leaves behind: every measurement, where and with what it was made, and the winner."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from modelctl.tune.errors import TuneError
+from modelctl.tune.study import Origin, Trial, Winner
+from modelctl.tune.subject import Probe
+
+CLIENT_PACKAGES = ("tritonclient", "grpcio", "numpy", "optuna")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Machine(_Record):
+    """Where the load came from. With `server_on_loopback` the server ran there as well, or behind a forwarded port.
+
+    The load averages (over one minute, before and after) tell how much else went on there: noise in every figure.
+    """
+
+    system: str
+    cpu: str
+    cpus: int
+    load_before: float
+    load_after: float
+    server_on_loopback: bool
+
+
+class Versions(_Record):
+    """`revision`: of the checkout, with "-dirty" when it had changes; None outside git."""
+
+    server: str
+    python: str
+    packages: Mapping[str, str]
+    revision: str | None
+
+
+class Values(_Record):
+    """A candidate in the stack's words. A batch size of 1 is no batching."""
+
+    maxBatchSize: int
+    maxQueueDelayUs: int
+    instances: int
+
+
+class LoadRecord(_Record):
+    """One load of Poisson arrivals, without its warm-up. Latencies count from the scheduled time; a percentile that
+    failures make infinite is null. `stopped`: cut short because the SLO could not hold any more.
+    """
+
+    rate: float = Field(description="requests/s asked for")
+    seed: int
+    held: bool
+    due: int
+    ok: int
+    seconds: float
+    throughput: float
+    p50_ms: float | None
+    p90_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+    late_p95_ms: float = Field(description="how late the generator itself sent")
+    errors: Mapping[str, int]
+    stopped: bool
+
+
+class TrialRecord(_Record):
+    """One candidate measured once; `origin` says why: prior knowledge, the optimiser, or to measure the best again."""
+
+    number: int
+    origin: Origin
+    values: Values
+    rate: float = Field(description="highest requests/s at which the SLO held; 0 = none")
+    lone_p95_ms: float
+    loads: list[LoadRecord]
+
+
+class WinnerRecord(_Record):
+    """`noise`: the share within which configurations counted as equal, of which the winner is the cheapest."""
+
+    values: Values
+    rate: float
+    noise: float
+
+
+class Evidence(_Record):
+    """A tuning run."""
+
+    kind: Literal["modelctl tune"] = "modelctl tune"
+    model: str
+    version: int
+    slo_p95_ms: float
+    started: datetime
+    finished: datetime
+    seed: int
+    budget_seconds: float
+    machine: Machine
+    versions: Versions
+    trials: list[TrialRecord]
+    winner: WinnerRecord
+
+    @property
+    def file_name(self) -> str:
+        """<model>-<date>-<8 hex of the content>.json"""
+        digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:8]
+        return f"{self.model}-{self.started:%Y-%m-%d}-{digest}.json"
+
+
+def trial_record(trial: Trial) -> TrialRecord:
+    return TrialRecord(
+        number=trial.number,
+        origin=trial.origin,
+        values=_values(trial),
+        rate=round(trial.rate, 3),
+        lone_p95_ms=round(trial.lone_p95_ms, 3),
+        loads=[load_record(probe) for probe in trial.probes],
+    )
+
+
+def load_record(probe: Probe) -> LoadRecord:
+    figures = {name: value for name, value in asdict(probe.summary).items() if name in LoadRecord.model_fields}
+    return LoadRecord(rate=round(probe.rate, 3), seed=probe.seed, held=probe.held, **figures)
+
+
+def winner_record(winner: Winner) -> WinnerRecord:
+    return WinnerRecord(values=_values(winner), rate=round(winner.rate, 3), noise=round(winner.noise, 4))
+
+
+def machine(load_before: float, server_on_loopback: bool) -> Machine:
+    """This machine; `load_before` is what `load_average` said before the first measurement."""
+    return Machine(
+        system=f"{platform.system()} {platform.machine()}",
+        cpu=_cpu(),
+        cpus=len(os.sched_getaffinity(0)),
+        load_before=load_before,
+        load_after=load_average(),
+        server_on_loopback=server_on_loopback,
+    )
+
+
+def load_average() -> float:
+    """Runnable processes of this machine, averaged over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def versions(server: str) -> Versions:
+    packages = {name: importlib.metadata.version(name) for name in CLIENT_PACKAGES}
+    return Versions(server=server, python=platform.python_version(), packages=packages, revision=revision())
+
+
+def revision() -> str | None:
+    """The commit of the current directory's checkout, with "-dirty" when files differ from it; None without git."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
+
+
+def write_whole(file: Path, content: str) -> None:
+    """Writes a file that is either there completely or not at all. Raises TuneError when it cannot."""
+    temporary: Path | None = None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False
+        ) as part:
+            temporary = Path(part.name)
+            part.write(content)
+        temporary.chmod(0o644)
+        temporary.replace(file)
+    except OSError as error:
+        raise TuneError(f"{file}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _values(measured: Trial | Winner) -> Values:
+    candidate = measured.candidate
+    return Values(
+        maxBatchSize=candidate.max_batch_size,
+        maxQueueDelayUs=candidate.max_queue_delay_us,
+        instances=candidate.instances,
+    )
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"

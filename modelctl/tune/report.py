@@ -1,0 +1,94 @@
+"""How far a tuning run is, and what it found, for people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from modelctl.command_line import table
+from modelctl.tune.study import Trial, Watch
+
+_NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"})
+
+
+class Lines(Watch):
+    """A line per trial, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def measured(self, trial: Trial) -> None:
+        self._console.print(sentence(trial), markup=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+
+class Bar(Lines):
+    """A bar that fills with the budget, and what is measured right now; above it a line per trial."""
+
+    def __init__(self, console: Console, budget_seconds: float) -> None:
+        super().__init__(console)
+        self._budget = budget_seconds
+        self._progress = Progress(
+            TextColumn("tuning"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("of {task.total:.0f} s, {task.fields[now]}", markup=False),
+            console=console,
+        )
+        self._task = self._progress.add_task("tuning", total=budget_seconds, now="loading the model")
+        self._start = time.monotonic()
+
+    def probing(self, trial: Trial, rate: float) -> None:
+        self._update(f"trial {trial.number}: {trial.candidate} at {rate:.0f} requests/s")
+
+    def measured(self, trial: Trial) -> None:
+        super().measured(trial)
+        self._update("loading the next configuration")
+
+    def _update(self, now: str) -> None:
+        done = min(time.monotonic() - self._start, self._budget)
+        self._progress.update(self._task, completed=done, now=now)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._progress.stop()
+
+
+def watch_on(console: Console, budget_seconds: float) -> Bar | Lines:
+    """What fits the console."""
+    return Bar(console, budget_seconds) if console.is_terminal else Lines(console)
+
+
+def sentence(trial: Trial) -> str:
+    """One trial in a line."""
+    held = f"{trial.rate:.1f} requests/s" if trial.rate else f"misses the SLO (lone p95 {trial.lone_p95_ms:.1f} ms)"
+    return f"trial {trial.number} ({trial.origin}): {trial.candidate}: {held}"
+
+
+def table_of(trials: Sequence[Trial]) -> Table:
+    """Best first."""
+    made = table(
+        "#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads", "why", numeric=_NUMERIC
+    )
+    for trial in sorted(trials, key=lambda trial: -trial.rate):
+        candidate = trial.candidate
+        best = max((probe for probe in trial.probes if probe.held), key=lambda probe: probe.rate, default=None)
+        p95 = f"{best.summary.p95_ms:.1f}" if best is not None and best.summary.p95_ms is not None else "-"
+        values = (trial.number, candidate.max_batch_size, candidate.max_queue_delay_us, candidate.instances)
+        measured = (f"{trial.rate:.1f}", p95, f"{trial.lone_p95_ms:.1f}", str(len(trial.probes)))
+        made.add_row(*map(str, values), *measured, trial.origin)
+    return made

@@ -1,0 +1,129 @@
+"""A model on a real Triton, as the search sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self
+
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from loadgen import Outcome, RequestFailed, Schedule, Send, grpc_sender, run
+from modelctl.tune.candidate import Candidate
+from modelctl.tune.errors import TuneError
+from modelctl.tune.server import TuningServer
+from modelctl.tune.subject import Probe
+
+WARM_UP_SECONDS = 0.5
+LONE_REQUESTS = 20
+LONE_GAP_SECONDS = 0.01
+"""Server 2.51's dynamic batcher forgets about one in a hundred requests that come within a fraction of a millisecond after
+the last answer, until it looks again after 500 ms (measured; not without dynamic batching). Independent clients hardly do
+that; a loop of lone requests would do nothing else.
+"""
+
+SETTLE_SECONDS = 20.0
+
+
+class ServedModel:
+    """The model of `server` under loads of `inputs`, judged by `slo_p95_ms`. A context manager: it holds connections.
+
+    `configured` gives the full config of a candidate.
+    """
+
+    def __init__(
+        self,
+        server: TuningServer,
+        configured: Callable[[Candidate], ModelConfig],
+        inputs: Sequence[InferInput],
+        slo_p95_ms: float,
+    ) -> None:
+        self._server, self._configured, self._slo = server, configured, slo_p95_ms
+        self._runner = asyncio.Runner()
+        self._sender: AbstractAsyncContextManager[Send] = grpc_sender(
+            [server.address], server.model, inputs, deadline_seconds=max(5.0, slo_p95_ms / 100)
+        )
+
+    def __enter__(self) -> Self:
+        self._send = self._runner.run(self._sender.__aenter__())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._runner.run(self._sender.__aexit__(None, None, None))
+        self._runner.close()
+
+    def use(self, candidate: Candidate) -> None:
+        self.load(self._configured(candidate))
+
+    def load(self, config: ModelConfig) -> None:
+        """Serves with exactly this config, and answers one request before anything is measured."""
+        self._server.load(config)
+        self._runner.run(self._settle())
+
+    def lone_p95_ms(self) -> float:
+        return self._runner.run(self._lone())
+
+    def probe(self, rate: float, seconds: float, seed: int) -> Probe:
+        return self._runner.run(self._probe(rate, seconds, seed))
+
+    async def _lone(self) -> float:
+        latencies = []
+        for number in range(LONE_REQUESTS):
+            latencies.append(await self._one(number))
+            await asyncio.sleep(LONE_GAP_SECONDS)
+        return sorted(latencies)[math.ceil(0.95 * LONE_REQUESTS) - 1]
+
+    async def _one(self, number: int) -> float:
+        """Latency in ms of a request with nothing else in flight."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        try:
+            await self._send(number)
+        except RequestFailed as failure:
+            raise TuneError(
+                f"{self._server.address}: {self._server.model} fails a lone request with {failure.code}; its log says why"
+            ) from None
+        return (loop.time() - start) * 1000
+
+    async def _probe(self, rate: float, seconds: float, seed: int) -> Probe:
+        schedule = Schedule.poisson(rate, WARM_UP_SECONDS + seconds, seed)
+        result = await run(schedule, self._send, drain_seconds=self._slo / 1000, stop_when=breaks_slo(schedule, self._slo))
+        measured = result.after(WARM_UP_SECONDS)
+        held = bool(measured.outcomes) and not measured.stopped and measured.percentile_ms(95) <= self._slo
+        if not held:
+            await self._settle()
+        return Probe(rate, seed, held, measured.summary())
+
+    async def _settle(self) -> None:
+        """Waits until the queue that a broken load left is gone: a lone request comes out behind it."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SETTLE_SECONDS
+        while True:
+            try:
+                await self._send(0)
+                return
+            except RequestFailed as failure:
+                if loop.time() > end:
+                    raise TuneError(
+                        f"{self._server.address}: {self._server.model} answers nothing ({failure.code}) for "
+                        f"{SETTLE_SECONDS:.0f} s after a load; its log says why"
+                    ) from None
+            await asyncio.sleep(0.1)
+
+
+def breaks_slo(schedule: Schedule, slo_p95_ms: float) -> Callable[[Outcome], bool]:
+    """Says, told one outcome after another, when so many missed the SLO that p95 misses it whatever the rest does."""
+    due = sum(moment >= WARM_UP_SECONDS for moment in schedule.due)
+    allowed = due - math.ceil(0.95 * due)
+    late = 0
+
+    def broken(outcome: Outcome) -> bool:
+        nonlocal late
+        late += outcome.due >= WARM_UP_SECONDS and outcome.latency_ms > slo_p95_ms
+        return late > allowed
+
+    return broken

@@ -1,0 +1,145 @@
+"""A Triton of our own, in explicit mode, whose one model is loaded with one config after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.utils import InferenceServerException
+
+from modelctl.tune.errors import TuneError
+
+CALL_SECONDS = 10.0
+LOAD_SECONDS = 300.0
+"""A model that is not loaded by then never will be: a partial upload hangs server 2.51's loader (triton.md 3.3)."""
+
+MARK = "modelctl_tune"
+"""A parameter of every config that is loaded here, so that a killed run's model is known from one that serves users."""
+
+
+class TuningServer:
+    """Loads candidates of `model`. Made by `connect`."""
+
+    def __init__(self, client: InferenceServerClient, address: str, headers: dict[str, str], model: str) -> None:
+        self._client, self._headers = client, headers
+        self.model = model
+        self.address = address
+        self.version = ""
+
+    def load(self, config: ModelConfig) -> None:
+        """Makes the server use `config` and checks that it does. Raises TuneError when it cannot or does not.
+
+        The config is sent whole each time: a partial one gives a model without inputs, and after an override a plain
+        load does not bring the repository's config back (triton.md 3.3).
+        """
+        wanted = ModelConfig()
+        wanted.CopyFrom(config)
+        wanted.parameters[MARK].string_value = "true"
+        text = json_format.MessageToJson(wanted, preserving_proto_field_name=True)
+        try:
+            self._client.load_model(self.model, self._headers, config=text, client_timeout=LOAD_SECONDS)
+            served = self._client.get_model_config(self.model, headers=self._headers, client_timeout=CALL_SECONDS).config
+        except InferenceServerException as error:
+            raise TuneError(self._sentence(error, f"{self.model} does not load")) from None
+        different = list(differences(wanted, served))
+        if different:
+            raise TuneError(f"{self.address} took the config of {self.model} but serves another: {'; '.join(different)}")
+
+    def check(self) -> None:
+        """Raises TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
+        try:
+            self.version = self._client.get_server_metadata(client_timeout=CALL_SECONDS).version
+            # Only explicit mode knows unloading, and there a model that does not exist is unloaded at once (triton.md 3.3).
+            self._client.unload_model(MARK, self._headers, client_timeout=CALL_SECONDS)
+            index = self._client.get_model_repository_index(headers=self._headers, client_timeout=CALL_SECONDS)
+            busy = sorted({entry.name for entry in index.models if entry.state == "READY" and not self._ours(entry.name)})
+            if busy:
+                raise TuneError(
+                    f"{self.address} serves {', '.join(busy)} already; tune reloads models under full load, so it needs a "
+                    "Triton of its own, in explicit mode and without --load-model"
+                )
+            if self.model not in {entry.name for entry in index.models}:
+                there = ", ".join(sorted({entry.name for entry in index.models})) or "no model"
+                raise TuneError(f"the repository of {self.address} has no {self.model}; it has {there}")
+            self._client.unload_model(self.model, self._headers, client_timeout=CALL_SECONDS)
+        except InferenceServerException as error:
+            raise TuneError(self._sentence(error, "cannot be driven")) from None
+
+    def unload(self) -> None:
+        """Leaves the server as it was found; says nothing when it is gone."""
+        try:
+            self._client.unload_model(self.model, self._headers, client_timeout=CALL_SECONDS)
+        except InferenceServerException:
+            return
+
+    def _ours(self, name: str) -> bool:
+        config = self._client.get_model_config(name, headers=self._headers, client_timeout=CALL_SECONDS).config
+        return name == self.model and MARK in config.parameters
+
+    def _sentence(self, error: InferenceServerException, what: str) -> str:
+        status, message = error.status() or "", (error.message() or "").strip().rstrip(";")
+        if "explicit model load / unload is not allowed" in message:
+            return (
+                f"{self.address} is not in explicit mode, so no config can be loaded; start a Triton of its own with "
+                "--model-control-mode=explicit"
+            )
+        if "restricted" in message:
+            return f"{self.address} restricts its model control; give its key with --admin-key ({message})"
+        if "failed to connect" in message or "Connection refused" in message or "DNS" in message:
+            return (
+                f"no Triton answers at {self.address} over gRPC; start one (`python -m twin triton MODELS_DIR`) or forward "
+                "a pod's port, and name it with --server HOST:PORT"
+            )
+        if status.endswith("DEADLINE_EXCEEDED"):
+            return f"{self.address}: {what}: no answer in time"
+        return f"{self.address}: {what}: {message}"
+
+
+@contextmanager
+def connect(address: str, model: str, admin_key: str | None) -> Iterator[TuningServer]:
+    """The server at `address` (host:port of its gRPC), checked; `model` is unloaded at the end.
+
+    Raises TuneError when it does not answer, is not in explicit mode, or serves models that are not ours.
+    """
+    headers = {"triton-grpc-protocol-admin-key": admin_key} if admin_key else {}
+    with InferenceServerClient(address) as client:
+        server = TuningServer(client, address, headers, model)
+        server.check()
+        try:
+            yield server
+        finally:
+            server.unload()
+
+
+def differences(wanted: Message, served: Message, path: str = "") -> Iterator[str]:
+    """Every field set in `wanted` that `served` has not or has otherwise; what the server fills in is no difference."""
+    for field, value in wanted.ListFields():
+        name = f"{path}.{field.name}" if path else field.name
+        other = getattr(served, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            for key in value:
+                if key not in other or value[key] != other[key]:
+                    yield f"{name}[{key}] differs"
+        elif field.is_repeated:
+            yield from _differences_of_lists(field, name, list(value), list(other))
+        elif field.message_type is not None:
+            yield from differences(value, other, name)
+        elif value != other:
+            yield f"{name} is {other}, not {value}"
+
+
+def _differences_of_lists(field: FieldDescriptor, name: str, wanted: list[Any], served: list[Any]) -> Iterator[str]:
+    if len(wanted) != len(served):
+        yield f"{name} has {len(served)} entries, not {len(wanted)}"
+        return
+    for number, (one, other) in enumerate(zip(wanted, served, strict=True)):
+        if field.message_type is not None:
+            yield from differences(one, other, f"{name}[{number}]")
+        elif one != other:
+            yield f"{name}[{number}] is {other}, not {one}"

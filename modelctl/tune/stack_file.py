@@ -1,0 +1,120 @@
+"""The tuned values of a model in a stack file, `triton-eks:models.serving.<model>`, with everything else left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from infra.settings import ModelServing
+from modelctl.commented_yaml import set_key
+from modelctl.configure import ConfigureError, Facts, configure
+from modelctl.pin import KEY, _config, _load, _replace
+from modelctl.repository import Model
+from modelctl.stacks import read_stack
+from modelctl.tune.candidate import Candidate
+from modelctl.tune.errors import TuneError
+
+
+def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
+    """How the stack would serve a candidate: the config that a release would make for it.
+
+    Raises TuneError unless the file is right and says what it wants of the model, with this SLO. That is looked at before
+    anything is measured: an hour later nobody wants to hear that the file has no such model.
+    """
+    stack, problems = read_stack(file)
+    if problems:
+        raise TuneError("\n".join(map(str, problems)))
+    if stack is None or model.name not in stack.serving:
+        raise TuneError(_no_entry(file, model.name))
+    wants = stack.serving[model.name]
+    if wants.slo_p95_ms != slo_p95_ms:
+        raise TuneError(
+            f"{file}: config.{KEY}.serving.{model.name}.sloP95Ms is {wants.slo_p95_ms}, and --slo-p95-ms {slo_p95_ms:g}; "
+            "tune for the SLO that the stack has"
+        )
+    version = Path(str(model.version))
+    names = frozenset(path.name for path in model.files if path.parent == version)
+    facts = Facts(stack.compute_capabilities, stack.server, model.version, names)
+
+    def configured(candidate: Candidate) -> ModelConfig:
+        try:
+            config = configure(model.config, _with(wants, candidate), facts)
+        except ConfigureError as error:
+            raise TuneError("\n".join(f"{file}: models.serving.{model.name}.{text}" for text in error.problems)) from None
+        config.name = model.name
+        return config
+
+    configured(Candidate(min(model.config.max_batch_size, 1), 0, 1))
+    return configured
+
+
+def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
+    """The wants with the candidate's values, and without what would not be measured or a server of its own may not have.
+
+    All requests of a load are alike, so a response cache would answer them; resources of the rate limiter are shared with
+    models that are not there; the tuned server may be older than the metric of the histogram.
+    """
+    largest = candidate.max_batch_size
+    return wants.model_copy(
+        update={
+            "max_batch_size": largest or None,
+            "max_queue_delay_us": candidate.max_queue_delay_us if largest else None,
+            "instances": candidate.instances,
+            "preferred_batch_sizes": tuple(size for size in wants.preferred_batch_sizes if size <= largest),
+            "warmup": None if wants.warmup is None else tuple(size for size in wants.warmup if size <= max(largest, 1)),
+            "response_cache": False,
+            "rate_limiter": None,
+            "latency_histogram": False,
+        }
+    )
+
+
+def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[str]:
+    """Writes the values and where their evidence is; returns what changed, a line each.
+
+    Raises PinError when the file cannot be read or replaced, TuneError when it has no entry of the model.
+    """
+    document, entry = _entry(file, model)
+    changes = []
+    for key, value in values(candidate, evidence).items():
+        before = entry.get(key)
+        if before != value:
+            changes.append(f"{model}.{key} {'none' if before is None else before} → {value}")
+            set_key(entry, key, value)
+    if changes:
+        loaded, yaml = document
+        _replace(file, yaml, loaded)
+    return changes
+
+
+def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:
+    """In the stack's words. A model without a batch dimension has instances only."""
+    if not candidate.max_batch_size:
+        return {"instances": candidate.instances, "tuned": evidence}
+    return {
+        "maxBatchSize": candidate.max_batch_size,
+        "maxQueueDelayUs": candidate.max_queue_delay_us,
+        "instances": candidate.instances,
+        "tuned": evidence,
+    }
+
+
+def _entry(file: Path, model: str) -> tuple[tuple[Any, Any], CommentedMap]:
+    document, yaml = _load(file)
+    _, models = _config(file, document)
+    serving = models.get("serving") if models else None
+    entry = serving.get(model) if isinstance(serving, CommentedMap) else None
+    if not isinstance(entry, CommentedMap):
+        raise TuneError(_no_entry(file, model))
+    return (document, yaml), entry
+
+
+def _no_entry(file: Path, model: str) -> str:
+    return (
+        f"{file}: config.{KEY}.serving has no {model}; say first what the stack wants of it: device, sloP95Ms, "
+        "expectedRate and peakRate"
+    )

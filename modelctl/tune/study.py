@@ -1,0 +1,234 @@
+"""The search: which candidate holds the SLO at the highest rate, and which is the cheapest of those as good.
+
+Optuna proposes; each proposal's value is the highest rate at which p95 stays within the SLO, so the constraint is part of
+the value. Then the neighbours of the best are tried. The last part of the budget measures the best again in turns,
+because a single short search on a machine that does other things too is not to be trusted to a few percent.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from modelctl.tune.candidate import Candidate, Space
+from modelctl.tune.errors import SloUnreachable
+from modelctl.tune.rate_search import RESOLUTION, highest_rate
+from modelctl.tune.subject import Probe, Subject
+
+SEARCH_SHARE = 0.6
+"""Of the budget, for the optimiser."""
+
+NEIGHBOUR_SHARE = 0.75
+"""Of the budget, until the neighbours of the best were tried; the rest is for measuring the best again."""
+
+MOST_FINALISTS = 4
+MOST_ROUNDS = 3
+MOST_NOISE = 0.2
+"""A spread above that says that nothing was measured well; candidates further apart are not taken for equal."""
+
+REPEATED_PROPOSALS = 12
+"""So many proposals in a row that are known already end the search: it has converged."""
+
+FEWEST_CANDIDATES = 2
+"""Measured however short the budget: with and without batching, or there is nothing to choose from."""
+
+FEWEST_REQUESTS = 20
+"""Of which p95 leaves one out."""
+
+Origin = Literal["prior", "search", "neighbour", "again"]
+
+
+@dataclass
+class Trial:
+    """One candidate measured once. `rate` in requests/s: the highest at which the SLO held, 0 for none."""
+
+    number: int
+    origin: Origin
+    candidate: Candidate
+    lone_p95_ms: float
+    rate: float = 0.0
+    probes: list[Probe] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """`rate`: the median of its measurements; `noise`: the share within which candidates count as equal."""
+
+    candidate: Candidate
+    rate: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What to search for, and how long."""
+
+    slo_p95_ms: float
+    budget_seconds: float
+    seed: int
+
+    @property
+    def probe_seconds(self) -> float:
+        """Length of a load: short enough for a few dozen of them, long enough for a p95."""
+        return min(max(self.budget_seconds / 100, 1.0), 6.0)
+
+
+class Watch:
+    """Told how far the search is; this one says nothing."""
+
+    def probing(self, trial: Trial, rate: float) -> None:
+        """A load of `rate` requests/s begins."""
+
+    def measured(self, trial: Trial) -> None:
+        """A trial is over."""
+
+
+class Search:
+    """One search. `trials` holds what was measured so far, also after an exception out of `run`."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        space: Space,
+        goal: Goal,
+        watch: Watch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._subject, self._space, self._goal = subject, space, goal
+        self._watch = watch or Watch()
+        self._clock = clock
+        self._start = clock()
+        self._probes = 0
+        self.trials: list[Trial] = []
+
+    def run(self) -> Winner:
+        """Raises SloUnreachable when the SLO holds at no rate at all, and what the subject raises."""
+        self._search()
+        self._try_the_neighbours()
+        self._measure_the_best_again()
+        winner = choose(self.trials)
+        if winner is None:
+            fastest = min(self.trials, key=lambda trial: trial.lone_p95_ms)
+            raise SloUnreachable(
+                f"no configuration holds p95 <= {self._goal.slo_p95_ms:g} ms under load; a lone request has p95 "
+                f"{fastest.lone_p95_ms:.1f} ms at best"
+            )
+        return winner
+
+    def _search(self) -> None:
+        import optuna  # here: a second that only this command has to spend
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        sampler = optuna.samplers.TPESampler(seed=self._goal.seed, n_startup_trials=len(self._space.prior()) + 3)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        space, prior = self._space, self._space.prior()
+        # Positions in the space's values, which ascend, and not the values: neighbours are alike.
+        for candidate in prior:
+            study.enqueue_trial(
+                {
+                    "batch size": space.batch_sizes.index(candidate.max_batch_size),
+                    "delay": space.delays_us.index(candidate.max_queue_delay_us),
+                    "instances": space.instances.index(candidate.instances),
+                }
+            )
+        known: dict[Candidate, float] = {}
+        repeated = 0
+        while len(known) < space.size and repeated < REPEATED_PROPOSALS:
+            if len(known) >= FEWEST_CANDIDATES and self._over(SEARCH_SHARE):
+                break
+            proposal = study.ask()
+            candidate = space.candidate(
+                space.batch_sizes[proposal.suggest_int("batch size", 0, len(space.batch_sizes) - 1)],
+                space.delays_us[proposal.suggest_int("delay", 0, len(space.delays_us) - 1)],
+                space.instances[proposal.suggest_int("instances", 0, len(space.instances) - 1)],
+            )
+            repeated = repeated + 1 if candidate in known else 0
+            if candidate not in known:
+                origin: Origin = "prior" if candidate in prior else "search"
+                known[candidate] = self._measure(candidate, origin).rate
+            study.tell(proposal, known[candidate])
+
+    def _try_the_neighbours(self) -> None:
+        """An optimiser does not ask whether the best would do without its delay, or with an instance less or more."""
+        while not self._over(NEIGHBOUR_SHARE) and (best := choose(self.trials)) is not None:
+            known = {trial.candidate for trial in self.trials}
+            unknown = [candidate for candidate in self._space.neighbours(best.candidate) if candidate not in known]
+            if not unknown:
+                return
+            self._measure(unknown[0], "neighbour")
+
+    def _measure_the_best_again(self) -> None:
+        finalists = _finalists(self.trials)
+        for _ in range(MOST_ROUNDS):
+            for candidate in finalists:
+                if self._over(1.0):
+                    return
+                self._measure(candidate, "again")
+
+    def _measure(self, candidate: Candidate, origin: Origin) -> Trial:
+        self._subject.use(candidate)
+        lone = self._subject.lone_p95_ms()
+        trial = Trial(len(self.trials) + 1, origin, candidate, lone)
+        if not self.trials and lone > self._goal.slo_p95_ms:
+            raise SloUnreachable(
+                f"p95 <= {self._goal.slo_p95_ms:g} ms cannot be held even by one request at a time: without batching a lone "
+                f"request has p95 {lone:.1f} ms"
+            )
+        earlier = [known.rate for known in self.trials if known.candidate == candidate]
+        best = max((known.rate for known in self.trials), default=0.0)
+        if lone <= self._goal.slo_p95_ms:
+
+            def probe(rate: float) -> Probe:
+                self._watch.probing(trial, rate)
+                self._probes += 1
+                seconds = max(self._goal.probe_seconds, FEWEST_REQUESTS / rate)
+                trial.probes.append(self._subject.probe(rate, seconds, self._goal.seed + self._probes))
+                return trial.probes[-1]
+
+            guess = max(earlier, default=0.0) or best or 0.6 * 1000 / lone
+            trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
+        self.trials.append(trial)
+        self._watch.measured(trial)
+        return trial
+
+    def _over(self, share: float) -> bool:
+        return self._clock() - self._start >= share * self._goal.budget_seconds
+
+
+def choose(trials: Iterable[Trial]) -> Winner | None:
+    """The cheapest candidate within noise of the best; None when none held the SLO at any rate.
+
+    A candidate counts with the median of its measurements. The noise is the widest spread among measurements of one
+    candidate, at least the resolution of a rate search. Once candidates were measured again only those are compared: the
+    highest of many single measurements is the luckiest one.
+    """
+    rates: dict[Candidate, list[float]] = {}
+    for trial in trials:
+        rates.setdefault(trial.candidate, []).append(trial.rate)
+    most = max(map(len, rates.values()), default=0)
+    compared = {candidate: found for candidate, found in rates.items() if len(found) >= min(most, 2)}
+    medians = {candidate: statistics.median(found) for candidate, found in compared.items()}
+    best = max(medians.values(), default=0.0)
+    if best == 0:
+        return None
+    spreads = [
+        (max(found) - min(found)) / 2 / medians[candidate] for candidate, found in compared.items() if medians[candidate]
+    ]
+    noise = min(max(RESOLUTION, *spreads), MOST_NOISE)
+    equal = [candidate for candidate, rate in medians.items() if rate >= best * (1 - noise)]
+    winner = min(equal, key=lambda candidate: candidate.cost)
+    return Winner(winner, medians[winner], noise)
+
+
+def _finalists(trials: Iterable[Trial]) -> list[Candidate]:
+    """The best, and what is cheaper and may be as good: those are measured again."""
+    rates = {trial.candidate: trial.rate for trial in trials if trial.rate > 0}
+    if not rates:
+        return []
+    best = max(rates, key=lambda candidate: rates[candidate])
+    near = [candidate for candidate in rates if rates[candidate] >= rates[best] * (1 - MOST_NOISE)]
+    near.sort(key=lambda candidate: candidate.cost)
+    return list(dict.fromkeys([best, *near]))[:MOST_FINALISTS]

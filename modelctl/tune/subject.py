@@ -1,0 +1,32 @@
+"""What is tuned, as the search sees it: something that takes a candidate and is then loaded at a rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from loadgen import Summary
+from modelctl.tune.candidate import Candidate
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One load of Poisson arrivals at `rate` requests/s, and whether its p95 stayed within the SLO."""
+
+    rate: float
+    seed: int
+    held: bool
+    summary: Summary
+
+
+class Subject(Protocol):
+    """A served model. Each method may raise TuneError."""
+
+    def use(self, candidate: Candidate) -> None:
+        """Serves with these values from now on."""
+
+    def lone_p95_ms(self) -> float:
+        """p95 in ms of requests that are sent one at a time."""
+
+    def probe(self, rate: float, seconds: float, seed: int) -> Probe:
+        """Loads it and says whether the SLO held; a load that cannot hold it any more is cut short."""

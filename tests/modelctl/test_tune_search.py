@@ -1,0 +1,235 @@
+"""The search on a server that is a formula: the best configuration is known, time passes only when it says so."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from loadgen import Summary
+from modelctl.tune.candidate import Candidate, Space
+from modelctl.tune.errors import SloUnreachable
+from modelctl.tune.rate_search import RESOLUTION, highest_rate
+from modelctl.tune.study import Goal, Search, Trial, choose
+from modelctl.tune.subject import Probe
+
+SPACE = Space(batch_sizes=(1, 2, 4, 8, 16, 32), delays_us=(0, 250, 1000), instances=(1, 2, 3, 4))
+
+
+def summary(rate: float, p95_ms: float) -> Summary:
+    return Summary(100, 100, 1.0, rate, rate, p95_ms, p95_ms, p95_ms, p95_ms, p95_ms, 0.0, {}, {}, False)
+
+
+@dataclass
+class Formula:
+    """A batch of b takes 10 + 2.5b ms, two of the instances have a core of their own, and p95 is two batches and the delay.
+
+    With an SLO of 60 ms the largest useful batch is 8 (2 x 30 ms), which two instances serve at 533 requests/s.
+    """
+
+    cores: int = 2
+    now: float = 0.0
+    used: list[Candidate] = field(default_factory=list)
+    asked: list[float] = field(default_factory=list)
+    slo: float = 60.0
+    interrupt_after: int = 10_000
+
+    def use(self, candidate: Candidate) -> None:
+        if len(self.used) == self.interrupt_after:
+            raise KeyboardInterrupt
+        self.used.append(candidate)
+        self.now += 1.5
+
+    def batch_ms(self, size: int) -> float:
+        return 10 + 2.5 * size
+
+    def lone_p95_ms(self) -> float:
+        self.now += 0.5
+        return self.batch_ms(1) + self.used[-1].max_queue_delay_us / 1000
+
+    def best_rate(self, candidate: Candidate) -> float:
+        sizes = [size for size in range(1, candidate.max_batch_size + 1) if self.p95(size, candidate) <= self.slo]
+        busy = min(candidate.instances, self.cores)
+        return max((busy * size / self.batch_ms(size) * 1000 for size in sizes), default=0.0)
+
+    def p95(self, size: int, candidate: Candidate) -> float:
+        # More instances than cores slow each other down.
+        crowding = max(1.0, candidate.instances / self.cores)
+        return 2 * self.batch_ms(size) * crowding + candidate.max_queue_delay_us / 1000
+
+    def probe(self, rate: float, seconds: float, seed: int) -> Probe:
+        self.now += seconds
+        self.asked.append(rate)
+        held = rate <= self.best_rate(self.used[-1])
+        return Probe(rate, seed, held, summary(rate, self.slo - 1 if held else self.slo + 1))
+
+
+def searched(subject: Formula, budget: float = 600, space: Space = SPACE, seed: int = 1) -> Search:
+    return Search(subject, space, Goal(subject.slo, budget, seed), clock=lambda: subject.now)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_the_known_optimum_is_found_and_of_equals_the_cheapest_wins(seed: int) -> None:
+    subject = Formula()
+
+    winner = searched(subject, seed=seed).run()
+
+    # Larger batches than 8 and delays do no better, so they are not chosen; nor are three instances on two cores.
+    assert winner.candidate == Candidate(8, 0, 2)
+    assert winner.rate == pytest.approx(2 * 8 / 30 * 1000, rel=RESOLUTION)
+    assert winner.noise == RESOLUTION
+
+
+def test_what_is_known_beforehand_is_tried_first() -> None:
+    subject = Formula()
+
+    searched(subject).run()
+
+    assert subject.used[:4] == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(1, 0, 4), Candidate(32, 0, 4)]
+
+
+def test_the_budget_is_kept_to_within_one_trial() -> None:
+    subject = Formula()
+
+    search = searched(subject, budget=60)
+    search.run()
+
+    assert 60 <= subject.now < 60 + 20
+    assert [trial.origin for trial in search.trials][-1] == "again"
+
+
+def test_however_short_the_budget_there_is_something_to_choose_from() -> None:
+    subject = Formula()
+
+    winner = searched(subject, budget=1).run()
+
+    assert subject.used == [Candidate(1, 0, 1), Candidate(32, 0, 1)]
+    assert winner.candidate == Candidate(32, 0, 1)
+
+
+def test_a_small_space_is_searched_once_and_then_measured_again() -> None:
+    subject = Formula()
+    space = Space((0,), (0,), (1, 2))
+    subject.best_rate = lambda candidate: 50.0 * candidate.instances  # type: ignore[method-assign]
+
+    search = searched(subject, space=space)
+
+    assert search.run().candidate == Candidate(0, 0, 2)
+    assert [(trial.origin, trial.candidate.instances) for trial in search.trials][:2] == [("prior", 1), ("prior", 2)]
+    assert {trial.origin for trial in search.trials[2:]} == {"again"}
+
+
+def test_the_same_seed_gives_the_same_search() -> None:
+    first, second, other = Formula(), Formula(), Formula()
+    searched(first).run()
+    searched(second).run()
+    searched(other, seed=9).run()
+
+    assert first.used == second.used
+    assert first.asked == second.asked
+    assert first.used != other.used
+
+
+def test_an_slo_that_no_lone_request_keeps_ends_the_search_at_once() -> None:
+    subject = Formula(slo=11)
+
+    with pytest.raises(SloUnreachable) as failure:
+        searched(subject).run()
+
+    assert str(failure.value) == (
+        "p95 <= 11 ms cannot be held even by one request at a time: without batching a lone request has p95 12.5 ms"
+    )
+    assert len(subject.used) == 1
+
+
+def test_an_slo_that_holds_under_no_load_says_so() -> None:
+    subject = Formula(slo=15)  # a lone request takes 12.5 ms, but p95 under any load is two batches
+
+    with pytest.raises(SloUnreachable) as failure:
+        searched(subject, budget=120).run()
+
+    assert str(failure.value) == ("no configuration holds p95 <= 15 ms under load; a lone request has p95 12.5 ms at best")
+
+
+def test_an_interrupted_search_keeps_what_it_has_measured() -> None:
+    subject = Formula(interrupt_after=3)
+    search = searched(subject)
+
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+
+    assert len(search.trials) == 3
+    best = choose(search.trials)
+    assert best is not None
+    assert best.candidate == Candidate(32, 0, 1)
+
+
+def trials(*measured: tuple[Candidate, float]) -> list[Trial]:
+    return [Trial(number, "search", candidate, 10.0, rate) for number, (candidate, rate) in enumerate(measured, 1)]
+
+
+def test_within_noise_fewer_instances_come_before_less_delay() -> None:
+    one, delayed, two = Candidate(8, 0, 1), Candidate(8, 500, 1), Candidate(8, 0, 2)
+
+    assert choose(trials((one, 80), (delayed, 97), (two, 100))).candidate == delayed  # type: ignore[union-attr]
+    assert choose(trials((one, 97), (delayed, 97), (two, 100))).candidate == one  # type: ignore[union-attr]
+    assert choose(trials((one, 80), (delayed, 80), (two, 100))).candidate == two  # type: ignore[union-attr]
+
+
+def test_noise_is_what_repeated_measurements_differ_by() -> None:
+    cheap, dear = Candidate(8, 0, 1), Candidate(8, 0, 2)
+
+    winner = choose(trials((cheap, 91), (dear, 110), (cheap, 91), (dear, 90), (dear, 100)))
+
+    assert winner is not None
+    assert (winner.candidate, winner.rate, winner.noise) == (cheap, 91, 0.1)
+
+
+def test_a_single_lucky_measurement_does_not_beat_one_that_was_repeated() -> None:
+    lucky, steady = Candidate(16, 0, 1), Candidate(8, 0, 1)
+
+    winner = choose(trials((lucky, 300), (steady, 100), (steady, 102)))
+
+    assert winner is not None
+    assert winner.candidate == steady
+
+
+def test_nothing_is_chosen_where_nothing_held() -> None:
+    assert choose(trials((Candidate(8, 0, 1), 0))) is None
+    assert choose([]) is None
+
+
+@pytest.mark.parametrize("truth", [1.5, 17, 100, 613, 4000])
+@pytest.mark.parametrize("guess", [20, 150])
+def test_the_highest_rate_is_bracketed_from_any_guess(truth: float, guess: float) -> None:
+    asked = []
+
+    def probe(rate: float) -> Probe:
+        asked.append(rate)
+        return Probe(rate, 0, rate <= truth, summary(rate, 1))
+
+    found = highest_rate(probe, guess)
+
+    # Nine loads bracket anything within an order of magnitude of the guess.
+    if guess / 14 < truth < guess * 14:
+        assert truth / (1 + RESOLUTION) <= found <= truth
+    else:
+        assert found <= truth
+    assert len(asked) <= 9
+
+
+def test_a_candidate_that_has_lost_is_measured_coarsely() -> None:
+    loads = {}
+    for to_beat in (0.0, 200.0):
+        asked: list[float] = []
+
+        def probe(rate: float, asked: list[float] = asked) -> Probe:
+            asked.append(rate)
+            return Probe(rate, 0, rate <= 90, summary(rate, 1))
+
+        highest_rate(probe, 200, to_beat)
+        loads[to_beat] = len(asked)
+
+    assert loads[200.0] < loads[0.0]
+
+
+def test_without_any_rate_that_holds_the_answer_is_zero() -> None:
+    assert highest_rate(lambda rate: Probe(rate, 0, False, summary(rate, 1)), 40) == 0
