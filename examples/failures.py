@@ -1,0 +1,62 @@
+"""What can go wrong with a call, as one sentence for the person who made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+from tritonclient.utils import InferenceServerException
+
+
+class CallFailed(Exception):
+    """A call failed for good: `code` is gRPC's name (UNAVAILABLE, NOT_FOUND, …), `attempts` how often it was sent."""
+
+    def __init__(self, code: str, message: str, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.attempts = attempts
+
+
+def code_of(error: InferenceServerException) -> str:
+    """gRPC's name of the failure; UNKNOWN where the client library has none."""
+    return (error.status() or "UNKNOWN").removeprefix("StatusCode.")
+
+
+def sentence(failure: CallFailed, place: str) -> str:
+    """What happened at `place`, and what would help."""
+    # The server's own words, without the paragraphs that it appends about model configuration.
+    said = failure.message.removeprefix("[request id: <id_unknown>] ").partition(" NOTE: ")[0].rstrip(".")
+    times = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""
+    match failure.code:
+        case "UNAVAILABLE" if "queue" in said or "timeout expired" in said:
+            return f"{place} is overloaded: {said}{times}"
+        case "UNAVAILABLE" if "restricted" in said:  # a wrong admin key has the code of a server that is away
+            return f"{place} refused the request: {said}"
+        case "UNAVAILABLE":
+            return f"{place} cannot be reached{times}: is a server there, and is it ready?"
+        case "DEADLINE_EXCEEDED":
+            return f"{place} did not answer before the deadline{times}"
+        case "NOT_FOUND":
+            return f"{place} does not serve that model or version: {said}"
+        case "INVALID_ARGUMENT":
+            return f"{place} refused the request: {said}"
+        case _:
+            return f"{place} failed: {said} ({failure.code})"
+
+
+@contextmanager
+def sentences(place: str) -> Iterator[None]:
+    """A failed call ends the program with its sentence on standard error and exit code 1."""
+    try:
+        yield
+    except CallFailed as failure:
+        stop(sentence(failure, place))
+
+
+def stop(message: str) -> NoReturn:
+    """Ends the program with a sentence and exit code 1."""
+    typer.echo(message, err=True)
+    raise typer.Exit(1) from None

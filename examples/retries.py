@@ -1,0 +1,54 @@
+"""One deadline for a whole call, retries included.
+
+Only UNAVAILABLE is tried again (HTTP: 503): the request was rejected before any work, or the connection broke, and
+inference without state may be repeated. DEADLINE_EXCEEDED is not: the time is up, and a second request would add load
+where there is too much already. Nor is NOT_FOUND, although servers before 25.05 answer it to new gRPC calls while they
+drain (triton.md 3.4): it also means what it says, and the pod's preStop sleep keeps clients away from a draining server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay, wait_random_exponential
+
+from examples.failures import CallFailed
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """`deadline_seconds` bounds the whole call. Waits are random between 0 and a bound that doubles from
+    `first_wait_seconds` up to `longest_wait_seconds`, so that clients that failed together do not come back together.
+    """
+
+    deadline_seconds: float = 5.0
+    attempts: int = 5
+    first_wait_seconds: float = 0.1
+    longest_wait_seconds: float = 1.0
+
+    async def call(self, send: Callable[[float], Awaitable[T]]) -> tuple[T, int]:
+        """What `send` returns, and the number of attempts. `send` gets the seconds that are left, and raises CallFailed.
+
+        Raises the CallFailed of the last attempt, with the number of attempts. No attempt begins after the deadline.
+        """
+        begun = time.monotonic()
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: isinstance(error, CallFailed) and error.code == "UNAVAILABLE"),
+            stop=stop_after_attempt(self.attempts) | stop_before_delay(self.deadline_seconds),
+            wait=wait_random_exponential(multiplier=self.first_wait_seconds, max=self.longest_wait_seconds),
+            reraise=True,
+        )
+        number = 0
+        try:
+            async for attempt in retrying:
+                number = attempt.retry_state.attempt_number
+                with attempt:
+                    return await send(self.deadline_seconds - (time.monotonic() - begun)), number
+        except CallFailed as failure:
+            raise CallFailed(failure.code, failure.message, number) from None
+        raise AssertionError("tenacity returns or raises")

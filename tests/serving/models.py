@@ -1,0 +1,67 @@
+"""A model that is as slow as a test wants: it answers its input plus its version's number."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL = '''
+import json
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, arguments):
+        """Sleeps for `load_seconds`; `seconds` is how long each batch takes."""
+        self.version = int(arguments["model_version"])
+        parameters = json.loads(arguments["model_config"])["parameters"]
+        self.seconds = float(parameters["seconds"]["string_value"])
+        time.sleep(float(parameters["load_seconds"]["string_value"]))
+
+    def execute(self, requests):
+        time.sleep(self.seconds)
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + self.version)]) for tensor in tensors]
+'''
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How slow a model is and how long its queue may get. Capacity is batch x instances / seconds requests per second.
+
+    `queue` is max_queue_size; requests beyond it are rejected. 0 is Triton's unbounded queue.
+    """
+
+    seconds: float = 0.0
+    load_seconds: float = 0.0
+    batch: int = 1
+    instances: int = 1
+    queue: int = 0
+
+
+def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing = Timing()) -> None:
+    """Writes the model into the repository; another version of it goes beside the first (all of them are served)."""
+    folder = repository / name / str(version)
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(MODEL)
+    (folder.parent / "config.pbtxt").write_text(config(timing))
+
+
+def config(timing: Timing) -> str:
+    """Its config.pbtxt."""
+    return textwrap.dedent(f"""\
+        backend: "python"
+        max_batch_size: {timing.batch}
+        input [ {{ name: "IN" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+        output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+        instance_group [ {{ kind: KIND_CPU count: {timing.instances} }} ]
+        dynamic_batching {{
+          default_queue_policy {{ timeout_action: REJECT max_queue_size: {timing.queue} }}
+        }}
+        version_policy {{ all {{ }} }}
+        parameters {{ key: "seconds" value {{ string_value: "{timing.seconds}" }} }}
+        parameters {{ key: "load_seconds" value {{ string_value: "{timing.load_seconds}" }} }}
+    """)

@@ -1,0 +1,73 @@
+"""Releases of one small model, written for rollouts: version N answers its input plus N."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+from modelctl.manifest import Manifest
+from modelctl.release import release
+from modelctl.store import Store
+
+MODEL = "adder"
+
+_CODE = """\
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep({seconds})
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + {plus})]) for tensor in tensors]
+"""
+
+CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+dynamic_batching { default_queue_policy { timeout_action: REJECT default_timeout_microseconds: 2000000 max_queue_size: 64 } }
+"""
+
+
+def code(version: int, *, plus: int | None = None, seconds: float = 0.0) -> str:
+    """model.py of a version; `plus` is what it adds when that is wrong on purpose."""
+    return _CODE.format(plus=version if plus is None else plus, seconds=seconds)
+
+
+def golden(version: int, *, expected: float | None = None) -> str:
+    """golden.json of a version."""
+    tensor = {"datatype": "FP32", "shape": [1, 1]}
+    out = 41.0 + version if expected is None else expected
+    return json.dumps(
+        {"inputs": {"IN": {**tensor, "data": [41.0]}}, "outputs": {"OUT": {**tensor, "data": [out]}}, "tolerance": 1e-5}
+    )
+
+
+def publish(
+    store: Store,
+    directory: Path,
+    version: int,
+    files: Mapping[str, str] | None = None,
+    *,
+    model: str = MODEL,
+    config: str = CONFIG,
+    others: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Releases one version of the model. `files` replace those of its directory (empty: leave it out); `others` are
+    further files by path in the repository.
+    """
+    contents = {"model.py": code(version), "golden.json": golden(version), **(files or {})}
+    written = {f"{model}/config.pbtxt": config, **{f"{model}/{version}/{name}": text for name, text in contents.items()}}
+    for path, text in {**written, **(others or {})}.items():
+        if text:
+            file = directory / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(textwrap.dedent(text))
+    return release(directory, store)
