@@ -1,0 +1,54 @@
+"""`python -m infra.platform.rules STACK`: the rule file of a stack, for people who run a Prometheus of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+import yaml
+
+from infra.platform.rules import RUNBOOKS, groups, prometheus_rule
+from infra.settings import SettingsError, load_stack_file
+
+_STACKS = Path("stacks")
+
+
+class _Readable(yaml.SafeDumper):
+    """Expressions of several lines stay several lines."""
+
+
+def _text(dumper: _Readable, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Readable.add_representer(str, _text)
+
+
+def main(
+    stack: Annotated[str, typer.Argument(help="Stack, like prod: stacks/Pulumi.prod.yaml is read.")],
+    runbooks: Annotated[str, typer.Option(help="URL under which people on call read docs/runbooks.")] = RUNBOOKS,
+    operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
+) -> None:
+    """Print the Prometheus rules of a stack as YAML."""
+    file = _STACKS / f"Pulumi.{stack}.yaml"
+    if not file.is_file():
+        known = ", ".join(sorted(path.stem.removeprefix("Pulumi.") for path in _STACKS.glob("Pulumi.*.yaml")))
+        _fail(
+            f"there is no {file} here; " + (f"the stacks are {known}" if known else "run it from the root of the checkout")
+        )
+    try:
+        settings = load_stack_file(file)
+    except SettingsError as error:
+        _fail(str(error))
+    made: dict[str, Any] = prometheus_rule(settings, runbooks) if operator else {"groups": groups(settings, runbooks)}
+    typer.echo(yaml.dump(made, Dumper=_Readable, sort_keys=False, width=1000), nl=False)
+
+
+def _fail(sentence: str) -> NoReturn:
+    typer.echo(sentence, err=True)
+    raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,66 @@
+"""The parts that Prometheus rules are made of, as the mappings that a rule file holds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Rule = dict[str, Any]
+Group = dict[str, Any]
+Severity = Literal["critical", "warning"]
+"""`critical` wakes somebody up: requests fail or wait now. `warning` is for the next working hour."""
+
+NAMESPACE = "triton"
+"""Where Triton's pods run."""
+DEPLOYMENT = "triton"
+"""What its Deployment is called, and so how its pods' names begin."""
+JOB = "triton"
+"""The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
+
+_MINUTE, _HOUR = 60, 3600
+
+
+def series(name: str, *matchers: str, **labels: str) -> str:
+    """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`)."""
+    equal = (f'{label}="{value}"' for label, value in {"namespace": NAMESPACE, **labels}.items())
+    return f"{name}{{{','.join([*equal, *matchers])}}}"
+
+
+def pods(name: str, **labels: str) -> str:
+    """The series of a kube-state-metrics or kubelet metric for the pods of Triton's Deployment."""
+    return series(name, f'pod=~"{DEPLOYMENT}-[0-9a-z]+-[0-9a-z]{{5}}"', **labels)
+
+
+def record(name: str, expression: str, labels: dict[str, str] | None = None) -> Rule:
+    """A rule that keeps the value of an expression under a name (`level:metric:operation`)."""
+    return {"record": name, "expr": expression, **({"labels": labels} if labels else {})}
+
+
+def alert(
+    name: str,
+    expression: str,
+    *,
+    lasting: str,
+    severity: Severity,
+    summary: str,
+    description: str,
+    labels: dict[str, str] | None = None,
+) -> Rule:
+    """A rule that tells somebody. `lasting`: how long the expression has to hold. Each alert has a page in docs/runbooks."""
+    return {
+        "alert": name,
+        "expr": expression,
+        "for": lasting,
+        "labels": {"severity": severity, **(labels or {})},
+        "annotations": {"summary": summary, "description": description},
+    }
+
+
+def group(name: str, rules: list[Rule], interval: str | None = None) -> Group:
+    """Rules that are evaluated one after the other, every `interval` (None: as often as Prometheus does by default)."""
+    return {"name": name, **({"interval": interval} if interval else {}), "rules": rules}
+
+
+def duration(seconds: int) -> str:
+    """Prometheus's notation of a time, in the largest unit that fits, rounded up to full minutes."""
+    minutes = -(-seconds // _MINUTE)
+    return f"{minutes // 60}h" if minutes % 60 == 0 and minutes else f"{minutes}m"

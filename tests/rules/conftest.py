@@ -1,0 +1,15 @@
+"""promtool, built once per machine by the twin's builder."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from twin import tools
+
+
+@pytest.fixture(scope="session")
+def promtool(pytestconfig: pytest.Config) -> Path:
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # a first build takes minutes and says so
+        return tools.ensure(["prometheus"], Console(stderr=True))["promtool"]
