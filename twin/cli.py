@@ -1,24 +1,28 @@
 """The twin's command line. Each command is a few lines; what it does stands in the module of its name."""
 
-import shlex
+import contextlib
+import os
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from twin import down as down_command
-from twin import engine, preview, scratch, stack_files, status
+from twin import engine, preview, processes, scratch, shell, stack_files, standalone, status, tritonserver
 from twin import up as up_command
 from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
 from twin.home import TwinBusy, TwinHome
 from twin.inference import Answer, InferenceFailed
 from twin.processes import DeadlinePassed, ProcessFailed
+from twin.readiness import NotServing
 from twin.servers import NotRunning, Servers
 from twin.tools import ToolError
+from twin.tritonserver import TritonUnavailable
 
 app = typer.Typer(
     help="Triton on EKS on this machine: real Pulumi, a real Kubernetes control plane, real Triton, and moto for AWS.",
@@ -29,7 +33,13 @@ app = typer.Typer(
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
+
+class Interrupted(RuntimeError):
+    """Ctrl-C; the text says what is left, and how to go on."""
+
+
 EXPECTED = (
+    Interrupted,
     up_command.UpFailed,
     scratch.UnknownRevision,
     ClusterUnreadable,
@@ -37,10 +47,13 @@ EXPECTED = (
     stack_files.StackFileUnreadable,
     InferenceFailed,
     NotRunning,
+    NotServing,
     TwinBusy,
     ProcessFailed,
     DeadlinePassed,
     ToolError,
+    TritonUnavailable,
+    standalone.StandaloneFailed,
 )
 StackArgument = Annotated[str, typer.Argument(help="local, dev, staging or prod")]
 
@@ -59,16 +72,18 @@ def up() -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     started = time.monotonic()
     home = TwinHome.from_environment()
-    with home.lock("python -m twin up"):
+    with _interruptible(home), home.lock("python3 -m twin up"):
+        tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         servers = Servers.start(home, console)
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
     console.print(f"\nup in {time.monotonic() - started:.0f} s. How to go on:\n", markup=False)
     console.print(
-        '  eval "$(python -m twin env)"        # pulumi, kubectl, aws and helm of this shell talk to the twin\n'
+        '  eval "$(python3 -m twin env)"       # pulumi, kubectl, aws and helm of this shell talk to the twin\n'
         "  kubectl get pods -A -o wide\n"
-        "  python -m twin preview prod         # any environment, without credentials\n"
+        f"  {shell.LEAVE:<35} # the shell is again what it was\n"
+        "  python3 -m twin preview prod        # any environment, without credentials\n"
         "  make down                           # stop and remove all of it",
         markup=False,
     )
@@ -89,19 +104,19 @@ def show_status(
     """Show what the twin has: release, resources, pods, endpoints, the last inference."""
     home = TwinHome.from_environment()
     found = status.read(home, Servers.running(home))
-    if as_json:
-        print(found.to_json())
-    else:
-        _print_status(found)
+    print(found.to_json() if as_json else "\n".join(status.lines(found)))
 
 
 @app.command()
 def env() -> None:
-    """Print what a shell needs to talk to the twin: eval "$(python -m twin env)"."""
-    servers = Servers.running(TwinHome.from_environment())
-    for name, value in servers.variables().items():
-        print(f"export {name}={shlex.quote(value)}")
-    print(f"export PULUMI_STACK={up_command.STACK}")
+    """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
+    home = TwinHome.from_environment()
+    try:
+        variables = {**Servers.running(home).variables(), "PULUMI_STACK": up_command.STACK}
+    except EXPECTED as error:
+        print(shell.refuse(str(error)))
+        raise typer.Exit(1) from None
+    print(shell.enter(home, variables, os.environ))
 
 
 @app.command("preview")
@@ -113,16 +128,23 @@ def show_preview(
 ) -> None:
     """Show what `pulumi up` would do to an environment, with no credentials: the engine's own preview."""
     _check_stack(stack)
+    if against is not None:
+        scratch.check(against)
     home = TwinHome.from_environment()
-    progress = Console(quiet=True) if as_json else console
-    if against is None:
-        with home.lock(f"python -m twin preview {stack}"):
-            servers = Servers.start(home, progress, with_agent=False)
+    progress = errors if as_json else console
+    with _interruptible(home), contextlib.ExitStack() as cleanup:
+        if against is None:
+            with home.lock(f"python3 -m twin preview {stack}"):
+                servers = Servers.start(home, progress, with_agent=False)
+        else:
+            servers = cleanup.enter_context(scratch.twin(home, progress))
+            scratch.apply(servers, stack, against, progress)
         _run_preview(servers.engine(), stack, diff, as_json)
-        return
-    with scratch.twin(home, progress) as servers:
-        scratch.apply(servers, stack, against, progress)
-        _run_preview(servers.engine(), stack, diff, as_json)
+    if against is None and servers.started:
+        progress.print(
+            f"the servers that this preview started keep running, for the next one: {', '.join(servers.started)}. "
+            "`make down` ends them."
+        )
 
 
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -130,6 +152,14 @@ def run_pulumi(context: typer.Context) -> None:
     """What `pulumi` is in the twin's shell: the real engine, on this twin's copy of the stack file."""
     servers = Servers.running(TwinHome.from_environment())
     sys.exit(servers.engine().run(engine.stack_of(context.args, default=up_command.STACK), context.args))
+
+
+@app.command("triton")
+def run_triton(
+    models: Annotated[Path, typer.Argument(metavar="MODELS_DIR", help="a model repository, e.g. models/")],
+) -> None:
+    """Run one real tritonserver over MODELS_DIR, nothing loaded, until Ctrl-C; no cluster, no twin needed."""
+    standalone.serve(models, lambda line: print(line, flush=True))
 
 
 def say(line: str) -> None:
@@ -144,7 +174,7 @@ def _check_stack(stack: str) -> None:
 
 def _run_preview(pulumi: Engine, stack: str, diff: bool, as_json: bool) -> None:
     if as_json:
-        print(preview.to_json(stack, preview.steps(pulumi, stack)))
+        print(preview.read(pulumi, stack).to_json())
         return
     code = pulumi.run(stack, ["preview", *(["--diff"] if diff else [])])
     if code != 0:
@@ -161,32 +191,19 @@ def _print_answer(answer: Answer) -> None:
 
 def _print_endpoints(servers: Servers) -> None:
     console.print("\nWhere things are:\n")
-    for name, value in servers.endpoints().items():
-        console.print(f"  {name:<12} {value}", markup=False)
+    for line in status.table(list(servers.endpoints().items())):
+        console.print(line, markup=False)
 
 
-def _print_status(found: status.Status) -> None:
-    release = found.release or {}
-    console.print(
-        f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources",
-        markup=False,
-    )
-    table = Table("namespace", "pod", "node", "address", "phase", "ready", box=None)
-    for pod in found.pods:
-        table.add_row(
-            pod["namespace"],
-            pod["name"],
-            pod["node"],
-            pod["address"],
-            pod["phase"],
-            "yes" if pod["ready"] else "no",
-        )
-    console.print(table)
-    for name, value in found.endpoints.items():
-        console.print(f"  {name:<12} {value}", markup=False)
-    if found.last_inference:
-        last = found.last_inference
-        console.print(
-            f"last inference: {last['model']} version {last['version']}, {last['latency_ms']} ms, at {last['at']}",
-            markup=False,
-        )
+@contextlib.contextmanager
+def _interruptible(home: TwinHome) -> Iterator[None]:
+    """Turns Ctrl-C into a sentence that says what is left. Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        alive = sorted(record.name for record in processes.records(home) if record.alive())
+        left = f"still running: {', '.join(alive)}" if alive else "nothing of the twin is running"
+        raise Interrupted(
+            f"stopped by Ctrl-C; {left}. What was built or made is kept: the same command goes on from there, "
+            "`make down` ends and removes the twin"
+        ) from None

@@ -2,9 +2,13 @@
 
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from twin import pod_addresses
+from twin.kwok_stages import runs_as_process
 
 TRITON_NAMESPACE = "triton"
 TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
@@ -16,22 +20,30 @@ class ClusterUnreadable(RuntimeError):
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod: `address` is its IP in the cluster, empty until it has one; `ready` is its Ready condition."""
+    """A pod: `address` is its IP in the cluster, empty until it has one; `ready` is its Ready condition.
+
+    `listens` is where its process listens on this machine, empty for a pod that has none. `status` is what kubectl shows as
+    STATUS: the phase, or why a container waits (CrashLoopBackOff). `restarts` counts those of all its containers.
+    """
 
     namespace: str
     name: str
+    uid: str
     node: str
     address: str
+    listens: str
     phase: str
+    status: str
+    restarts: int
     ready: bool
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Reads the cluster of one kubeconfig with the given `kubectl`. Every method raises ClusterUnreadable."""
+    """Reads the cluster with the given `kubectl` in the environment of one twin. Every method raises ClusterUnreadable."""
 
     kubectl: Path
-    kubeconfig: Path
+    environment: Mapping[str, str]
 
     def pods(self) -> list[Pod]:
         """Every pod, by namespace and name."""
@@ -55,11 +67,6 @@ class ClusterView:
         items = self._get("events", "--namespace", namespace, selector, "--sort-by=.lastTimestamp")
         return [f"{event['reason']}: {event['message'].strip()}" for event in items]
 
-    def log_end(self, namespace: str, pod: str, lines: int) -> list[str]:
-        """The last lines that a pod wrote; none when it has written nothing or is not there."""
-        done = self._kubectl("logs", "--namespace", namespace, pod, f"--tail={lines}")
-        return done.stdout.splitlines() if done.returncode == 0 else []
-
     def _get(self, *arguments: str) -> list[dict[str, Any]]:
         done = self._kubectl("get", *arguments, "--output=json")
         if done.returncode != 0:
@@ -68,8 +75,8 @@ class ClusterView:
         return items
 
     def _kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
-        return subprocess.run(command, check=False, capture_output=True, text=True)
+        command = [str(self.kubectl), *arguments]
+        return subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
 
 
 def _is_rolled_out(deployment: dict[str, Any]) -> bool:
@@ -79,15 +86,20 @@ def _is_rolled_out(deployment: dict[str, Any]) -> bool:
 
 
 def _pod(item: dict[str, Any]) -> Pod:
-    status = item.get("status", {})
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
-    metadata = item["metadata"]
+    metadata, status = item["metadata"], item.get("status", {})
+    containers = status.get("containerStatuses") or []
+    waiting = [c["state"]["waiting"]["reason"] for c in containers if "reason" in c.get("state", {}).get("waiting", {})]
     phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", "")
+    address = status.get("podIP", "")
     return Pod(
-        metadata["namespace"],
-        metadata["name"],
-        item["spec"].get("nodeName", ""),
-        status.get("podIP", ""),
-        phase,
-        ready,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        node=item["spec"].get("nodeName", ""),
+        address=address,
+        listens=pod_addresses.loopback(address) if address and runs_as_process(item) else "",
+        phase=phase,
+        status=waiting[0] if waiting and phase != "Terminating" else phase,
+        restarts=sum(c.get("restartCount", 0) for c in containers),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or []),
     )

@@ -2,20 +2,23 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin import administrators, engine_layout, processes, stack_files
+from twin import administrators, engine_layout, pod_addresses, processes, stack_files
 from twin.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PROCESS_NAME = "engine"
 """How `pulumi`, its plugins and the program are marked, so that what a killed one leaves is found (twin/processes.py)."""
 PASSPHRASE = "twin"
+_DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
+_FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
 
 class EngineError(RuntimeError):
@@ -42,14 +45,22 @@ class Engine:
     program: Path = REPOSITORY
 
     def run(self, stack: str, arguments: Sequence[str]) -> int:
-        """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code."""
+        """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code.
+
+        Raises KeyboardInterrupt once an engine has ended that Ctrl-C cut short.
+        """
         command = [str(self.pulumi), *arguments]
+        interrupted = False
         with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack)) as process:
             while True:
                 try:
-                    return process.wait()
+                    code = process.wait()
+                    break
                 except KeyboardInterrupt:
-                    continue  # the engine got the same signal from the terminal, and cancels by itself
+                    interrupted = True  # the engine got the same signal from the terminal, and cancels by itself
+        if interrupted and code != 0:
+            raise KeyboardInterrupt
+        return code
 
     def read(self, stack: str, arguments: Sequence[str]) -> str:
         """Runs `pulumi <arguments>` for `stack` and returns its standard output.
@@ -70,9 +81,12 @@ class Engine:
         return changes
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
-        """The resources in the stack's state, as `pulumi stack export` has them."""
+        """The resources in the stack's state, as `pulumi stack export` has them.
+
+        Without the providers that the engine makes by itself for whoever names none: its own counts leave them out too.
+        """
         resources: list[dict[str, Any]] = self.deployment(stack).get("resources") or []
-        return resources
+        return [resource for resource in resources if not _DEFAULT_PROVIDER.search(resource["urn"])]
 
     def deployment(self, stack: str) -> dict[str, Any]:
         """The `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
@@ -103,16 +117,21 @@ class Engine:
 def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
     """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
 
-    Nothing of the caller's AWS or Pulumi set-up is left in it, so that a person's real account is out of reach (the
-    variables: research pulumi.md section 3.4).
+    Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
+    reach (the variables: research pulumi.md section 3.4).
     """
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG", "HELM_"))}
-    mark = {processes.OWNER: str(home.path), processes.PROCESS: PROCESS_NAME}
+    inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
+    mark = {processes.OWNER: str(home.path), processes.PROCESS: PROCESS_NAME, "TMPDIR": str(home.temporary)}
     return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
 
 
+def foreign(environ: Mapping[str, str], keep: Container[str] = ()) -> list[str]:
+    """The variables in `environ` that could name a person's own account or cluster, but for those in `keep`; sorted."""
+    return sorted(name for name in environ if name.startswith(_FOREIGN_PREFIXES) and name not in keep)
+
+
 def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
-    """The variables that `environment` sets, alone: what `python -m twin env` prints."""
+    """The variables that `environment` sets, alone: what `python3 -m twin env` prints."""
     folders = [home.path / "bin", Path(sys.executable).parent]
     return {
         "TWIN_HOME": str(home.path),
@@ -125,6 +144,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
         "PULUMI_K8S_DELETE_UNREACHABLE": "false",
+        "MODELCTL_POD_NETWORK": pod_addresses.TRANSLATION,
         "AWS_ENDPOINT_URL": aws_endpoint,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -135,7 +155,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_PAGER": "",
         "KUBECONFIG": str(kubeconfig),
-        "KUBECACHEDIR": str(home.path / "cache" / "kubectl"),
+        "KUBECACHEDIR": str(home.kubectl_cache),
         "HELM_CACHE_HOME": str(home.path / "helm" / "cache"),
         "HELM_CONFIG_HOME": str(home.path / "helm" / "config"),
         "HELM_DATA_HOME": str(home.path / "helm" / "data"),

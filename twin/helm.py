@@ -78,7 +78,8 @@ def render(
     Raises HelmError: no such chart or value file, values against the schema, a chart's own `fail`, a Kubernetes
     version outside the chart's `kubeVersion`, output that is no Kubernetes object.
     """
-    merged = merge(*(_value_file(Path(path)) for path in value_files), values)
+    layers = {str(path): _value_file(Path(path)) for path in value_files}
+    merged = merge(*layers.values(), values)
     options = {
         "name": name,
         "namespace": namespace,
@@ -91,7 +92,7 @@ def render(
             _require_kube_version(chart.metadata, kube_version)
             sources = json.loads(_native.call_string("helm_render", chart._raw(), json.dumps(merged), json.dumps(options)))
     except helm_python.HelmError as error:
-        raise HelmError(_sentences(str(error))) from None
+        raise HelmError(_schema_sentences(str(error), layers, values) or _sentences(str(error))) from None
     return _install_order(sources)
 
 
@@ -192,20 +193,44 @@ def _one_line(error: Exception) -> str:
 
 
 def _sentences(text: str) -> str:
-    """Helm's message without its stack: a chart's own sentences as they are, schema errors as `path: what`."""
-    schema_errors = re.findall(r"^- at '([^']*)': (.*)$", text, flags=re.MULTILINE)
-    if schema_errors:
-        return "\n".join(sorted(f"{_value_path(pointer)}: {what}" for pointer, what in schema_errors))
+    """Helm's message without its stack: a chart's own sentences as they are."""
     own = re.split(r"execution error at \([^)]*\): ", text)
     if len(own) > 1:
         return own[-1].strip()
     return text.strip()
 
 
-def _value_path(pointer: str) -> str:
-    """JSON pointer -> the path as one writes it: `/tolerations/0/key` -> `tolerations[0].key`."""
-    path = ""
-    for step in filter(None, pointer.split("/")):
-        step = step.replace("~1", "/").replace("~0", "~")
-        path += f"[{step}]" if step.isdigit() else f".{step}"
+def _schema_sentences(text: str, layers: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+    """Errors against the schema, a line each: `file: path: what`, without a file where no value file is to blame."""
+    errors = re.findall(r"^\s*- at '([^']*)': (?!validation failed$)(.*)$", text, flags=re.MULTILINE)
+    lines = []
+    for pointer, what in errors:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+        unknown = re.findall(r"'([^']*)'", what) if what.startswith("additional properties") else []
+        file = _origin([*steps, *unknown[:1]], layers, values)
+        lines.append(f"{file + ': ' if file else ''}{_value_path(steps)}: {what}")
+    return "\n".join(sorted(lines))
+
+
+def _origin(steps: Sequence[str], layers: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> str:
+    """The value file that says what stands at that path in the end; "" when none does, or `values` does."""
+    if _has(values, steps):
+        return ""
+    return next((file for file, content in reversed([*layers.items()]) if _has(content, steps)), "")
+
+
+def _has(content: Any, steps: Sequence[str]) -> bool:
+    for step in steps:
+        if isinstance(content, Mapping) and step in content:
+            content = content[step]
+        elif isinstance(content, list) and step.isdigit() and int(step) < len(content):
+            content = content[int(step)]
+        else:
+            return False
+    return True
+
+
+def _value_path(steps: Sequence[str]) -> str:
+    """The path as one writes it: `tolerations[0].key`."""
+    path = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
     return path.removeprefix(".") or "values"

@@ -76,6 +76,18 @@ class TwinHome:
         return self.path / "cache"
 
     @property
+    def kubectl_cache(self) -> Path:
+        """What kubectl and helm keep of the API's discovery (KUBECACHEDIR); theirs would be ~/.kube/cache."""
+        return self.cache / "kubectl"
+
+    @property
+    def temporary(self) -> Path:
+        """TMPDIR of the programs of this twin: what a killed one leaves goes with the twin. Made when absent."""
+        path = self.path / "tmp"
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self.path / "kubeconfig"

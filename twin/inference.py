@@ -1,5 +1,6 @@
 """One inference, as a client in the cluster would make it: gRPC to a ready address behind the Triton service."""
 
+import json
 import time
 from dataclasses import dataclass
 
@@ -7,7 +8,9 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-GRPC_PORT = 8001
+from twin import pod_addresses
+
+HTTP_PORT, GRPC_PORT = 8000, 8001
 MODEL = "pipeline"
 FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
@@ -28,14 +31,17 @@ class Answer:
     address: str
 
 
-def loopback_address(pod_ip: str) -> str:
-    """Where a pod of the twin listens: a pod IP 10.244.a.b is 127.244.a.b (research twin.md section 3)."""
-    return "127." + pod_ip.split(".", 1)[1]
+def curl(address: str) -> str:
+    """The command line that asks the sample model over HTTP at `address` (127.244.a.b)."""
+    shape = [len(FEATURES), len(FEATURES[0])]
+    data = [number for row in FEATURES for number in row]
+    body = {"inputs": [{"name": "FEATURES", "shape": shape, "datatype": "FP32", "data": data}]}
+    return f"curl -s {address}:{HTTP_PORT}/v2/models/{MODEL}/infer -d '{json.dumps(body)}'"
 
 
 def infer(pod_ip: str, deadline_seconds: float = 5.0) -> Answer:
     """Asks the sample model at `pod_ip` and returns its answer. Raises InferenceFailed."""
-    address = f"{loopback_address(pod_ip)}:{GRPC_PORT}"
+    address = f"{pod_addresses.loopback(pod_ip)}:{GRPC_PORT}"
     features = np.array(FEATURES, dtype=np.float32)
     request = triton.InferInput("FEATURES", list(features.shape), "FP32")
     request.set_data_from_numpy(features)

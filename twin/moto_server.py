@@ -47,7 +47,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
     home.cache.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "twin.moto_process", "-H", "127.0.0.1", "-p", str(port))
     service = Service(NAME, argv, env, home.path, stop_order=_STOP_ORDER)
-    with httpx.Client(base_url=url, timeout=10.0) as client:
+    with httpx.Client(base_url=url, timeout=_START_SECONDS) as client:
         started = processes.ensure(
             home,
             service,
@@ -67,7 +67,7 @@ def acknowledge(home: TwinHome) -> None:
     Until then the agent adds nodes but removes none (twin/nodes.py): an AWS that has lost its memory must not drain the
     pods that still run.
     """
-    with httpx.Client(base_url=home.load_endpoints().aws_url or "", timeout=10.0) as client:
+    with httpx.Client(base_url=home.load_endpoints().aws_url or "", timeout=_START_SECONDS) as client:
         _ssm(
             client,
             "PutParameter",
@@ -77,7 +77,7 @@ def acknowledge(home: TwinHome) -> None:
 
 def _answers(client: httpx.Client) -> bool:
     try:
-        return client.get("/moto-api/").status_code == 200
+        return client.get("/moto-api/", timeout=5.0).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -88,7 +88,10 @@ def _ssm(client: httpx.Client, action: str, body: dict[str, object]) -> dict[str
         "Content-Type": "application/x-amz-json-1.1",
         "Authorization": _SSM_AUTHORIZATION,
     }
-    response = client.post("/", content=json.dumps(body), headers=headers)
-    response.raise_for_status()
+    try:
+        # The first request to a service loads it, which takes seconds on a busy machine.
+        response = client.post("/", content=json.dumps(body), headers=headers).raise_for_status()
+    except httpx.HTTPError as error:
+        raise processes.ProcessFailed(f"moto on {client.base_url} does not do {action}: {error}; try again") from None
     answer: dict[str, list[dict[str, str]]] = response.json()
     return answer

@@ -101,7 +101,8 @@ class ContainerProcess:
                 self.status.restart_count += 1
             record = None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
 
     async def stop(self, grace: float) -> None:
         """Ends the container as a deletion does: preStop, SIGTERM, and SIGKILL when `grace` seconds are over."""
@@ -146,8 +147,9 @@ class ContainerProcess:
                 await asyncio.sleep(_POLL_SECONDS)
         finally:
             watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            await asyncio.wait({watching})
+        if not watching.cancelled():
+            watching.result()
         if self._ending is not None:
             await self._ending
             self._ending = None
@@ -230,10 +232,8 @@ class ContainerProcess:
             hook = asyncio.create_task(self._pre_stop(grace))
             while not hook.done() and record.alive() and time.monotonic() < min(deadline, self._deadline):
                 await asyncio.wait({hook}, timeout=_POLL_SECONDS)
-            if not hook.done():
-                hook.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await hook
+            hook.cancel()
+            await asyncio.wait({hook})
             deadline = max(deadline, time.monotonic() + _LEAST_GRACE_SECONDS)
             processes.signal_record(record, signal.SIGTERM)
             while record.alive() and time.monotonic() < max(min(deadline, self._deadline), 0):
@@ -290,7 +290,9 @@ class ContainerProcess:
         except OSError as error:
             return 126, f"{argv[0]}: {error.strerror}"
         try:
-            output, _ = await asyncio.wait_for(child.communicate(), timeout)
+            # Not wait_for, which before Python 3.12 loses a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout):
+                output, _ = await child.communicate()
         except TimeoutError:
             return 124, f"command {argv[0]!r} timed out after {timeout:g} s"
         finally:

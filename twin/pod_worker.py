@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from twin import irsa, node_objects, pod_addresses, pod_spec, pod_status, pod_volumes, tritonserver
+from twin import irsa, leavings, node_objects, pod_addresses, pod_spec, pod_status, pod_volumes, tritonserver
 from twin.home import TwinHome, write_atomically
 from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
@@ -187,7 +187,7 @@ class PodWorker:
         scratch.mkdir(parents=True, exist_ok=True)
         own = {"HOME": str(self._directory), "TMPDIR": str(scratch), **_NO_REAL_AWS}
         env = own | {name: rewrite(value) for name, value in variables.items()} | identity
-        prefix = f"twin-{self._uid}-"
+        prefix = f"{leavings.shared_memory_prefix(self._shared.home)}{self._uid}-"
         try:
             command = tritonserver.tritonserver_command(words, address, self._shared.home.cache, env)
         except (tritonserver.TritonArgumentError, tritonserver.TritonUnavailable) as error:
@@ -197,7 +197,7 @@ class PodWorker:
             await self._report("FlagsLeftOut", f"this machine's older tritonserver has no {listed}", "Normal")
         service = Service(
             name=process_name(self._pod, container),
-            # Named after the pod, so that what a killed server leaves in /dev/shm can be found and removed.
+            # Named after twin and pod, so that what a killed server leaves in /dev/shm can be found and removed.
             argv=(*command.argv, f"--backend-config=python,shm-region-prefix-name={prefix}"),
             env=command.env,
             directory=self._directory,

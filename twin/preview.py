@@ -22,24 +22,31 @@ class Step:
     replace_reasons: list[str]
 
 
-def steps(engine: Engine, stack: str) -> list[Step]:
-    """The steps of a preview of `stack`, in the order of their URNs, so that two previews of one thing read the same.
+@dataclass(frozen=True)
+class Preview:
+    """A preview of one stack.
 
-    Raises EngineError when the preview fails.
+    `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
+    no step. `steps` are in the order of their URNs, so that two previews of one thing read the same.
     """
+
+    stack: str
+    summary: dict[str, int]
+    steps: list[Step]
+
+    def to_json(self) -> str:
+        """The document that `python3 -m twin preview STACK --json` prints."""
+        return json.dumps(asdict(self), indent=2)
+
+
+def read(engine: Engine, stack: str) -> Preview:
+    """What the engine would do to `stack`. Raises EngineError when the preview fails."""
     try:
         digest = json.loads(engine.read(stack, ["preview", "--json", "--non-interactive"]))
     except EngineError as error:
         raise EngineError(f"the preview of {stack} failed:\n{_errors(error.output) or error}") from None
-    return sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
-
-
-def to_json(stack: str, found: list[Step]) -> str:
-    """The document that `python -m twin preview STACK --json` prints."""
-    summary: dict[str, int] = {}
-    for step in found:
-        summary[step.op] = summary.get(step.op, 0) + 1
-    return json.dumps({"stack": stack, "summary": summary, "steps": [asdict(s) for s in found]}, indent=2)
+    steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
+    return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps)
 
 
 def _errors(output: str) -> str:

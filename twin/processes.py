@@ -91,13 +91,17 @@ class Record:
 
 
 def start_time(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since boot; None when there is none, or only its zombie."""
+    """When process `pid` started, in clock ticks since boot; None when there is none, or only its zombie.
+
+    A killed process whose first thread is gone is a zombie already while others still hold its sockets: it counts as there.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+    threads, started = int(fields[16]), int(fields[18])
+    return None if state == "X" or (state == "Z" and threads <= 1) else started
 
 
 def find(home: TwinHome, name: str) -> Record | None:

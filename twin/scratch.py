@@ -40,6 +40,11 @@ def leftovers(home: TwinHome) -> list[TwinHome]:
     return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
 
 
+def check(revision: str) -> None:
+    """Raises UnknownRevision unless git knows `revision` as a commit."""
+    _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
+
+
 def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
     """Applies the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
     program = servers.home.path / "program"
@@ -55,9 +60,15 @@ def apply(servers: Servers, stack: str, revision: str, console: Console) -> None
 
 
 def _extract(revision: str, directory: Path) -> None:
-    done = subprocess.run(["git", "archive", "--format=tar", revision], cwd=REPOSITORY, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise UnknownRevision(f"`git archive {revision}` in {REPOSITORY}: {done.stderr.decode().strip()}")
+    content = _git("archive", "--format=tar", revision, revision=revision)
     directory.mkdir(parents=True)
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         archive.extractall(directory, filter="data")
+
+
+def _git(*arguments: str, revision: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode().strip() or "git knows no commit of that name (branches, tags and hashes are names)"
+        raise UnknownRevision(f"--against {revision}: {said}")
+    return done.stdout

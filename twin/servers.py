@@ -14,6 +14,8 @@ from twin.home import REPOSITORY, TwinHome, write_atomically
 
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
 """The processes without which nothing can be asked of a twin."""
+PROGRAMS = ("etcd", "kubernetes", "kwok", "pulumi", "helm")
+"""The families of built programs (twin/tools.py) that a twin consists of."""
 
 
 class NotRunning(RuntimeError):
@@ -25,6 +27,7 @@ class Servers:
     """A twin whose servers answer.
 
     `aws_is_new` says that the AWS account is an empty one: the first start, or the old account was lost with its process.
+    `started` names the processes that did not run before.
     """
 
     home: TwinHome
@@ -32,6 +35,7 @@ class Servers:
     aws_url: str
     kubeconfig: Path
     aws_is_new: bool = False
+    started: tuple[str, ...] = ()
 
     @classmethod
     def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True) -> "Servers":
@@ -40,7 +44,8 @@ class Servers:
         `with_agent` starts nodes and pods too, which a preview does not need. Raises ToolError, ProcessFailed or
         DeadlinePassed.
         """
-        programs = tools.ensure(tuple(tools.FAMILIES), console)
+        programs = tools.ensure(PROGRAMS, console)
+        before = _alive(home)
 
         def say(line: str) -> None:
             console.print(line, markup=False, highlight=False)
@@ -48,9 +53,9 @@ class Servers:
         is_new = moto_server.ensure(home, say)
         control_plane.ensure(home, programs, say)
         _write_shell_programs(home, programs)
-        if with_agent:
-            agent.ensure(home)
-        return cls._found(home, programs, is_new)
+        if with_agent and agent.ensure(home):
+            say("started the agent (nodes, and Triton's pods)")
+        return cls._found(home, programs, is_new, tuple(sorted(_alive(home) - before)))
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
@@ -61,22 +66,26 @@ class Servers:
         dead = [name for name in NEEDED if processes.find(home, name) is None]
         if dead:
             raise NotRunning(f"{', '.join(dead)} of the twin at {home.path} no longer run; `make up` starts them again")
-        return cls._found(home, tools.ensure(tuple(tools.FAMILIES), Console(quiet=True)), False)
+        return cls._found(home, tools.ensure(PROGRAMS, Console(stderr=True)))
 
     @classmethod
-    def _found(cls, home: TwinHome, programs: dict[str, Path], aws_is_new: bool) -> "Servers":
+    def _found(
+        cls, home: TwinHome, programs: dict[str, Path], aws_is_new: bool = False, started: tuple[str, ...] = ()
+    ) -> "Servers":
         known = home.load_endpoints()
         assert known.aws_url and known.kubeconfig
-        return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new)
+        return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new, started)
 
     def engine(self) -> Engine:
         """The Pulumi engine on this checkout's program."""
-        environment = engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
-        return Engine(self.home, engine_layout.lay_out(self.home, self.programs["pulumi"]), environment)
+        return Engine(self.home, engine_layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
         """The cluster, to look at."""
-        return ClusterView(self.programs["kubectl"], self.kubeconfig)
+        return ClusterView(self.programs["kubectl"], self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def variables(self) -> dict[str, str]:
         """The environment variables that make a shell talk to this twin."""
@@ -92,6 +101,10 @@ class Servers:
             "kubeconfig": str(self.kubeconfig),
             "logs": str(self.home.logs),
         }
+
+
+def _alive(home: TwinHome) -> set[str]:
+    return {record.name for record in processes.records(home) if record.alive()}
 
 
 def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:

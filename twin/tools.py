@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -26,6 +27,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 MODULES = Path(__file__).parent / "tools"
 OLDEST_GO = (1, 26)
 OLDEST_PULUMI = (3, 250)
+_MEMORY_GB, _DISK_GB = 4, 10
+"""Of a first run with nothing cached: the linker's peak, and what `du` says of Go's caches and the programs afterwards."""
 SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
 """How the script begins that a twin's shell has in place of `pulumi`."""
 
@@ -39,14 +42,16 @@ class Family:
     """Programs that are built from one wrapper module.
 
     `packages` maps a program to its Go package. `module` is the one whose version goes into `ldflags`, where `{version}`,
-    `{major}` and `{minor}` stand for it. `cold_build` is for the message only.
+    `{major}` and `{minor}` stand for it. `tags` are Go build tags. `seconds` is what a build takes with
+    nothing cached, on two idle cores and on two shared ones: for the message only.
     """
 
     name: str
     packages: tuple[tuple[str, str], ...]
     module: str
-    cold_build: str
+    seconds: tuple[int, int]
     ldflags: str = ""
+    tags: tuple[str, ...] = ()
 
     def version(self) -> str:
         """The pinned version of `module`, as in go.mod: v1.36.2."""
@@ -66,7 +71,7 @@ class Family:
         """Names everything that decides what is built."""
         folder = MODULES / self.name
         parts = [(folder / f).read_bytes() for f in ("go.mod", "go.sum")]
-        recipe = repr((self.packages, self.flags())).encode()
+        recipe = repr((self.packages, self.flags(), *self.tags)).encode()
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
 
@@ -81,7 +86,7 @@ _KUBERNETES_VERSION = " ".join(
 FAMILIES = {
     family.name: family
     for family in (
-        Family("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), "go.etcd.io/etcd/server/v3", "a minute"),
+        Family("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), "go.etcd.io/etcd/server/v3", (80, 150)),
         Family(
             "kubernetes",
             tuple(
@@ -89,18 +94,28 @@ FAMILIES = {
                 for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
             ),
             "k8s.io/kubernetes",
-            "8 minutes",
+            (290, 520),
             _KUBERNETES_VERSION,
         ),
-        Family("kwok", (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),), "sigs.k8s.io/kwok", "2 minutes"),
+        Family("kwok", (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),), "sigs.k8s.io/kwok", (65, 115)),
         Family(
             "pulumi",
             (("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
             "github.com/pulumi/pulumi/pkg/v3",
-            "5 minutes",
+            (180, 320),
             "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
         ),
-        Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", "2 minutes"),
+        Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
+        Family(
+            "prometheus",
+            tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("promtool", "prometheus")),
+            "github.com/prometheus/prometheus",
+            (130, 240),
+            # The module numbers Prometheus 3.15.0 as v0.315.0.
+            "-X github.com/prometheus/common/version.Version={version}",
+            # Discovery by the Kubernetes API only: the clouds' client libraries would be most of the build.
+            ("remove_all_sd", "enable_kubernetes_sd"),
+        ),
     )
 }
 
@@ -111,15 +126,37 @@ def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
     A `pulumi` on PATH that is new enough is taken as it is. Raises ToolError.
     """
     found: dict[str, Path] = {}
-    for name in families:
-        family = FAMILIES[name]
-        installed = _pulumi_on_path() if name == "pulumi" else None
+    missing: list[Family] = []
+    for family in (FAMILIES[name] for name in families):
+        installed = _pulumi_on_path() if family.name == "pulumi" else None
         if installed is not None:
             found["pulumi"] = installed
-            continue
-        directory = _ensure_family(family, console)
-        found |= {program: directory / program for program, _ in family.packages}
+        else:
+            found |= {program: _directory(family) / program for program, _ in family.packages}
+            missing += [] if _complete(_directory(family), family) else [family]
+    if missing:
+        go = _find_go(missing[0])
+        console.print(plan(missing), markup=False, highlight=False, soft_wrap=True)
+        for family in missing:
+            _ensure_family(family, go, console)
     return found
+
+
+def plan(missing: Sequence[Family]) -> str:
+    """What a person should know before these are built: how long it takes, and what it needs of the machine."""
+    idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
+    names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
+    return (
+        f"to build, once per machine: {names}\n"
+        f"together {_minutes((idle, shared))} on 2 cores, about {_MEMORY_GB} GB of memory, and with all of them some "
+        f"{_DISK_GB} GB of disk: Go's caches, and {cache_directory()}"
+    )
+
+
+def _minutes(seconds: tuple[int, int]) -> str:
+    """`1 to 3 minutes`; the first is an idle machine's."""
+    least, most = round(seconds[0] / 60), math.ceil(seconds[1] / 60)
+    return f"{max(least, 1)} to {most} minutes"
 
 
 def cache_directory() -> Path:
@@ -127,15 +164,15 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
 
 
-def _ensure_family(family: Family, console: Console) -> Path:
-    target = cache_directory() / f"{family.name}-{family.digest()}"
-    if _complete(target, family):
-        return target
-    go = _find_go(family)
+def _directory(family: Family) -> Path:
+    return cache_directory() / f"{family.name}-{family.digest()}"
+
+
+def _ensure_family(family: Family, go: Path, console: Console) -> None:
+    target = _directory(family)
     with _build_lock(target, family, console):
         if not _complete(target, family):
             _build(family, go, target, console)
-    return target
 
 
 def _complete(directory: Path, family: Family) -> bool:
@@ -148,7 +185,7 @@ def _build(family: Family, go: Path, target: Path, console: Console) -> None:
     started = time.monotonic()
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
-        with _progress(console, f"building {label} ({programs}); about {family.cold_build}, once per machine"):
+        with _progress(console, f"building {label} ({programs}); {_minutes(family.seconds)}"):
             for program, package in family.packages:
                 _go_build(family, go, package, partial / program)
         partial.chmod(0o755)
@@ -161,7 +198,8 @@ def _build(family: Family, go: Path, target: Path, console: Console) -> None:
 
 
 def _go_build(family: Family, go: Path, package: str, output: Path) -> None:
-    argv = [str(go), "build", "-trimpath", "-ldflags", family.flags(), "-o", str(output), package]
+    tags = ["-tags", ",".join(family.tags)] if family.tags else []
+    argv = [str(go), "build", "-trimpath", *tags, "-ldflags", family.flags(), "-o", str(output), package]
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
     done = subprocess.run(
         argv,
@@ -176,7 +214,7 @@ def _go_build(family: Family, go: Path, package: str, output: Path) -> None:
         end = "\n".join(done.stdout.splitlines()[-15:])
         raise ToolError(
             f"building {output.name} from twin/tools/{family.name}/go.mod failed (go ended with {done.returncode}); "
-            f"it needs access to a Go module proxy and about 4 GB of memory. The end of its output:\n{end}"
+            f"it needs access to a Go module proxy and about {_MEMORY_GB} GB of memory. The end of its output:\n{end}"
         )
 
 

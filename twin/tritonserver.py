@@ -28,17 +28,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.triton_options import FLAGS, newer_than
+
 DISTRIBUTION = "nvidia-pytriton"
 
-NEWER_FLAGS: Mapping[str, str] = {
-    "--grpc-infer-thread-count": "25.04 / 2.57",
-    "--http-max-input-size": "25.06 / 2.59",
-    "--grpc-max-response-pool-size": "after 24.10 / 2.51",
-    "--allow-client-shm": "26.05 / 2.69",
-}
-"""Flags of current releases that server 2.51 lacks, with the release that brought them (research triton.md 2
-and 9).
-"""
+VERSION = "2.51.0"
+"""What this server says of itself in nvidia-pytriton 0.7.0."""
+NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
+"""Flags of current releases that this server lacks."""
 
 _ADDRESS_FLAGS = ("--http-address", "--grpc-address", "--metrics-address")
 _DIRECTORY_FLAGS = ("--backend-directory", "--cache-directory", "--repoagent-directory")
@@ -111,6 +108,8 @@ class TritonServer:
         return {
             "HOME": os.environ.get("HOME", "/"),
             "LANG": "C.UTF-8",
+            # The GPU metrics' library would write /var/log/nv-hostengine.log, with a GPU or without one.
+            "__DCGM_DBG_FILE": os.devnull,
             **env,
             # The stub takes its prefix, hence numpy, from the first python3 in PATH.
             "PATH": os.pathsep.join([str(self.python_bin), env.get("PATH", inherited)]),

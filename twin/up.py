@@ -7,17 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from twin import inference, interrupted, moto_server, processes, stack_files
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView
+from twin import inference, interrupted, moto_server, processes, readiness, stack_files
+from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
 from twin.inference import Answer
-from twin.processes import DeadlinePassed, wait_until
 from twin.servers import Servers
 
 STACK = "local"
-READY_SECONDS = 180.0
-"""How long the Triton pods may take: they start in under 10 s on an idle machine, and this one may be busy."""
 
 
 class UpFailed(RuntimeError):
@@ -35,11 +32,13 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
     interrupted.clear(home, engine, STACK)
     in_doubt = interrupted.creations_in_doubt(engine, STACK)
+    lost = servers.aws_is_new and bool(engine.resources(STACK))
     if in_doubt:
         say(f"the last `pulumi up` was killed while it made {len(in_doubt)} resources: starting again with an empty account")
         _take_a_new_account(home, servers, say)
-    lost = bool(in_doubt) or (servers.aws_is_new and bool(engine.resources(STACK)))
-    _pulumi_up(servers, refresh=lost)
+    elif lost:
+        say("the AWS account was lost with moto's process, which keeps it in memory: making its resources again")
+    _pulumi_up(servers, refresh=bool(in_doubt) or lost)
     moto_server.acknowledge(home)
     if _release_and_pin(home, servers, str(engine.outputs(STACK)["modelBucket"])):
         _pulumi_up(servers)
@@ -92,35 +91,16 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
 
 def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     view = servers.cluster()
-    started = time.monotonic()
-    try:
-        wait_until(
-            lambda: view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT),
-            "every Triton pod to run the pinned release and be Ready",
-            READY_SECONDS,
-            poll=0.3,
-        )
-    except DeadlinePassed as error:
-        raise UpFailed(f"{error}\n{_complaints(view)}\nThe pods' logs are below {home.pods}.") from None
+    release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
+    seconds = readiness.wait(home, view, release, say)
     addresses = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
-    say(f"Triton is Ready at {', '.join(addresses)} ({time.monotonic() - started:.1f} s)")
+    say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
     write_json(
         last_inference_file(home),
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     return answer
-
-
-def _complaints(view: ClusterView) -> str:
-    """What is known of each Triton pod that is not ready: its last warnings, and the end of its log."""
-    lines = []
-    for pod in view.pods():
-        if pod.namespace == TRITON_NAMESPACE and not pod.ready:
-            lines.append(f"{pod.name} ({pod.phase or 'Pending'}):")
-            lines += [f"  {line}" for line in view.warnings(pod.namespace, pod.name)[-3:]]
-            lines += [f"  log: {line}" for line in view.log_end(pod.namespace, pod.name, 8)]
-    return "\n".join(lines) or "no pod says why: see `kubectl describe deployment -n triton triton`"
 
 
 def last_inference_file(home: TwinHome) -> Path:

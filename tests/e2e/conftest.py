@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from twin import processes
+from twin import engine, processes
 from twin.home import REPOSITORY, TwinHome
 from twin.servers import Servers
 
@@ -23,20 +23,21 @@ class Twin:
 
     home: TwinHome
     checkout: Path = REPOSITORY
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
         """A person's environment, without what this machine may have set for AWS, Pulumi or kubectl."""
-        mine = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "PULUMI_", "KUBECONFIG"))}
-        return {**mine, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1"}
+        mine = {name: value for name, value in os.environ.items() if name not in engine.foreign(os.environ)}
+        return {**mine, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1", **self.variables}
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """`python -m twin <arguments>` in the background, its output thrown away."""
+        """`python3 -m twin <arguments>` in the background, its output thrown away."""
         command = [sys.executable, "-m", "twin", *arguments]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen(command, cwd=self.checkout, env=self.environment(), **quiet)
 
     def run(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
-        """`python -m twin <arguments>`; its output and exit code, whatever they are."""
+        """`python3 -m twin <arguments>`; its output and exit code, whatever they are."""
         return subprocess.run(
             [sys.executable, "-m", "twin", *arguments],
             cwd=self.checkout,
@@ -49,13 +50,13 @@ class Twin:
         )
 
     def up(self) -> str:
-        """`python -m twin up`, which must succeed; what it printed."""
+        """`python3 -m twin up`, which must succeed; what it printed."""
         done = self.run("up", seconds=UP_SECONDS)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     def shell(self, command: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
-        """A command line in the shell that `eval "$(python -m twin env)"` gives."""
+        """A command line in the shell that `eval "$(python3 -m twin env)"` gives."""
         script = f'eval "$({sys.executable} -m twin env)" && {command}'
         return subprocess.run(
             ["bash", "-c", script],
@@ -72,7 +73,7 @@ class Twin:
         return Servers.running(self.home)
 
     def down(self) -> None:
-        """`python -m twin down`, after which nothing of this twin may be left."""
+        """`python3 -m twin down`, after which nothing of this twin may be left."""
         done = self.run("down")
         assert done.returncode == 0, done.stdout
         assert processes.marked(self.home) == {}
@@ -94,3 +95,10 @@ def own_twin(tmp_path: Path) -> Iterator[Twin]:
     twin = Twin(TwinHome(tmp_path / "home"))
     yield twin
     twin.down()
+
+
+def clone(tmp_path: Path) -> Path:
+    """A checkout of its own, so that a test can change files; uncommitted changes of this one are not in it."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
+    return checkout

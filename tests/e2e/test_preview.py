@@ -1,14 +1,11 @@
 """Previews of every environment, and of a change against another revision, with no credentials."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Twin
-from twin.home import REPOSITORY
+from tests.e2e.conftest import Twin, clone
 
 CHART_KINDS = {
     "kubernetes:apps/v1:Deployment",
@@ -30,7 +27,7 @@ def test_a_preview_lists_every_resource_of_the_environment_and_is_the_same_twice
 
 
 def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path) -> None:
-    checkout = _clone(tmp_path)
+    checkout = clone(tmp_path)
     values = checkout / "helm-values" / "triton" / "dev.yaml"
     values.write_text(values.read_text() + "\nshm:\n  size: 1Gi\n")
     changed = Twin(twin.home, checkout)
@@ -52,7 +49,7 @@ def test_an_unknown_revision_is_one_sentence(twin: Twin) -> None:
 
 
 def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twin: Twin, tmp_path: Path) -> None:
-    checkout = _clone(tmp_path)
+    checkout = clone(tmp_path)
     stack = checkout / "stacks" / "Pulumi.dev.yaml"
     text = stack.read_text()
     assert 'version: "1.35"' in text
@@ -63,11 +60,3 @@ def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twi
     assert "stacks/Pulumi.dev.yaml: triton.pool:" in done.stdout
     assert "Traceback" not in done.stdout
     assert "aws:ec2" not in done.stdout
-
-
-def _clone(tmp_path: Path) -> Path:
-    """A checkout of its own, so that the test can change files; uncommitted changes of this one are not in it."""
-    checkout = tmp_path / "checkout"
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
-    assert shutil.which("git")
-    return checkout

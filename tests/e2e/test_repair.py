@@ -1,5 +1,6 @@
 """Whatever was killed or refused, the next `make up` goes on from there."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,24 +9,55 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import account
-from tests.e2e.conftest import UP_SECONDS, Twin
+from tests.e2e.conftest import UP_SECONDS, Twin, clone
 from twin import processes
 
-PROCESSES = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "agent", "moto"]
+SAID = {
+    "etcd": "started etcd\n",
+    "kube-apiserver": "started kube-apiserver\n",
+    "kube-controller-manager": "started kube-controller-manager\n",
+    "kube-scheduler": "started kube-scheduler\n",
+    "kwok": "started kwok\n",
+    "agent": "started the agent (nodes, and Triton's pods)\n",
+    "moto": "the AWS account was lost with moto's process, which keeps it in memory: making its resources again\n",
+}
 
 
-@pytest.mark.parametrize("name", PROCESSES)
-def test_a_killed_process_is_repaired_by_the_next_up(twin: Twin, name: str) -> None:
+@pytest.mark.parametrize("name", SAID)
+def test_a_killed_process_is_told_and_repaired_by_the_next_up(twin: Twin, name: str) -> None:
     record = processes.find(twin.home, name)
     assert record is not None, f"no process {name} is running"
     processes.signal_record(record, signal.SIGKILL)
     processes.wait_until(lambda: not record.alive(), f"{name} to be gone", 10)
+    assert name in twin.run("status").stdout.splitlines()[-1]
 
     printed = twin.up()
 
     repaired = processes.find(twin.home, name)
     assert repaired is not None and repaired.pid != record.pid
+    assert SAID[name] in printed
     assert "pipeline version 1 answered" in printed
+
+
+def test_a_model_that_does_not_load_is_given_up_with_its_cause_and_mended_by_the_next_up(
+    own_twin: Twin, tmp_path: Path
+) -> None:
+    checkout = clone(tmp_path)
+    twin = dataclasses.replace(own_twin, checkout=checkout)
+    model = checkout / "models" / "normalize" / "1" / "model.py"
+    good = model.read_text()
+    model.write_text(good + "\nraise RuntimeError('the weights are missing')\n")
+
+    refused = twin.run("up", seconds=UP_SECONDS)
+
+    assert refused.returncode == 1
+    _, _, told = refused.stdout.partition("error: Triton does not start with release ")
+    assert "failed to load 'normalize' version 1: Internal: RuntimeError: the weights are missing" in told
+    (log,) = [line.partition("log: ")[2] for line in told.splitlines() if "log: " in line]
+    assert "the weights are missing" in Path(log).read_text()
+
+    model.write_text(good)
+    assert "pipeline version 1 answered" in twin.up()
 
 
 def test_an_up_that_is_killed_while_it_creates_is_continued_by_the_next(own_twin: Twin) -> None:

@@ -1,6 +1,9 @@
 """The cluster as kubectl shows it; kubectl itself is played by a script that prints what the real one printed."""
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ def view(tmp_path: Path, script: str) -> ClusterView:
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"#!/bin/sh\n{script}\n")
     kubectl.chmod(0o755)
-    return ClusterView(kubectl, tmp_path / "kubeconfig")
+    return ClusterView(kubectl, {"PATH": os.defpath, "KUBECACHEDIR": str(tmp_path / "cache")})
 
 
 def deployment(generation: int, observed: int, updated: int, available: int) -> str:
@@ -58,6 +61,43 @@ def test_a_pods_warnings_are_its_reasons_and_messages(tmp_path: Path) -> None:
     ]
 
 
-def test_the_end_of_a_log_is_empty_for_a_pod_that_has_none(tmp_path: Path) -> None:
-    assert view(tmp_path, "printf 'one\\ntwo\\n'").log_end("triton", "triton-1", 8) == ["one", "two"]
-    assert view(tmp_path, "echo 'not found' >&2; exit 1").log_end("triton", "triton-1", 8) == []
+def pod(image: str, status: dict[str, Any], **metadata: str) -> str:
+    names = {"namespace": "triton", "name": "triton-1", "uid": "u", **metadata}
+    item = {"metadata": names, "spec": {"nodeName": "n", "containers": [{"image": image}]}, "status": status}
+    return f"cat <<'E'\n{json.dumps({'items': [item]})}\nE"
+
+
+def container(state: dict[str, Any], restarts: int = 0) -> dict[str, Any]:
+    return {"name": "c", "state": state, "restartCount": restarts}
+
+
+def test_a_pod_that_runs_here_says_where_it_listens_and_others_do_not(tmp_path: Path) -> None:
+    status = {"phase": "Running", "podIP": "10.244.128.2", "conditions": [{"type": "Ready", "status": "True"}]}
+    (found,) = view(tmp_path, pod("x/tritonserver@sha256:1", status)).pods()
+    assert (found.address, found.listens, found.status, found.ready) == ("10.244.128.2", "127.244.128.2", "Running", True)
+    (found,) = view(tmp_path, pod("x/other", status)).pods()
+    assert (found.address, found.listens) == ("10.244.128.2", "")
+
+
+@pytest.mark.parametrize(
+    ("state", "metadata", "shown"),
+    [
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {}, "CrashLoopBackOff"),
+        ({"running": {}}, {}, "Running"),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {"deletionTimestamp": "2026-11-21T19:00:00Z"}, "Terminating"),
+    ],
+)
+def test_the_status_is_the_one_that_kubectl_shows(
+    tmp_path: Path, state: dict[str, Any], metadata: dict[str, str], shown: str
+) -> None:
+    status = {"phase": "Running", "containerStatuses": [container(state, 3)]}
+    (found,) = view(tmp_path, pod("x/tritonserver", status, **metadata)).pods()
+    assert (found.status, found.restarts, found.ready) == (shown, 3, False)
+
+
+def test_kubectl_gets_the_twins_environment_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/person/.kube/config")
+    view(tmp_path, f"env > {tmp_path}/env; echo '{{\"items\":[]}}'").pods()
+    said = (tmp_path / "env").read_text()
+    assert f"KUBECACHEDIR={tmp_path}/cache" in said
+    assert "KUBECONFIG" not in said

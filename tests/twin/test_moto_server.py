@@ -41,3 +41,12 @@ def test_a_server_is_fresh_until_acknowledged_and_again_after_it_was_killed(home
     )
     policy = iam.get_policy(PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")["Policy"]
     assert policy["PolicyName"] == "AmazonEKSClusterPolicy"
+
+
+def test_a_server_that_is_gone_is_a_sentence(tmp_path: Path) -> None:
+    home = TwinHome(tmp_path)
+    home.save_endpoints(aws_url="http://127.0.0.1:1")
+    with pytest.raises(
+        processes.ProcessFailed, match=r"^moto on http://127\.0\.0\.1:1/? does not do PutParameter: .*; try again$"
+    ):
+        moto_server.acknowledge(home)

@@ -10,6 +10,7 @@ from twin.engine import Engine, EngineError
 from twin.home import TwinHome
 
 DIGEST = {
+    "changeSummary": {"update": 1, "delete": 1, "same": 110, "replace": 1},
     "steps": [
         {
             "op": "update",
@@ -27,7 +28,7 @@ DIGEST = {
             "diffReasons": ["cidrBlock"],
             "replaceReasons": ["cidrBlock"],
         },
-    ]
+    ],
 }
 
 
@@ -38,8 +39,12 @@ class RecordedEngine(Engine):
         return json.dumps(DIGEST)
 
 
+def read(tmp_path: Path) -> preview.Preview:
+    return preview.read(RecordedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+
+
 def steps(tmp_path: Path) -> list[preview.Step]:
-    return preview.steps(RecordedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+    return read(tmp_path).steps
 
 
 def test_steps_come_in_the_order_of_their_urns(tmp_path: Path) -> None:
@@ -55,10 +60,10 @@ def test_a_step_names_the_changed_paths_and_why_it_replaces(tmp_path: Path) -> N
     assert (deleted.type, deleted.changed) == ("aws:sqs/queue:Queue", [])
 
 
-def test_the_document_counts_the_steps_by_operation(tmp_path: Path) -> None:
-    document = json.loads(preview.to_json("prod", steps(tmp_path)))
+def test_the_document_counts_by_operation_as_the_engine_does_what_stays_the_same_too(tmp_path: Path) -> None:
+    document = json.loads(read(tmp_path).to_json())
     assert document["stack"] == "prod"
-    assert document["summary"] == {"delete": 1, "replace": 1, "update": 1}
+    assert document["summary"] == {"delete": 1, "replace": 1, "same": 110, "update": 1}
     assert len(document["steps"]) == 3
 
 
@@ -72,5 +77,5 @@ class RefusedEngine(Engine):
 
 def test_a_failed_preview_says_its_errors_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as failure:
-        preview.steps(RefusedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+        preview.read(RefusedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
     assert str(failure.value) == "the preview of prod failed:\nerror: no such pool"

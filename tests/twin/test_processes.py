@@ -144,6 +144,8 @@ def test_files_that_a_killed_process_leaves_outside_the_home_are_removed(home: T
 def test_a_process_whose_starter_was_killed_before_recording_it_is_found_again(home: TwinHome, tmp_path: Path) -> None:
     unrecorded = processes.start(home, service(tmp_path, STUBBORN))
     (home.run / "worker.json").unlink()
+    # A process that has just begun has no environment yet that could be read.
+    wait_until(lambda: bool(processes.marked(home, "worker")), "the mark of the process to be readable", 10)
     assert processes.find(home, "worker") is None
     assert ensure(home, service(tmp_path)) is True
     assert not unrecorded.alive()
@@ -186,3 +188,14 @@ def test_a_command_from_a_shell_with_another_path_leaves_the_process_alone(home:
     first = processes.find(home, "worker")
     assert ensure(home, service(tmp_path, env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"})) is False
     assert processes.find(home, "worker") == first
+
+
+def test_a_process_is_there_until_its_last_thread_is_gone() -> None:
+    leave = "ctypes.CDLL(None).syscall(60, 0)"  # exit of the calling thread alone
+    script = f"import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); {leave}"
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: ") Z" in stat.read_text(), "the first thread to be gone", 20)
+        assert processes.start_time(process.pid) is not None
+        process.kill()
+        wait_until(lambda: processes.start_time(process.pid) is None, "the process to be gone", 20)

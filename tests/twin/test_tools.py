@@ -53,8 +53,8 @@ def test_a_family_is_built_once_and_then_found(machine: Path) -> None:
     assert found["etcd"].is_relative_to(machine / "cache" / "triton-eks" / "tools")
     assert os.access(found["etcd"], os.X_OK)
     version = FAMILIES["etcd"].version()
-    assert said.splitlines()[0] == f"building etcd {version} (etcd); about a minute, once per machine ..."
-    assert said.splitlines()[1].startswith(f"built etcd {version} in ")
+    assert said.splitlines()[2] == f"building etcd {version} (etcd); 1 to 3 minutes ..."
+    assert said.splitlines()[3].startswith(f"built etcd {version} in ")
     assert ensure("etcd") == (found, "")
     assert len(builds(machine)) == 1
 
@@ -63,6 +63,21 @@ def test_kubernetes_is_told_its_version(machine: Path) -> None:
     found, _ = ensure("kubernetes")
     assert sorted(found) == ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"]
     assert f"-X k8s.io/component-base/version.gitVersion={FAMILIES['kubernetes'].version()}" in builds(machine)[0]
+
+
+def test_the_plan_is_told_before_the_first_build(machine: Path) -> None:
+    ensure("etcd")
+    found, said = ensure("etcd", "kwok", "helm")
+    plan, *built = said.splitlines()
+    assert plan == "to build, once per machine: kwok (1 to 2 minutes), helm (2 to 4 minutes)"
+    assert built[0].startswith("together 3 to 5 minutes on 2 cores, about 4 GB of memory, and with all of them some 10 GB")
+    assert [line.split()[:2] for line in built[1:]] == [
+        ["building", "kwok"],
+        ["built", "kwok"],
+        ["building", "helm"],
+        ["built", "helm"],
+    ]
+    assert ensure("etcd", "kwok", "helm") == (found, "")
 
 
 def test_a_changed_recipe_is_another_directory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_only_the_pods_environment_passes(tmp_path: Path, monkeypatch: pytest.Mo
         ["tritonserver"], "127.0.0.1", tmp_path, {"AWS_REGION": "us-west-2", "LD_LIBRARY_PATH": "/extra"}
     )
 
-    assert set(command.env) == {"AWS_REGION", "HOME", "LANG", "LD_LIBRARY_PATH", "PATH"}
+    assert set(command.env) == {"AWS_REGION", "HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "__DCGM_DBG_FILE"}
     assert command.env["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     libraries = command.env["LD_LIBRARY_PATH"].split(":")
     assert libraries[0].endswith("/nvidia_pytriton.libs")

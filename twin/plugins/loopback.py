@@ -19,6 +19,6 @@ def require_loopback(url: str, what: str) -> str:
         raise PluginError(
             f"{what} is {url!r}; the twin's plugins work on this machine only and want an address such as "
             "http://127.0.0.1:5000. Start the twin with `make up`, and take its environment from "
-            "`python -m twin env`; for a real account use the official plugins instead"
+            "`python3 -m twin env`; for a real account use the official plugins instead"
         )
     return url

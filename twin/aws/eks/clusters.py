@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
+from infra.versions import KUBERNETES_SUPPORT
 from twin.aws import kms, records, tags
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api
@@ -14,8 +15,8 @@ from twin.aws.errors import HandlerError, Problem
 from twin.aws.handler import UNKNOWN, Handler, Values, known
 from twin.aws.iam import trust
 
-# Minor versions that EKS creates clusters of, extended support included (EKS release calendar; research triton.md 6.6).
-SUPPORTED_VERSIONS = ("1.31", "1.32", "1.33", "1.34", "1.35")
+# Minor versions that EKS creates clusters of, extended support included.
+SUPPORTED_VERSIONS = tuple(KUBERNETES_SUPPORT)
 # Blocks that EKS refuses in an allow-list because their addresses are not routed on the internet.
 _NEVER_PUBLIC = tuple(
     ipaddress.IPv4Network(block)

@@ -1,0 +1,57 @@
+"""The command line itself: what it says when there is nothing to work on, and when it is cut short."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from twin import cli, processes
+from twin.home import REPOSITORY, TwinHome
+from twin.processes import Service
+
+
+def twin(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "twin", *arguments]
+    env = {**os.environ, "TWIN_HOME": str(home), "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_env_without_a_twin_prints_lines_that_are_false_and_say_why(tmp_path: Path) -> None:
+    done = twin(tmp_path / "home", "env")
+    assert (done.returncode, done.stderr) == (1, "")
+    said = f"no twin is up at {tmp_path / 'home'}; start it with `make up`, or set TWIN_HOME to where one is"
+    assert done.stdout == f"printf '%s\\n' 'error: {said}' >&2\nfalse\n"
+
+
+def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> None:
+    done = twin(tmp_path / "home", "preview", "dev", "--against", "no-such-branch")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --against no-such-branch: git knows no commit of that name")
+    assert not (tmp_path / "home").exists()
+
+
+def test_down_says_when_this_shell_still_points_to_a_twin_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWIN_SHELL", str(tmp_path / "home"))
+    last = twin(tmp_path / "home", "down").stdout.splitlines()[-1]
+    assert last == "this shell still points to the twin that is gone: type leave_twin, or go on in a new shell"
+    monkeypatch.setenv("TWIN_SHELL", str(tmp_path / "another"))
+    assert "this shell" not in twin(tmp_path / "home", "down").stdout
+
+
+def test_ctrl_c_ends_with_what_is_left(tmp_path: Path) -> None:
+    home = TwinHome(tmp_path)
+    with pytest.raises(cli.Interrupted, match=r"^stopped by Ctrl-C; nothing of the twin is running\. "), interruptible(home):
+        raise KeyboardInterrupt
+    record = processes.start(home, Service("etcd", ("sleep", "60"), {"PATH": os.defpath}, tmp_path))
+    try:
+        with pytest.raises(cli.Interrupted, match=r"^stopped by Ctrl-C; still running: etcd\. "), interruptible(home):
+            raise KeyboardInterrupt
+    finally:
+        processes.stop(home, record)
+
+
+interruptible = cli._interruptible

@@ -1,0 +1,40 @@
+"""What `make` does in a fresh clone before anything is installed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from twin.home import REPOSITORY
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    shutil.copy(REPOSITORY / "Makefile", folder)
+    return folder
+
+
+def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make`, in the environment of a person who has nothing set up."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent)}
+    return subprocess.run(["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_down_installs_nothing_to_find_out_that_there_is_nothing(clone: Path) -> None:
+    done = make(clone, "down")
+    assert (done.returncode, done.stdout) == (0, "there is no twin at .twin\n")
+    assert not (clone / ".venv").exists()
+
+
+def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
+    (clone / "twin" / "__pycache__").mkdir(parents=True)
+    done = make(clone, "clean")
+    assert done.returncode == 0
+    assert f"rm -rf {clone.parent}/.cache/triton-eks" in done.stdout
+    assert "go clean -cache -modcache" in done.stdout
+    assert not (clone / ".venv").exists()
+    assert not (clone / "twin" / "__pycache__").exists()

@@ -1,0 +1,97 @@
+"""Waiting for Triton: what is said meanwhile, and when it is given up; the cluster is played, the logs are files."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from twin import readiness
+from twin.cluster_view import ClusterView, Pod
+from twin.home import TwinHome
+from twin.readiness import NotServing, wait
+
+POD = Pod("triton", "triton-1", "uid-1", "node", "10.244.128.2", "127.244.128.2", "Running", "Running", 0, False)
+CRASHED = dataclasses.replace(POD, status="CrashLoopBackOff")
+READY = dataclasses.replace(POD, ready=True)
+FAILED = "E1121 19:07:02.469033 5643 model_lifecycle.cc:642] \"failed to load 'a' version 2: Not found: no model.py\"\n"
+
+
+class PlayedView(ClusterView):
+    """A cluster whose pods are, at each look, the next of the given ones; rolled out once one is Ready."""
+
+    def __init__(self, *looks: list[Pod]) -> None:
+        super().__init__(Path("kubectl"), {})
+        object.__setattr__(self, "_looks", _with_last_repeated(looks))
+        object.__setattr__(self, "_now", [])
+
+    def pods(self) -> list[Pod]:
+        object.__setattr__(self, "_now", next(self._looks))  # type: ignore[attr-defined]
+        return self._now  # type: ignore[attr-defined,no-any-return]
+
+    def rolled_out(self, namespace: str, deployment: str) -> bool:
+        return any(pod.ready for pod in self._now)  # type: ignore[attr-defined]
+
+    def warnings(self, namespace: str, pod: str) -> list[str]:
+        return ["FailedScheduling: 0/2 nodes are available"]
+
+
+def _with_last_repeated(looks: Iterable[list[Pod]]) -> Iterator[list[Pod]]:
+    last: list[Pod] = []
+    for last in looks:
+        yield last
+    while True:
+        yield last
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_POLL_SECONDS", 0.001)
+
+
+def with_restarts(pod: Pod, restarts: int) -> Pod:
+    return dataclasses.replace(pod, restarts=restarts)
+
+
+def test_it_is_said_what_is_waited_for_and_each_change_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    pending = dataclasses.replace(POD, phase="Pending", status="ContainerCreating")
+    view = PlayedView([], [pending], [pending], [POD], [POD], [READY])
+    assert wait(TwinHome(tmp_path), view, "abc", said.append) < 30
+    assert said == [
+        "waiting until every Triton pod serves release abc (at most 180 s) ...",
+        "  triton-1: ContainerCreating",
+        "  triton-1: Running",
+        "  triton-1: Ready",
+    ]
+
+
+def test_a_pod_that_ended_twice_is_given_up_with_the_cause_in_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "pods" / "uid-1" / "triton.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(FAILED)
+    view = PlayedView([POD], [CRASHED], [with_restarts(POD, 1)], [with_restarts(CRASHED, 2)])
+    with pytest.raises(NotServing) as failure:
+        wait(TwinHome(tmp_path), view, "abc", lambda _: None)
+    assert str(failure.value).splitlines()[:4] == [
+        "Triton does not start with release abc:",
+        "  triton-1 (CrashLoopBackOff, restarts: 2):",
+        "    failed to load 'a' version 2: Not found: no model.py",
+        f"    log: {log}",
+    ]
+
+
+def test_restarts_from_before_do_not_count(tmp_path: Path) -> None:
+    view = PlayedView([with_restarts(CRASHED, 5)], [with_restarts(POD, 6)], [with_restarts(READY, 6)])
+    wait(TwinHome(tmp_path), view, "abc", lambda _: None)
+
+
+def test_a_pod_that_never_starts_is_given_up_with_what_the_cluster_says_of_it(tmp_path: Path) -> None:
+    view = PlayedView([dataclasses.replace(POD, phase="Pending", status="Pending")])
+    with pytest.raises(NotServing) as failure:
+        wait(TwinHome(tmp_path), view, "abc", lambda _: None, seconds=0.05)
+    assert str(failure.value).splitlines()[:3] == [
+        "not every Triton pod serves release abc after 0.05 s:",
+        "  triton-1 (Pending, restarts: 0):",
+        "    FailedScheduling: 0/2 nodes are available",
+    ]
