@@ -94,7 +94,9 @@ def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
     config = ModelConfig()
     config.CopyFrom(base)
     config.max_batch_size = candidate.max_batch_size
-    if candidate.max_batch_size:
+    if candidate.max_batch_size <= 1:  # with a dynamic batcher server 2.51 stalls such a model (docs/serving.md)
+        config.ClearField("dynamic_batching")
+    else:
         config.dynamic_batching.max_queue_delay_microseconds = candidate.max_queue_delay_us
         del config.dynamic_batching.preferred_batch_size[:]
     if not config.instance_group:

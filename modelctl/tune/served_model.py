@@ -26,7 +26,7 @@ the last answer, until it looks again after 500 ms (measured; not without dynami
 that; a loop of lone requests would do nothing else.
 """
 
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 60.0
 
 
 class ServedModel:

@@ -48,6 +48,13 @@ def test_the_base_stays_as_it_is() -> None:
     assert base == config()
 
 
+def test_no_batching_is_without_the_batcher() -> None:
+    made = configured(config(), Candidate(1, 0, 2))
+
+    assert (made.max_batch_size, made.instance_group[0].count) == (1, 2)
+    assert not made.HasField("dynamic_batching")
+
+
 def test_a_model_without_a_batch_dimension_gets_instances_only() -> None:
     base = config('name: "m" backend: "python"')
 
