@@ -78,14 +78,13 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
     pulumi = tmp_path / "pulumi"
     ready = tmp_path / "ready"
     for_a_minute = "i=0; while [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done"
-    pulumi.write_text(f"#!/bin/sh\ntrap 'exit {code}' INT\necho > {ready}\n{for_a_minute}\n")
+    pulumi.write_text(f"#!/bin/sh\ntrap 'exit {code}' INT\necho $$ > {ready}.new\nmv {ready}.new {ready}\n{for_a_minute}\n")
     pulumi.chmod(0o755)
     monkeypatch.setattr(Engine, "_prepare", lambda self, stack: {"PATH": os.defpath})
 
     def interrupt() -> None:
         wait_until(ready.exists, "the engine to run", 10)
-        (child,) = Path(f"/proc/{os.getpid()}/task/{threading.main_thread().native_id}/children").read_text().split()
-        os.kill(int(child), signal.SIGINT)
+        os.kill(int(ready.read_text()), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
