@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 the models or the release are wrong; 2 it could not be tri
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,3 +78,8 @@ def table(*columns: str, numeric: frozenset[str] = _NUMERIC) -> Table:
 def print_json(value: Any) -> None:
     """`value` on standard output, for programs."""
     typer.echo(json.dumps(value, indent=2))
+
+
+def end_orderly_on_sigterm() -> None:
+    """Makes SIGTERM an exit with code 143: locks are given back and temporary files, keys among them, are removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

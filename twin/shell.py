@@ -15,6 +15,10 @@ LEAVE = "leave_twin"
 """The shell function that gives the shell back what it had."""
 MARK = "TWIN_SHELL"
 """Set in a twin's shell: that twin's home."""
+_PATH = "_twin_path_before"
+"""The shell variable, exported to nobody, that holds the shell's own PATH: a launcher of python3 (pyenv's) may have put
+something in front of it before this program sees it.
+"""
 
 
 def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str]) -> str:
@@ -27,7 +31,7 @@ def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str
     gone = foreign(before, keep=wanted)
     lines = [f"unset {name}" for name in gone] + [_export(name, value) for name, value in wanted.items()]
     if MARK not in before:
-        lines += _function(sorted({*gone, *wanted}), before)
+        lines = [f'{_PATH}="$PATH"', *lines, *_function(sorted({*gone, *wanted} - {"PATH"}), before)]
     return "\n".join(lines)
 
 
@@ -44,6 +48,7 @@ def belongs_to(home: TwinHome) -> bool:
 def _function(names: Iterable[str], before: Mapping[str, str]) -> list[str]:
     """The definition of `leave_twin`: the values as they are now stand in its text, and are exported to nobody."""
     body = [_export(name, before[name]) if name in before else f"unset {name}" for name in names]
+    body += [f'export PATH="${_PATH}"', f"unset {_PATH}"]
     return [f"{LEAVE}() {{", *(f"  {line}" for line in body), f"  unset -f {LEAVE}", "}"]
 
 

@@ -25,7 +25,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     """Brings the `local` stack up on running servers and returns the answer of one inference.
 
     The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
-    in the twin's copy of the stack, and a second one starts Triton. Where that release is pinned already, one run is enough.
+    in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
     Raises UpFailed or EngineError.
     """
     engine = servers.engine()
@@ -38,9 +38,14 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
         _take_a_new_account(home, servers, say)
     elif lost:
         say("the AWS account was lost with moto's process, which keeps it in memory: making its resources again")
+    released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
+    if released_to is not None:
+        # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
+        _release_and_pin(home, servers, str(released_to))
     _pulumi_up(servers, refresh=bool(in_doubt) or lost)
     moto_server.acknowledge(home)
-    if _release_and_pin(home, servers, str(engine.outputs(STACK)["modelBucket"])):
+    bucket = engine.outputs(STACK)["modelBucket"]
+    if bucket != released_to and _release_and_pin(home, servers, str(bucket)):
         _pulumi_up(servers)
     changes = engine.last_changes(STACK)
     if set(changes) == {"same"}:

@@ -83,10 +83,11 @@ def rollout(
         wanted = Wanted(stack=stack, canary=steps, slo_p95_ms=_slos(stacks / f"Pulumi.{stack}.yaml"))
         store = open_store(bucket, endpoint_url)
         fleet = KubernetesFleet(namespace, _network(translation))
-        controller = Controller(store, fleet, wanted, limits=limits, tell=_tell())
-        with Lease(LiveRepository(store)) as lease:
+        tell = _tell()
+        controller = Controller(store, fleet, wanted, limits=limits, tell=tell)
+        with Lease(LiveRepository(store), tell=tell) as lease:
             result = controller.back(lease) if release is None else controller.rollout(release, lease)
-    _report(result)
+    _report(result, asked_to_undo=back)
 
 
 def parity(
@@ -176,7 +177,7 @@ def _tell() -> Callable[[str], None]:
     return lambda line: console.print(line, markup=False, soft_wrap=True)
 
 
-def _report(result: Result) -> None:
+def _report(result: Result, *, asked_to_undo: bool) -> None:
     versions = ", ".join(f"{change.model} version {change.new}" for change in result.changes)
     if result.outcome is Outcome.DONE:
         typer.echo(f"{result.release} serves: {versions or 'nothing changed'}")
@@ -184,6 +185,8 @@ def _report(result: Result) -> None:
         typer.echo(f"{result.release} fills live/: {versions}; pods that start from now on serve it")
     elif result.outcome is Outcome.NOTHING_TO_DO:
         typer.echo(f"{result.release} serves already")
+    elif asked_to_undo and result.outcome is Outcome.UNDONE:
+        typer.echo(f"undone, release {result.release} serves as before")
     else:
         fail(
             f"undone, release {result.release} serves as before: {result.reason}",

@@ -92,6 +92,7 @@ class Controller:
             raise Refused([_unfinished(unfinished)])
         if unfinished is not None:
             self._check_canary(unfinished.changes)
+            self._tell(f"going on with the rollout of {release_id}, which was left at: {_place(unfinished)}")
         else:
             if lease.journal.serving == release_id:
                 return self._nothing_to_do(release_id)
@@ -213,6 +214,10 @@ class Controller:
 
     def _release(self, release_id: str) -> StackRelease:
         return StackRelease(catalog.finished(self._store, release_id), self._wanted.stack, self._store)
+
+
+def _place(rollout: Rollout) -> str:
+    return f"{rollout.phase} of {rollout.percent} %" if rollout.phase is Phase.CANARY else str(rollout.phase)
 
 
 def _unfinished(rollout: Rollout) -> str:

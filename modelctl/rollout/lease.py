@@ -50,8 +50,16 @@ def own_name() -> str:
 class Lease:
     """Holds the lock while the context lasts, and the only way to write the journal meanwhile. Safe between threads."""
 
-    def __init__(self, store: JournalStore, *, holder: str | None = None, seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self,
+        store: JournalStore,
+        *,
+        holder: str | None = None,
+        seconds: float = LEASE_SECONDS,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._store = store
+        self._tell = tell
         self._holder = holder or own_name()
         self._seconds = seconds
         self._mutex = threading.Lock()
@@ -118,6 +126,10 @@ class Lease:
                 raise LockTaken(f"{lock.holder} works on live/ at this moment: wait until that is done")
             if time.monotonic() > deadline:
                 raise LockTaken(f"{lock.holder} holds the lock of live/ until {lock.expires:%Y-%m-%d %H:%M:%S} UTC")
+            if seen is None:
+                self._tell(
+                    f"{lock.holder} has the lock of live/: if it was killed, this goes on at {lock.expires:%H:%M:%S} UTC"
+                )
             seen = lock
             time.sleep(min(_POLL_SECONDS, self._seconds / 10))
 

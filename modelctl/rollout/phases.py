@@ -102,7 +102,8 @@ class Phases:
         self._site.fleet.serve(
             {c.model: ServedVersion(stable=c.old, canary=c.new, percent=percent) for c in self._rollout.changes if c.old}
         )
-        self._site.tell(f"clients are told: {percent} % to {_news(self._rollout.changes)}")
+        if canaries:
+            self._site.tell(f"clients are told: {percent} % to {_news(self._rollout.changes)}")
         self._judge(canaries, tally)
         return self._next_share()
 

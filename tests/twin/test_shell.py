@@ -56,6 +56,11 @@ def test_leaving_gives_back_what_the_shell_had(program: str, tmp_path: Path) -> 
     assert environment_after(program, f"{lines}\n{shell.LEAVE}") == PERSON
 
 
+def test_leaving_gives_back_the_shells_path_not_that_of_a_python_launcher(program: str, tmp_path: Path) -> None:
+    lines = entering(TwinHome(tmp_path), {**PERSON, "PATH": f"/opt/launcher:{PERSON['PATH']}"})
+    assert environment_after(program, f"{lines}\n{shell.LEAVE}") == PERSON
+
+
 def test_entering_twice_and_leaving_once_gives_back_what_the_shell_had(program: str, tmp_path: Path) -> None:
     home = TwinHome(tmp_path)
     first = entering(home, PERSON)
