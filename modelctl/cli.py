@@ -62,6 +62,10 @@ def release(
         typer.echo("models: " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
         if manifest.serving:
             typer.echo("configs made for the stacks: " + ", ".join(manifest.serving))
+        elif stacks is None and not _stacks_beside(models_dir).is_dir():
+            typer.echo(
+                f"no configs made for stacks: there is no directory stacks beside {models_dir}; --stacks names another"
+            )
         if pin is not None:
             _pin(pin, manifest)
 

@@ -72,7 +72,8 @@ def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) 
     """
     before, after = old.manifest.versions, new.manifest.versions
     reasons = [
-        f"{model}: release {new.manifest.id} does not have it any more, and clients may still ask for it: {_ROLLING}"
+        f"{model}: release {new.manifest.id} does not have it any more, and clients may still ask for it: "
+        "set triton.rollout: rolling"
         for model in sorted(set(before) - set(after))
     ]
     changed = []

@@ -14,7 +14,7 @@ from modelctl.commented_yaml import set_key
 from modelctl.configure import ConfigureError, Facts, configure
 from modelctl.pin import KEY, _config, _load, _replace
 from modelctl.repository import Model
-from modelctl.stacks import read_stack
+from modelctl.stacks import read_stack, stack_name
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 
@@ -25,6 +25,8 @@ def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate],
     Raises TuneError unless the file is right and says what it wants of the model, with this SLO. That is looked at before
     anything is measured: an hour later nobody wants to hear that the file has no such model.
     """
+    if stack_name(file) is None:
+        raise TuneError(f"{file}: is no stack file by its name; a stack file is named Pulumi.<stack>.yaml")
     stack, problems = read_stack(file)
     if problems:
         raise TuneError("\n".join(map(str, problems)))

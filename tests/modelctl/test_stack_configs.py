@@ -259,3 +259,8 @@ def test_a_file_that_is_not_named_after_its_stack_cannot_be_pinned_by_stack(
         f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack's configs the release has for it"
     )
     assert pin(file, prepare(models, PART_BYTES, Silent()).manifest)[0].startswith("release none")
+
+
+def test_a_release_without_stack_files_says_so(models: Path, store: Store) -> None:
+    said = f"no configs made for stacks: there is no directory stacks beside {models}; --stacks names another"
+    assert _run("release", models)[2:] == [said]

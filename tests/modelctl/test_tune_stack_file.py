@@ -157,3 +157,11 @@ def test_what_is_wrong_with_the_stack_is_said_before_anything_is_measured(
     file = write_stack(tmp_path, {"classify": entry})
 
     assert sentence in refused(file, classify)
+
+
+def test_a_file_that_is_no_stack_by_its_name_is_said_to_be_none(tmp_path: Path, classify: Model) -> None:
+    file = tmp_path / "copy.yaml"
+    file.write_text(STACK)
+    with pytest.raises(TuneError) as failure:
+        wanted(file, classify, 50)
+    assert str(failure.value) == f"{file}: is no stack file by its name; a stack file is named Pulumi.<stack>.yaml"

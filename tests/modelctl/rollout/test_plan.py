@@ -97,7 +97,8 @@ def test_a_model_without_a_golden_inference_could_be_wrong_unnoticed(published: 
 def test_a_removed_model_may_still_be_asked_for(published: Published) -> None:
     old, new = published(model("adder"), model("other")), published(model("adder"))
     assert _reasons(old, new) == [
-        f"other: release {new.manifest.id} does not have it any more, and clients may still ask for it: {ROLLING}"
+        f"other: release {new.manifest.id} does not have it any more, and clients may still ask for it: "
+        "set triton.rollout: rolling"
     ]
 
 
