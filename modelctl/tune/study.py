@@ -110,6 +110,12 @@ class Search:
         self._try_the_neighbours()
         self._measure_the_best_again()
         winner = choose(self.trials)
+        if winner is None and any(trial.rate for trial in self.trials):
+            best = max(self.trials, key=lambda trial: trial.rate)
+            raise SloUnreachable(
+                f"too much else goes on for p95 <= {self._goal.slo_p95_ms:g} ms to be judged: {best.candidate} held it at "
+                f"{best.rate:.0f} requests/s once and at no rate later; tune on a machine that does nothing else"
+            )
         if winner is None:
             fastest = min(self.trials, key=lambda trial: trial.lone_p95_ms)
             raise SloUnreachable(
@@ -201,16 +207,16 @@ class Search:
 def choose(trials: Iterable[Trial]) -> Winner | None:
     """The cheapest candidate within noise of the best; None when none held the SLO at any rate.
 
-    A candidate counts with the median of its measurements. The noise is the widest spread among measurements of one
-    candidate, at least the resolution of a rate search. Once candidates were measured again only those are compared: the
-    highest of many single measurements is the luckiest one.
+    A candidate counts with the median of its measurements (of two the lower). The noise is the widest spread among
+    measurements of one candidate, at least the resolution of a rate search. Once candidates were measured again only those
+    are compared: the highest of many single measurements is the luckiest one.
     """
     rates: dict[Candidate, list[float]] = {}
     for trial in trials:
         rates.setdefault(trial.candidate, []).append(trial.rate)
     most = max(map(len, rates.values()), default=0)
     compared = {candidate: found for candidate, found in rates.items() if len(found) >= min(most, 2)}
-    medians = {candidate: statistics.median(found) for candidate, found in compared.items()}
+    medians = {candidate: statistics.median_low(found) for candidate, found in compared.items()}
     best = max(medians.values(), default=0.0)
     if best == 0:
         return None

@@ -149,6 +149,20 @@ def test_an_slo_that_holds_under_no_load_says_so() -> None:
     assert str(failure.value) == ("no configuration holds p95 <= 15 ms under load; a lone request has p95 12.5 ms at best")
 
 
+def test_a_machine_on_which_nothing_holds_twice_is_said_to_be_too_busy() -> None:
+    subject = Formula()
+    undisturbed = subject.best_rate
+    subject.best_rate = lambda candidate: 0 if subject.now > 200 else undisturbed(candidate)  # type: ignore[method-assign]
+
+    with pytest.raises(SloUnreachable) as failure:
+        searched(subject).run()
+
+    assert str(failure.value).startswith(
+        "too much else goes on for p95 <= 60 ms to be judged: batch 32, delay 0 µs, 1 instance held "
+    )
+    assert str(failure.value).endswith("at no rate later; tune on a machine that does nothing else")
+
+
 def test_an_interrupted_search_keeps_what_it_has_measured() -> None:
     subject = Formula(interrupt_after=3)
     search = searched(subject)
