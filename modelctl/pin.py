@@ -58,15 +58,15 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
     order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
     YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
     """
-    document, yaml = _load(file)
-    config, models = _config(file, document)
+    document, yaml = load_document(file)
+    config, models = models_of(file, document)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
     values = _values(before, manifest, _serving(file, manifest))
     changes = _changes(before, values)
     if changes:
         _write_release(config, values)
-        _replace(file, yaml, document)
+        replace_document(file, yaml, document)
     return changes
 
 
@@ -94,10 +94,10 @@ def required_stack_files(stacks: Path) -> list[Path]:
 
 def pinned(file: Path) -> Pinned | None:
     """The release in a stack file, None when it pins none. Raises PinError."""
-    document, _ = _load(file)
+    document, _ = load_document(file)
     if isinstance(document, CommentedMap) and "config" not in document:  # as `pulumi stack init` leaves it
         return None
-    _, models = _config(file, document)
+    _, models = models_of(file, document)
     release = models.get("release") if models else None
     if release is None:
         return None
@@ -110,8 +110,8 @@ def pinned(file: Path) -> Pinned | None:
     return Pinned(values["id"], values.get("previous"), values.get("serving"))
 
 
-def _config(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | None]:
-    """`config` of a stack file, and KEY in it."""
+def models_of(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | None]:
+    """`config` of a stack file, and KEY in it (None: it has none). Raises PinError when either is no mapping."""
     config = document.get("config") if isinstance(document, CommentedMap) else None
     if not isinstance(config, CommentedMap):
         raise PinError(f"{file}: has no mapping `config`; is it a Pulumi stack file?")
@@ -121,7 +121,8 @@ def _config(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | Non
     return config, models
 
 
-def _load(file: Path) -> tuple[Any, YAML]:
+def load_document(file: Path) -> tuple[Any, YAML]:
+    """A stack file with its comments, and what writes it in its own style again. Raises PinError."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096  # never fold a long line that the file has
@@ -203,7 +204,8 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     return changes
 
 
-def _replace(file: Path, yaml: YAML, document: Any) -> None:
+def replace_document(file: Path, yaml: YAML, document: Any) -> None:
+    """Writes the file anew, whole or not at all. Raises PinError."""
     buffer = io.StringIO()
     yaml.dump(document, buffer)
     written: Path | None = None

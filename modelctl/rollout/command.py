@@ -22,8 +22,7 @@ from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout import pod_network
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.exporter import ParityCollector
-from modelctl.rollout.fleet import FleetError
-from modelctl.rollout.kubernetes_fleet import KubernetesFleet
+from modelctl.rollout.fleet import Fleet, FleetError
 from modelctl.rollout.lease import Lease, LockTaken
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.live import LiveRepository
@@ -82,7 +81,7 @@ def rollout(
         limits = replace(_DEFAULTS, canary=canary_seconds, canary_requests=canary_requests, load=load_seconds)
         wanted = Wanted(stack=stack, canary=steps, slo_p95_ms=_slos(stacks / f"Pulumi.{stack}.yaml"))
         store = open_store(bucket, endpoint_url)
-        fleet = KubernetesFleet(namespace, _network(translation))
+        fleet = _fleet(namespace, translation)
         tell = _tell()
         controller = Controller(store, fleet, wanted, limits=limits, tell=tell)
         with Lease(LiveRepository(store), tell=tell) as lease:
@@ -101,7 +100,7 @@ def parity(
     """Compare what the pods serve: each model's versions, and the hash of its config. Exit code 1 when they differ."""
     with failures(), _rollout_failures():
         address = _address(serve) if serve is not None else None
-        fleet = KubernetesFleet(namespace, _network(translation))
+        fleet = _fleet(namespace, translation)
         if address is not None:
             _serve(ParityCollector(fleet, namespace), *address)
             return
@@ -161,6 +160,14 @@ def _steps(text: str) -> tuple[int, ...]:
 def _slos(file: Path) -> dict[str, float]:
     serving = load_stack_file(file).models.serving
     return {model: float(wants.slo_p95_ms) for model, wants in serving.items()}
+
+
+def _fleet(namespace: str, translation: str | None) -> Fleet:
+    from modelctl.rollout.kubernetes_fleet import (
+        KubernetesFleet,  # here: half a second that only these commands have to spend
+    )
+
+    return KubernetesFleet(namespace, _network(translation))
 
 
 def _network(text: str | None) -> PodNetwork | None:

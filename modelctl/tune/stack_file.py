@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from infra.settings import ModelServing
 from modelctl.commented_yaml import set_key
 from modelctl.configure import ConfigureError, Facts, configure
-from modelctl.pin import KEY, _config, _load, _replace
+from modelctl.pin import KEY, load_document, models_of, replace_document
 from modelctl.repository import Model
 from modelctl.stacks import read_stack, stack_name
 from modelctl.tune.candidate import Candidate
@@ -89,7 +89,7 @@ def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[s
             set_key(entry, key, value)
     if changes:
         loaded, yaml = document
-        _replace(file, yaml, loaded)
+        replace_document(file, yaml, loaded)
     return changes
 
 
@@ -106,8 +106,8 @@ def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:
 
 
 def _entry(file: Path, model: str) -> tuple[tuple[Any, Any], CommentedMap]:
-    document, yaml = _load(file)
-    _, models = _config(file, document)
+    document, yaml = load_document(file)
+    _, models = models_of(file, document)
     serving = models.get("serving") if models else None
     entry = serving.get(model) if isinstance(serving, CommentedMap) else None
     if not isinstance(entry, CommentedMap):

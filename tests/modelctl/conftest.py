@@ -9,6 +9,7 @@ import pytest
 from moto import mock_aws
 
 from modelctl.store import Store, open_store
+from tests import aws_environment
 
 BUCKET = "triton-test-models"
 SAMPLES = Path(__file__).parents[2] / "models"
@@ -16,14 +17,7 @@ SAMPLES = Path(__file__).parents[2] / "models"
 
 @pytest.fixture(autouse=True)
 def _no_aws_configuration_of_the_developer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    aws_environment.use_none_of_the_developers(monkeypatch, tmp_path)
 
 
 @pytest.fixture

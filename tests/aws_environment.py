@@ -1,0 +1,17 @@
+"""AWS settings for tests: moto's, never those of the person or machine that runs them."""
+
+from pathlib import Path
+
+import pytest
+
+
+def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Leaves no profile, endpoint, credentials or region of the developer within a test's reach."""
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
