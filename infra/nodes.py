@@ -38,11 +38,13 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Nodes of a group. `desired` is how many there are: nothing but this program changes it."""
+    """Nodes of a group. `desired` is how many there are, or, with `autoscaled`, how many it begins with."""
 
     min: int
     desired: int
     max: int
+    autoscaled: bool = False
+    """cluster-autoscaler changes `desired`, and this program leaves it alone."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ class NodeGroup(pulumi.ComponentResource):
                 id=template.id, version=template.latest_version.apply(lambda version: str(int(version)))
             ),
             tags={**args.tags, "Name": f"{args.cluster_name}-{args.label}"},
-            opts=child,
+            opts=pulumi.ResourceOptions(
+                parent=self, ignore_changes=["scalingConfig.desiredSize"] if args.scaling.autoscaled else None
+            ),
         )
         if args.advertised is not None:
             self._template_tags(name, args, args.advertised, group)
@@ -168,6 +172,9 @@ class NodesArgs:
     """Private subnets, by zone."""
     system: SystemGroup
     pools: tuple[GpuPool, ...]
+    """Those that are node groups: none where Karpenter starts the nodes."""
+    autoscaled: bool
+    """cluster-autoscaler changes how many nodes each group has."""
     tags: Mapping[str, str]
 
 
@@ -175,6 +182,7 @@ class Nodes(pulumi.ComponentResource):
     """All node groups of a cluster."""
 
     role_arn: pulumi.Output[str]
+    role_name: pulumi.Output[str]
     system: NodeGroup
     """What cluster services run on, whether or not the GPU pools find capacity."""
 
@@ -183,7 +191,7 @@ class Nodes(pulumi.ComponentResource):
         role, granted = self._role(name, args)
         # A node that starts before its role has the permissions fails to join and is not tried again.
         ready = pulumi.ResourceOptions(parent=self, depends_on=granted)
-        self.role_arn = role.arn
+        self.role_arn, self.role_name = role.arn, role.name
         self.system = NodeGroup(
             f"{name}-system",
             NodeGroupArgs(
@@ -194,7 +202,7 @@ class Nodes(pulumi.ComponentResource):
                 subnet_ids=tuple(args.subnet_ids.values()),
                 instance_types=args.system.instance_types,
                 capacity="on-demand",
-                scaling=Scaling(args.system.min, args.system.desired, args.system.max),
+                scaling=Scaling(args.system.min, args.system.desired, args.system.max, args.autoscaled),
                 disk_gib=args.system.disk_gib,
                 labels={POOL_LABEL: SYSTEM_GROUP_NAME},
                 tags=args.tags,
@@ -216,7 +224,7 @@ class Nodes(pulumi.ComponentResource):
             subnet_ids=tuple(args.subnet_ids[zone] for zone in zones),
             instance_types=pool.instance_types,
             capacity=pool.capacity,
-            scaling=Scaling(pool.min, pool.desired, pool.max),
+            scaling=Scaling(pool.min, pool.desired, pool.max, args.autoscaled),
             disk_gib=pool.disk_gib,
             labels=gpu_pool.labels(pool),
             tags=args.tags,

@@ -10,7 +10,8 @@ import pulumi_aws as aws
 
 from infra.account import Account
 from infra.keys import EncryptionKey, EncryptionKeyArgs
-from infra.policy import Statement, document
+from infra.policy import document
+from infra.private_bucket import make_private, refusals
 
 RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/` (issue 3)."""
@@ -20,8 +21,6 @@ RETIRED_TAG = ("retired", "true")
 """The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
 
 _UNFINISHED_UPLOAD_DAYS = 7
-_SSE = "s3:x-amz-server-side-encryption"
-_SSE_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 
 
 @dataclass(frozen=True)
@@ -70,39 +69,11 @@ class ModelBucket(pulumi.ComponentResource):
             tags={**args.tags, "Name": args.bucket_name},
             opts=lasting,
         )
-        aws.s3.BucketOwnershipControls(
-            f"{name}-ownership",
-            bucket=bucket.id,
-            rule={"object_ownership": "BucketOwnerEnforced"},
-            opts=guard,
-        )
-        public_access = aws.s3.BucketPublicAccessBlock(
-            f"{name}-public-access",
-            bucket=bucket.id,
-            block_public_acls=True,
-            block_public_policy=True,
-            ignore_public_acls=True,
-            restrict_public_buckets=True,
-            opts=guard,
-        )
+        public_access = make_private(name, bucket, key.arn, guard)
         versioning = aws.s3.BucketVersioning(
             f"{name}-versioning",
             bucket=bucket.id,
             versioning_configuration={"status": "Enabled"},
-            opts=guard,
-        )
-        aws.s3.BucketServerSideEncryptionConfiguration(
-            f"{name}-default-encryption",
-            bucket=bucket.id,
-            rules=[
-                {
-                    "apply_server_side_encryption_by_default": {
-                        "sse_algorithm": "aws:kms",
-                        "kms_master_key_id": key.arn,
-                    },
-                    "bucket_key_enabled": True,
-                }
-            ],
             opts=guard,
         )
         aws.s3.BucketLifecycleConfiguration(
@@ -116,9 +87,8 @@ class ModelBucket(pulumi.ComponentResource):
             f"{name}-policy",
             bucket=bucket.id,
             policy=pulumi.Output.all(bucket.arn, key.arn).apply(
-                lambda arns: document(*_refusals(bucket_arn=arns[0], key_arn=arns[1]))
+                lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]))
             ),
-            # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
             opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),
         )
         self.name = bucket.bucket
@@ -130,47 +100,6 @@ class ModelBucket(pulumi.ComponentResource):
 def bucket_name(environment: str, account: Account) -> str:
     """The bucket's name: chosen here because people and `modelctl` address it, and unique in the world by account."""
     return f"triton-models-{environment}-{account.id}-{account.region}"
-
-
-def _refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
-    """What nobody may do, whatever else they may."""
-    objects = f"{bucket_arn}/*"
-
-    def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, object]) -> Statement:
-        return {
-            "Sid": sid,
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": action,
-            "Resource": resources,
-            "Condition": condition,
-        }
-
-    return [
-        # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
-        deny("TlsOnly", "s3:*", [bucket_arn, objects], {"Bool": {"aws:SecureTransport": "false"}}),
-        # A put without any header takes the bucket's default, which is the right key; the Null conditions are what
-        # lets it through, because a negated comparison with an absent header is true.
-        deny(
-            "NoOtherEncryption",
-            "s3:PutObject",
-            [objects],
-            {"Null": {_SSE: "false"}, "StringNotEquals": {_SSE: "aws:kms"}},
-        ),
-        deny(
-            "NoOtherKey",
-            "s3:PutObject",
-            [objects],
-            {"Null": {_SSE_KEY: "false"}, "StringNotEquals": {_SSE_KEY: key_arn}},
-        ),
-        # Asking for aws:kms without naming a key gets the one that AWS manages, not the bucket's default.
-        deny(
-            "NoUnnamedKey",
-            "s3:PutObject",
-            [objects],
-            {"Null": {_SSE_KEY: "true"}, "StringEquals": {_SSE: "aws:kms"}},
-        ),
-    ]
 
 
 def _lifecycle_rules(

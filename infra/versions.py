@@ -117,6 +117,85 @@ NVIDIA_DEVICE_PLUGIN = ChartPin(
 )
 
 
+KUBE_PROMETHEUS_STACK = ChartPin(
+    name="kube-prometheus-stack",
+    repository="https://prometheus-community.github.io/helm-charts",
+    # renovate: datasource=helm depName=kube-prometheus-stack registryUrl=https://prometheus-community.github.io/helm-charts
+    # A newer one may need newer CRDs, which Helm does not upgrade: helm-values/kube-prometheus-stack/base.yaml, `crds`.
+    version="88.5.3",
+)
+
+DCGM_EXPORTER = ChartPin(
+    name="dcgm-exporter",
+    repository="https://nvidia.github.io/dcgm-exporter/helm-charts",
+    # renovate: datasource=helm depName=dcgm-exporter registryUrl=https://nvidia.github.io/dcgm-exporter/helm-charts
+    version="4.8.2",
+)
+
+
+KEDA = ChartPin(
+    name="keda",
+    repository="https://kedacore.github.io/charts",
+    # renovate: datasource=helm depName=keda registryUrl=https://kedacore.github.io/charts
+    version="2.20.2",
+)
+
+PROMETHEUS_ADAPTER = ChartPin(
+    name="prometheus-adapter",
+    repository="https://prometheus-community.github.io/helm-charts",
+    # renovate: datasource=helm depName=prometheus-adapter registryUrl=https://prometheus-community.github.io/helm-charts
+    version="5.3.0",
+)
+
+# Both of one version. The CRDs have a chart of their own because Helm never upgrades those in a chart's crds folder.
+KARPENTER = ChartPin(
+    name="karpenter",
+    repository="oci://public.ecr.aws/karpenter",
+    # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
+    version="1.14.1",
+)
+KARPENTER_CRDS = ChartPin(
+    name="karpenter-crd",
+    repository="oci://public.ecr.aws/karpenter",
+    # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter-crd
+    version="1.14.1",
+)
+
+CLUSTER_AUTOSCALER = ChartPin(
+    name="cluster-autoscaler",
+    repository="https://kubernetes.github.io/autoscaler",
+    # renovate: datasource=helm depName=cluster-autoscaler registryUrl=https://kubernetes.github.io/autoscaler
+    version="9.59.0",
+)
+# It simulates the scheduler of its own minor version: the image is that of the cluster, whatever the chart brings.
+CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {"1.34": "v1.34.0", "1.35": "v1.35.0"}
+
+
+AWS_LOAD_BALANCER_CONTROLLER = ChartPin(
+    name="aws-load-balancer-controller",
+    repository="https://aws.github.io/eks-charts",
+    # renovate: datasource=helm depName=aws-load-balancer-controller registryUrl=https://aws.github.io/eks-charts
+    # Its rights are those of infra/platform/aws_load_balancer_controller.json, and its CRDs are in a crds folder: see there
+    # and in helm-values before it becomes a newer minor version.
+    version="3.5.0",
+)
+
+ENVOY_GATEWAY = ChartPin(
+    name="gateway-helm",
+    repository="oci://docker.io/envoyproxy",
+    # renovate: datasource=docker depName=docker.io/envoyproxy/gateway-helm
+    # It brings Gateway API 1.6.1. A newer one may need newer CRDs, which Helm does not upgrade.
+    version="v1.9.0",
+)
+
+OPENTELEMETRY_COLLECTOR = ChartPin(
+    name="opentelemetry-collector",
+    repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
+    # renovate: datasource=helm depName=opentelemetry-collector registryUrl=https://open-telemetry.github.io/opentelemetry-helm-charts
+    version="0.170.0",
+)
+
+
 @dataclass(frozen=True)
 class TritonRelease:
     """One NGC release of Triton that this platform accepts.

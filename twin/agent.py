@@ -1,4 +1,4 @@
-"""The twin's agent: one background process that plays the machines (nodes.py) and runs Triton's pods (pods.py).
+"""The twin's agent: one background process that plays the machines (nodes.py) and runs pods (pods.py, cluster_dns.py).
 
 It may be killed at any time: what it started goes on, and the next agent takes it over.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from twin import certificates, ports, processes
 from twin.certificates import Pki
+from twin.cluster_dns import ClusterDns
 from twin.home import REPOSITORY, TwinHome, read_json, write_json
 from twin.irsa import IdentityExchange
 from twin.kube_api import KubeApi
@@ -44,6 +45,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
     endpoints = home.load_endpoints()
     running = processes.find(home, NAME)
     port = ports.keep(home, "kubelet", held=running is not None)
+    dns_port = ports.keep(home, "dns", held=running is not None)
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home.path),
@@ -51,6 +53,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TWIN_HOME": str(home.path),
         "TWIN_KUBELET_PORT": str(port),
+        "TWIN_DNS_PORT": str(dns_port),
         "AWS_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
@@ -67,7 +70,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
     return processes.ensure(home, service, ready=caught_up, what="the agent to catch up", seconds=_START_SECONDS)
 
 
-async def work(home: TwinHome, region: str, kubelet_port: int) -> None:
+async def work(home: TwinHome, region: str, kubelet_port: int, dns_port: int) -> None:
     """Runs until cancelled."""
     endpoints = home.load_endpoints()
     if not (endpoints.api_server_url and endpoints.aws_url):
@@ -75,7 +78,7 @@ async def work(home: TwinHome, region: str, kubelet_port: int) -> None:
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(Surroundings(home, api, identity, Addresses(home)))
+    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), dns_port))
     simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), kubelet_port)
 
     def log_file(namespace: str, pod: str, container: str) -> Path | None:
@@ -83,6 +86,7 @@ async def work(home: TwinHome, region: str, kubelet_port: int) -> None:
         return home.pods / uid / f"{Path(container).name}.log" if uid else None
 
     await KubeletEndpoint(pki, log_file).start(kubelet_port)
+    await ClusterDns(api).start(dns_port)
     loops = [asyncio.create_task(simulator.run()), asyncio.create_task(runner.run())]
     try:
         await asyncio.gather(simulator.synced.wait(), runner.synced.wait())
@@ -102,9 +106,8 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
     async def until_terminated() -> None:
-        task = asyncio.create_task(
-            work(TwinHome.from_environment(), os.environ["AWS_REGION"], int(os.environ["TWIN_KUBELET_PORT"]))
-        )
+        kubelet_port, dns_port = (int(os.environ[f"TWIN_{name}_PORT"]) for name in ("KUBELET", "DNS"))
+        task = asyncio.create_task(work(TwinHome.from_environment(), os.environ["AWS_REGION"], kubelet_port, dns_port))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task

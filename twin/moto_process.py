@@ -1,14 +1,22 @@
-"""moto's server with one correction: a policy statement whose conditions it cannot judge says nothing.
+"""moto's server with two corrections.
 
-moto 5.2 hands no request values to a bucket policy's conditions and then counts them as met, so a policy that denies plain
-HTTP, or another encryption key, denies every request. The twin's S3 speaks plain HTTP on loopback, and nothing else. That
-the policy is there, and what it says, the component tests assert.
+A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
+conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
+The twin's S3 speaks plain HTTP on loopback, and nothing else. That the policy is there, and what it says, the component
+tests assert.
+
+A deletion from a queue touches nothing else. moto 5.2 deletes a message by putting a filtered copy of the queue's list in
+its place, while other threads change the list: a message that arrives meanwhile is lost, and one that was deleted is there
+again. SQS loses nothing.
 """
 
+import threading
 from typing import Any
 
 from moto.iam.access_control import IAMPolicyStatement, PermissionResult
 from moto.server import main
+from moto.sqs.exceptions import ReceiptHandleIsInvalid
+from moto.sqs.models import Queue
 
 _decide = IAMPolicyStatement.is_action_permitted
 
@@ -25,6 +33,23 @@ def _is_action_permitted(
     return _decide(statement, action, resource, principal, incoming_condition_values)
 
 
+_deleting = threading.Lock()
+
+
+def _delete_message(queue: Queue, receipt_handle: str) -> None:
+    with _deleting:
+        if receipt_handle in queue.deleted_messages:
+            return
+        for message in list(queue._messages):
+            if message.had_receipt_handle(receipt_handle):
+                queue.pending_messages.discard(message)
+                queue.deleted_messages.update(handle for handle in message.all_receipt_handles if handle)
+                queue._messages.remove(message)
+                return
+        raise ReceiptHandleIsInvalid()
+
+
 if __name__ == "__main__":
+    Queue.delete_message = _delete_message  # type: ignore[method-assign,assignment]
     IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]
     main()

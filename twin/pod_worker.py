@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx
 
-from twin import irsa, leavings, node_objects, pod_addresses, pod_spec, pod_status, pod_volumes, tritonserver
+from twin import irsa, leavings, node_objects, pod_addresses, pod_spec, pod_status, pod_volumes, tritonserver, worker_process
 from twin.home import TwinHome, write_atomically
 from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
-from twin.kwok_stages import IMAGE_MARK
+from twin.kwok_stages import is_process, is_worker
 from twin.pod_addresses import Addresses, NoAddress
 from twin.pod_process import ContainerProcess, process_name
 from twin.pod_spec import SpecError
@@ -41,6 +41,8 @@ class Surroundings:
     api: KubeApi
     identity: IdentityExchange
     addresses: Addresses
+    dns_port: int
+    """Where `cluster_dns` answers."""
 
 
 class PodWorker:
@@ -60,7 +62,7 @@ class PodWorker:
         self._processes: list[ContainerProcess] = []
         self._simulated: list[ContainerStatus] = []
         for container in pod["spec"]["containers"]:
-            if IMAGE_MARK in container["image"]:
+            if is_process(container):
                 self._processes.append(self._container_process(container))
             else:
                 self._simulated.append(ContainerStatus.simulated(container))
@@ -187,6 +189,8 @@ class PodWorker:
         scratch.mkdir(parents=True, exist_ok=True)
         own = {"HOME": str(self._directory), "TMPDIR": str(scratch), **_NO_REAL_AWS}
         env = own | {name: rewrite(value) for name, value in variables.items()} | identity
+        if is_worker(container):
+            return self._worker_service(container, words, env), rewrite
         prefix = f"{leavings.shared_memory_prefix(self._shared.home)}{self._uid}-"
         try:
             command = tritonserver.tritonserver_command(words, address, self._shared.home.cache, env)
@@ -206,6 +210,17 @@ class PodWorker:
             log=self._directory / f"{container['name']}.log",
         )
         return service, rewrite
+
+    def _worker_service(self, container: Mapping[str, Any], words: list[str], env: Mapping[str, str]) -> Service:
+        argv, complete = worker_process.worker_command(words, env, self._shared.dns_port)
+        return Service(
+            name=process_name(self._pod, container),
+            argv=argv,
+            env=complete,
+            directory=self._directory,
+            stop_order=_STOP_ORDER,
+            log=self._directory / f"{container['name']}.log",
+        )
 
     def _allot(self) -> str:
         wanted = [port for c in self._pod["spec"]["containers"] for port in pod_spec.ports(c)]

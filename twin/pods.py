@@ -1,4 +1,4 @@
-"""The process runner: the kubelet of every pod whose image is Triton.
+"""The process runner: the kubelet of every pod whose image is Triton or its worker.
 
 kwok leaves these pods alone (kwok_stages.py). They are admitted, scheduled, drained and counted by the real control plane;
 this module only does what a kubelet does with them.

@@ -33,6 +33,11 @@ def pins_file(home: TwinHome, stack: str) -> Path:
     return home.path / "pins" / f"Pulumi.{stack}.yaml"
 
 
+def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
+    """The keys below `config` of the tracked file, e.g. `triton-eks:models`."""
+    return frozenset((_read(tracked_file(stack, program)).get("config") or {}).keys())
+
+
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
     """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed."""
     path = pins_file(home, stack)

@@ -70,7 +70,7 @@ class Family:
     def digest(self) -> str:
         """Names everything that decides what is built."""
         folder = MODULES / self.name
-        parts = [(folder / f).read_bytes() for f in ("go.mod", "go.sum")]
+        parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
         recipe = repr((self.packages, self.flags(), *self.tags)).encode()
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
@@ -106,6 +106,14 @@ FAMILIES = {
             "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
         ),
         Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
+        # A program of ours, of the collector's own components: its distributions are built from hundreds of modules.
+        Family(
+            "otelcol",
+            (("otelcol", "."),),
+            "go.opentelemetry.io/collector/otelcol",
+            (140, 320),
+            "-X main.version={version}",
+        ),
         Family(
             "prometheus",
             tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("promtool", "prometheus")),
@@ -135,7 +143,7 @@ def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
             found |= {program: _directory(family) / program for program, _ in family.packages}
             missing += [] if _complete(_directory(family), family) else [family]
     if missing:
-        go = _find_go(missing[0])
+        go = find_go(f"building {missing[0].name}")
         console.print(plan(missing), markup=False, highlight=False, soft_wrap=True)
         for family in missing:
             _ensure_family(family, go, console)
@@ -243,9 +251,10 @@ def _build_lock(target: Path, family: Family, console: Console) -> Iterator[None
         yield
 
 
-def _find_go(family: Family) -> Path:
+def find_go(purpose: str) -> Path:
+    """The `go` on PATH, when it is new enough. `purpose` ("building etcd") begins what ToolError says when it is not."""
     wanted = ".".join(map(str, OLDEST_GO))
-    needed = f"building {family.name} needs Go {wanted} or newer (https://go.dev/doc/install)"
+    needed = f"{purpose} needs Go {wanted} or newer (https://go.dev/doc/install)"
     found = shutil.which("go")
     if found is None:
         raise ToolError(f"{needed}, and there is no `go` on PATH")

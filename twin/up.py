@@ -30,6 +30,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     """
     engine = servers.engine()
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
+    if "triton-eks:worker" in stack_files.sections(STACK):
+        stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
     interrupted.clear(home, engine, STACK)
     in_doubt = interrupted.creations_in_doubt(engine, STACK)
     lost = servers.aws_is_new and bool(engine.resources(STACK))

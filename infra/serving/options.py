@@ -54,6 +54,17 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
         return
 
 
+def drain_seconds(environment: str, key: str) -> int:
+    """`drain.<key>` of an environment's values. Raises SettingsError where no file has it as a whole number."""
+    layers = charts.value_layers(_CHART, environment)
+    for values in reversed(layers.values()):
+        given = _value(values, f"drain.{key}")
+        if isinstance(given, int):
+            return given
+    base = next(iter(layers))
+    raise SettingsError(base, [Problem(f"drain.{key}", "is missing; the gateway has to know it; give whole seconds")])
+
+
 def _extra_arguments(values: Mapping[str, Any]) -> list[str] | None:
     """`server.extraArgs` of one file; None where it has none. What is no list of text is for the chart's schema to say."""
     arguments = _value(values, _ARGUMENTS)

@@ -42,6 +42,16 @@ class TritonServerArgs:
     config_name: str | None
     """The configs of the release that the models are served with; None: each model's config.pbtxt."""
     models: ModelSource
+    tracing: Tracing | None = None
+    """None: the server does not trace."""
+
+
+@dataclass(frozen=True)
+class Tracing:
+    """Where the server sends spans to (OTLP over HTTP), and of how many requests it traces one."""
+
+    endpoint: str
+    rate: int
 
 
 class TritonServer(pulumi.ComponentResource):
@@ -94,10 +104,9 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
     }
     if args.models.s3_endpoint is not None:
         s3["endpoint"] = args.models.s3_endpoint
-    computed = {
+    computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
         "server": _server_values(server),
-        "replicaCount": server.replicas,
         "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
         "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
         "modelRepository": {"s3": s3},
@@ -113,8 +122,19 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
     }
+    if server.autoscaler == "none":
+        computed["replicaCount"] = server.replicas
+    else:
+        # Not rendered at all: every `up` would undo what the autoscaler has done.
+        computed["autoscaling"] = {"owner": "external"}
     if in_place:
         computed["rollout"] = {"mode": server.rollout}
+    if args.tracing is not None:
+        computed["tracing"] = {
+            "endpoint": args.tracing.endpoint,
+            "rate": args.tracing.rate,
+            "serviceName": f"triton-{args.environment}",
+        }
     return computed
 
 

@@ -21,6 +21,13 @@ LOG_RETENTION_DAYS = (
 )
 
 _ROLE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
+_TOPIC_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}")
+_QUEUE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,80}")
+_AMP_WORKSPACE = re.compile(r"ws-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_WEB_ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~%/-]*)?")
+_CERTIFICATE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f]{8}(-[0-9a-f]+){4}")
+_KUBERNETES_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_OTLP_ENDPOINT = re.compile(r"https?://[A-Za-z0-9.-]+:(\d{1,5})")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 _CPU = re.compile(r"\d+(\.\d{1,3})?|\d+m")
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
@@ -161,6 +168,63 @@ def _role_arn(value: Any) -> str:
     return text
 
 
+def _topic_arn(value: Any) -> str:
+    valid = "give the ARN of an SNS topic, like arn:aws:sns:us-west-2:123456789012:oncall"
+    text = _text(value, valid)
+    if not _TOPIC_ARN.fullmatch(text):
+        refuse(f"'{text}' is not the ARN of an SNS topic; {valid}")
+    return text
+
+
+def _queue_arn(value: Any) -> str:
+    valid = "give the ARN of an SQS queue, like arn:aws:sqs:us-west-2:123456789012:answers"
+    text = _text(value, valid)
+    if not _QUEUE_ARN.fullmatch(text):
+        refuse(f"'{text}' is not the ARN of an SQS queue that is not FIFO; {valid}")
+    return text
+
+
+def _amp_workspace_id(value: Any) -> str:
+    valid = "give the id of a workspace, like ws-01234567-89ab-cdef-0123-456789abcdef"
+    text = _text(value, valid)
+    if not _AMP_WORKSPACE.fullmatch(text):
+        refuse(f"'{text}' is not the id of a workspace of Amazon Managed Service for Prometheus; {valid}")
+    return text
+
+
+def _web_address(value: Any) -> str:
+    valid = "give one like https://wiki.example.com/triton"
+    text = _text(value, valid)
+    if not _WEB_ADDRESS.fullmatch(text):
+        refuse(f"'{text}' is not an https address without a query; {valid}")
+    return text
+
+
+def _certificate_arn(value: Any) -> str:
+    valid = "give the ARN of a certificate, like arn:aws:acm:us-west-2:123456789012:certificate/<its id>"
+    text = _text(value, valid)
+    if not _CERTIFICATE_ARN.fullmatch(text):
+        refuse(f"'{text}' is not the ARN of a certificate of ACM; {valid}")
+    return text
+
+
+def _kubernetes_name(value: Any) -> str:
+    valid = "use up to 63 lower-case letters, digits and hyphens, a letter first"
+    text = _text(value, valid, quote=True)
+    if not _KUBERNETES_NAME.fullmatch(text):
+        refuse(f"'{text}' is not the name of an object in Kubernetes; {valid}")
+    return text
+
+
+def _otlp_endpoint(value: Any) -> str:
+    valid = "give scheme, host and port only, like https://otlp.example.com:4318"
+    text = _text(value, valid)
+    match = _OTLP_ENDPOINT.fullmatch(text)
+    if not match or not 1 <= int(match[1]) <= 65535:
+        refuse(f"'{text}' is not an OTLP endpoint; {valid}")
+    return text
+
+
 def _dns_label(value: Any) -> str:
     valid = "use up to 30 lower-case letters, digits and hyphens, a letter first"
     text = _text(value, valid, quote=True)
@@ -246,6 +310,13 @@ KubernetesVersion = Annotated[str, PlainValidator(_kubernetes_version)]
 TritonVersion = Annotated[str, PlainValidator(_triton_version)]
 Cpu = Annotated[str, PlainValidator(_cpu)]
 RoleArn = Annotated[str, PlainValidator(_role_arn)]
+TopicArn = Annotated[str, PlainValidator(_topic_arn)]
+QueueArn = Annotated[str, PlainValidator(_queue_arn)]
+AmpWorkspaceId = Annotated[str, PlainValidator(_amp_workspace_id)]
+WebAddress = Annotated[str, PlainValidator(_web_address)]
+CertificateArn = Annotated[str, PlainValidator(_certificate_arn)]
+KubernetesName = Annotated[str, PlainValidator(_kubernetes_name)]
+OtlpEndpoint = Annotated[str, PlainValidator(_otlp_endpoint)]
 DnsLabel = Annotated[str, PlainValidator(_dns_label)]
 ReservationId = Annotated[str, PlainValidator(_reservation_id)]
 ReleaseId = Annotated[str, PlainValidator(_release_id)]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from infra.settings.autoscaling import Autoscaling
 from infra.settings.fields import (
     Cidr,
     Cpu,
@@ -29,9 +30,13 @@ from infra.settings.fields import (
     between,
     refuse,
 )
+from infra.settings.gateway import Gateway
+from infra.settings.monitoring import Monitoring
 from infra.settings.problem import Problem, describe
 from infra.settings.section import Section
 from infra.settings.serving import ModelServing
+from infra.settings.tracing import Tracing
+from infra.settings.worker import Worker
 
 GroupMin = Annotated[int, between(0, 450, "nodes")]
 GroupMax = Annotated[int, between(1, 450, "nodes")]
@@ -82,9 +87,10 @@ class SystemGroup(Section):
 
 
 class Nodes(Section):
-    """Node groups without GPUs."""
+    """Node groups without GPUs, and who changes the number of nodes (`autoscaler`; none: this program alone)."""
 
     system: SystemGroup = Field(description="the node group of cluster services")
+    autoscaler: Literal["none", "karpenter", "cluster-autoscaler"] = "none"
 
 
 class Sharing(Section):
@@ -167,6 +173,7 @@ class Triton(Section):
     """The inference server. `gpus` are whole GPUs (or shares of one) per pod; `cpu` and `memory_gib` request = limit.
 
     `response_cache_mib` is host memory of each pod, `rate_limiter_resources` is what each pod has of a resource.
+    `autoscaler` owns the number of pods: with `none` it is `replicas`, else `triton-eks:autoscaling` bounds it.
     `rollout`: how a new release reaches the pods, by replacing them (`rolling`) or into the running ones (`in-place`).
     """
 
@@ -174,8 +181,8 @@ class Triton(Section):
     image: Name = Field(description="the image by digest, like <mirror>/nvidia/tritonserver@sha256:<64 hex digits>")
     pool: Name = Field(description="the GPU pool that its pods run on")
     gpus: Annotated[int, between(1, 8, "whole GPUs per pod")] = Field(description="whole GPUs per pod")
-    replicas: Annotated[int, between(1, 1000, "pods")] = Field(description="the number of pods")
-    autoscaler: Literal["none"] = "none"
+    replicas: Annotated[int, between(1, 1000, "pods")] | None = None
+    autoscaler: Literal["none", "keda", "hpa"] = "none"
     cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"')
     memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
     response_cache_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = None
@@ -198,6 +205,11 @@ class Document(Section):
     gpu: Gpu = Field(description="the GPU node groups")
     models: Models = Field(description="where models come from")
     triton: Triton = Field(description="the inference server")
+    monitoring: Monitoring | None = None
+    autoscaling: Autoscaling | None = None
+    gateway: Gateway | None = None
+    tracing: Tracing | None = None
+    worker: Worker | None = None
 
 
 class Settings(Document):
@@ -209,6 +221,13 @@ class Settings(Document):
     def cluster_name(self) -> str:
         """Name of the EKS cluster, and prefix of what other systems address by name."""
         return f"triton-{self.environment}"
+
+    @property
+    def fewest_pods(self) -> int:
+        """Pods of Triton that there are at least, whoever owns their number."""
+        if self.triton.replicas is not None:
+            return self.triton.replicas
+        return self.autoscaling.min_replicas if self.autoscaling is not None else 1
 
     @property
     def triton_pool(self) -> GpuPool:

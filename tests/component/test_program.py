@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.settings.model import GpuPool
 from tests.component.engine.recording import Registration
 from tests.component.engine.stack_run import StackRun
 from twin.aws import table
@@ -88,7 +89,11 @@ def test_only_productions_models_are_protected_and_never_what_has_to_change(stac
 
 def test_what_guards_the_models_outlives_the_stack_with_them(stack_run: StackRun) -> None:
     retained = {item.name for item in stack_run.up.registrations if item.retain_on_delete}
-    s3 = {item.name for item in stack_run.up.registrations if item.type.startswith("aws:s3/")}
+    s3 = {
+        item.name
+        for item in stack_run.up.registrations
+        if item.type.startswith("aws:s3/") and item.name.startswith("models-")
+    }
     assert len(s3) == 7
     assert retained == ({*s3, "models-encryption-key"} if stack_run.stack == "prod" else set())
 
@@ -152,7 +157,7 @@ def test_tritons_role_trusts_one_service_account_and_reads_one_prefix(stack_run:
             },
         }
     ]
-    bucket = up.one("aws:s3/bucket:Bucket").outputs["arn"]
+    bucket = up.one("aws:s3/bucket:Bucket", "models-bucket").outputs["arn"]
     key = up.one("aws:kms/key:Key", "models-encryption-key").outputs["arn"]
     policy = next(item for item in up.of_type("aws:iam/rolePolicy:RolePolicy") if item.checked["role"] == role.id)
     assert _document(policy.checked["policy"])["Statement"] == [
@@ -183,9 +188,9 @@ def test_no_policy_grants_everything(stack_run: StackRun) -> None:
 
 
 def _setting(stack_run: StackRun, kind: str) -> dict[str, Any]:
-    bucket = stack_run.up.one("aws:s3/bucket:Bucket")
-    setting = stack_run.up.one(f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}")
-    assert setting.checked["bucket"] == bucket.checked["bucket"]
+    bucket = stack_run.up.one("aws:s3/bucket:Bucket", "models-bucket")
+    settings = stack_run.up.of_type(f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}")
+    (setting,) = [item for item in settings if item.checked["bucket"] == bucket.checked["bucket"]]
     return setting.checked
 
 
@@ -206,7 +211,7 @@ def test_the_model_bucket_is_encrypted_versioned_and_closed(stack_run: StackRun)
 
 
 def test_the_model_bucket_speaks_tls_only(stack_run: StackRun) -> None:
-    bucket = stack_run.up.one("aws:s3/bucket:Bucket").outputs["arn"]
+    bucket = stack_run.up.one("aws:s3/bucket:Bucket", "models-bucket").outputs["arn"]
     statements = _document(_setting(stack_run, "BucketPolicy")["policy"])["Statement"]
     insecure = [
         item for item in statements if item.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
@@ -217,7 +222,7 @@ def test_the_model_bucket_speaks_tls_only(stack_run: StackRun) -> None:
 
 
 def test_only_throwaway_environments_delete_models_with_their_bucket(stack_run: StackRun) -> None:
-    bucket = stack_run.up.one("aws:s3/bucket:Bucket")
+    bucket = stack_run.up.one("aws:s3/bucket:Bucket", "models-bucket")
     assert bucket.checked.get("forceDestroy", False) is (stack_run.stack in ("local", "dev"))
 
 
@@ -238,7 +243,7 @@ def test_the_scale_from_zero_tags_say_what_the_node_group_says(stack_run: StackR
 
 def test_gpu_groups_boot_with_the_driver_and_keep_other_pods_away(stack_run: StackRun) -> None:
     groups = {item.checked["labels"]["triton-eks/pool"]: item.checked for item in _gpu_groups(stack_run)}
-    assert sorted(groups) == sorted(pool.name for pool in stack_run.settings.gpu.pools)
+    assert sorted(groups) == sorted(pool.name for pool in _node_group_pools(stack_run))
     for group in groups.values():
         assert group["amiType"] == "AL2023_x86_64_NVIDIA"
         assert group["labels"]["nvidia.com/gpu.present"] == "true"
@@ -249,7 +254,7 @@ def test_node_groups_have_the_sizes_of_the_stack_file(stack_run: StackRun) -> No
     settings = stack_run.settings
     expected = {
         "system": (settings.nodes.system.min, settings.nodes.system.desired, settings.nodes.system.max),
-        **{pool.name: (pool.min, pool.desired, pool.max) for pool in settings.gpu.pools},
+        **{pool.name: (pool.min, pool.desired, pool.max) for pool in _node_group_pools(stack_run)},
     }
     actual = {}
     for group in stack_run.account.auto_scaling_groups:
@@ -264,7 +269,7 @@ def test_node_groups_have_the_sizes_of_the_stack_file(stack_run: StackRun) -> No
 
 
 def test_a_change_of_the_number_of_nodes_is_applied(stack_run: StackRun) -> None:
-    """Nothing else changes it, so that there is nothing to ignore."""
+    """Nothing else changes it in these stacks, so that there is nothing to ignore."""
     assert {item.ignore_changes for item in stack_run.up.of_type(NODE_GROUP)} == {()}
 
 
@@ -302,8 +307,13 @@ def test_nothing_reaches_the_internet_without_the_nat_that_the_stack_asks_for(st
 
 
 def test_the_releases_objects_are_registered_where_a_release_is_pinned(stack_run: StackRun) -> None:
-    deployments = stack_run.preview.of_type("kubernetes:apps/v1:Deployment")
-    assert len(deployments) == (1 if stack_run.settings.models.release else 0)
+    names = [item.checked["metadata"]["name"] for item in stack_run.preview.of_type("kubernetes:apps/v1:Deployment")]
+    assert ("triton" in names) is (stack_run.settings.models.release is not None)
+
+
+def _node_group_pools(stack_run: StackRun) -> tuple[GpuPool, ...]:
+    """The GPU pools that are node groups: those of Karpenter are its own (tests/component/test_autoscaling.py)."""
+    return stack_run.settings.gpu.pools if stack_run.settings.nodes.autoscaler != "karpenter" else ()
 
 
 def _gpu_groups(stack_run: StackRun) -> list[Registration]:

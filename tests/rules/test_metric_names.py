@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from modelctl.rollout import exporter
+from tests.rules.boards import read_by_dashboards
 from tests.rules.promql import metrics
 from tests.rules.stacks import SERVING, STACKS, rules
 
@@ -66,7 +67,7 @@ def test_a_name_that_no_server_exports_is_noticed() -> None:
 
 
 def test_the_list_of_names_from_elsewhere_holds_nothing_else() -> None:
-    read = read_by_rules()
+    read = read_by_rules() | read_by_dashboards()
     unused = sorted(name for name in elsewhere() if name not in read and name not in {family(n) for n in read})
     assert unused == []
     assert sorted(elsewhere().keys() & recorded()) == []

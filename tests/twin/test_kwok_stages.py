@@ -1,6 +1,6 @@
 import yaml
 
-from twin.kwok_stages import EXCLUSION, FILE, runs_as_process
+from twin.kwok_stages import EXCLUSION, FILE, is_worker, runs_as_process
 
 STAGES = [stage for stage in yaml.safe_load_all(FILE.read_text()) if stage]
 
@@ -29,6 +29,12 @@ def test_triton_is_known_by_its_image_whatever_the_registry() -> None:
     assert runs_as_process(pod("nvcr.io/nvidia/tritonserver@sha256:00"))
     assert runs_as_process(pod("1.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver:26.07-py3"))
     assert runs_as_process(pod("sidecar:1", "nvcr.io/nvidia/tritonserver:26.07-py3"))
+
+
+def test_the_worker_of_this_repository_is_known_by_its_image_too() -> None:
+    assert runs_as_process(pod("1.dkr.ecr.us-west-2.amazonaws.com/triton-worker@sha256:00"))
+    assert is_worker({"image": "1.dkr.ecr.us-west-2.amazonaws.com/triton-worker@sha256:00"})
+    assert not is_worker({"image": "1.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver@sha256:00"})
 
 
 def test_other_pods_are_simulated() -> None:

@@ -4,17 +4,15 @@ from typing import Any
 
 import pytest
 
+from infra.settings.model import Document
 from tests.unit.stack_config import REMOVED, complaints
+
+SECTIONS = ", ".join(field.alias or name for name, field in Document.model_fields.items())
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"netwrok": {}},
-        [
-            (
-                "netwrok: unknown key; did you mean 'network'? the keys here are aws:region, "
-                "aws:defaultTags, environment, tags, network, cluster, nodes, gpu, models, triton"
-            )
-        ],
+        [(f"netwrok: unknown key; did you mean 'network'? the keys here are {SECTIONS}")],
     ),
     (
         {"network.zonse": 2},
@@ -37,12 +35,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"aws:profile": "x"},
-        [
-            (
-                "aws:profile: unknown key; the keys here are aws:region, aws:defaultTags, "
-                "environment, tags, network, cluster, nodes, gpu, models, triton"
-            )
-        ],
+        [(f"aws:profile: unknown key; the keys here are {SECTIONS}")],
     ),
     ({"gpu.pools[0].min": "3"}, ["gpu.pools[0].min: '3' is text; give a whole number without quotes"]),
     ({"gpu.pools[0].max": 2.5}, ["gpu.pools[0].max: 2.5 is a fraction; give a whole number"]),
@@ -74,7 +67,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
-    ({"triton.autoscaler": "hpa"}, ["triton.autoscaler: 'hpa' is not a choice; use none"]),
+    ({"triton.autoscaler": "vpa"}, ["triton.autoscaler: 'vpa' is not a choice; did you mean 'hpa'? use none, keda or hpa"]),
     (
         {"environment": "stagign"},
         [("environment: 'stagign' is not a choice; did you mean 'staging'? use local, dev, staging or prod")],

@@ -19,6 +19,8 @@ _NOT_FOUND = frozenset(
         "NoSuchEntity",
         "NoSuchLifecycleConfiguration",
         "NoSuchPublicAccessBlockConfiguration",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "QueueDoesNotExist",
     }
 )
 _NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError")

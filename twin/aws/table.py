@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.aws import autoscaling, kms, logs
+from twin.aws import alarms, autoscaling, events, kms, logs
 from twin.aws.ec2 import (
     endpoints,
     flow_logs,
@@ -20,6 +20,8 @@ from twin.aws.handler import Handler, Invoke
 from twin.aws.iam import oidc, policies, roles
 from twin.aws.invokes import INVOKES
 from twin.aws.s3 import bucket, lifecycle, settings
+from twin.aws.sqs import queue
+from twin.aws.sqs import settings as queue_settings
 
 __all__ = ["HANDLERS", "INVOKES", "handler", "invoke"]
 
@@ -28,10 +30,13 @@ _CLASSES: tuple[type[Handler], ...] = (
     access.AccessPolicyAssociation,
     access.PodIdentityAssociation,
     addons.Addon,
+    alarms.MetricAlarm,
     autoscaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
     endpoints.VpcEndpoint,
+    events.EventRule,
+    events.EventTarget,
     flow_logs.FlowLog,
     kms.Alias,
     kms.Key,
@@ -46,6 +51,9 @@ _CLASSES: tuple[type[Handler], ...] = (
     policies.Policy,
     policies.RolePolicy,
     policies.RolePolicyAttachment,
+    queue.Queue,
+    queue_settings.QueuePolicy,
+    queue_settings.RedriveAllowPolicy,
     roles.InstanceProfile,
     roles.Role,
     routes.Route,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twin.plugins import differences, kube_rules
+from twin.plugins import definitions, differences, kube_rules
 from twin.plugins.autonaming import autoname
 from twin.plugins.errors import Failure, PluginError
 from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
@@ -23,11 +23,24 @@ from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
 TOKEN = "kubernetes:helm.sh/v3:Release"
 
 STAND_INS: dict[str, str] = {
+    "aws-load-balancer-controller": "nothing: no load balancer is made of a Service",
+    "gateway-helm": "the kinds of the Gateway API and of Envoy Gateway, from its Go module; no Envoy runs",
+    "opentelemetry-collector": "nothing: spans that Triton sends are lost",
+    "cluster-autoscaler": "nothing: node groups keep the size that they have",
+    "karpenter": "nothing: no node is started for the NodePools",
+    "karpenter-crd": "the kinds NodePool and EC2NodeClass, from its Go module",
+    "keda": "the kind ScaledObject, from its Go module; nothing scales yet",
+    "prometheus-adapter": "nothing: the custom metrics API is not there and the HorizontalPodAutoscaler does nothing",
+    "dcgm-exporter": "nodes of the twin have no GPUs to measure",
+    "kube-prometheus-stack": (
+        "its custom resource definitions are installed, from the operator's Go module; nothing reads monitors and rules"
+    ),
     "nvidia-device-plugin": (
         "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration"
     ),
 }
-"""What stands in for a chart, by the chart's name. Add a chart here when the program installs another one."""
+"""What stands in for a chart, by the chart's name. Add a chart here when the program installs another one, and to
+twin/chart_crds.py when it brings kinds that the program uses."""
 
 LABEL = "twin.triton-eks/release"
 FIELD_MANAGER = "twin"
@@ -114,6 +127,7 @@ class Releases:
 
         chart, version = chart_name(inputs["chart"]), inputs["version"]
         namespace, name = inputs["namespace"], inputs["name"]
+        definitions.install(self._client, chart)
         config_map = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

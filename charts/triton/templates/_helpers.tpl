@@ -63,6 +63,13 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 {{- end -}}
 {{- end }}
 
+{{/* Port of the trace endpoint; empty without one. The schema asks for it. */}}
+{{- define "triton.tracingPort" -}}
+{{- with .Values.tracing.endpoint -}}
+{{- regexFind ":[0-9]+/" . | trimAll ":/" -}}
+{{- end -}}
+{{- end }}
+
 {{- define "triton.inPlace" -}}
 {{- if eq .Values.rollout.mode "in-place" -}}true{{- end -}}
 {{- end }}
@@ -182,6 +189,15 @@ start: explicit mode without a model to load would be ready and answer 404.
 - --rate-limit=execution_count
 {{- range $resource, $count := $server.rateLimiter.resources }}
 - --rate-limit-resource={{ $resource }}:{{ int64 $count }}
+{{- end }}
+{{- end }}
+{{- with .Values.tracing }}
+{{- if .endpoint }}
+- --trace-config=mode=opentelemetry
+- --trace-config=level=TIMESTAMPS
+- --trace-config=rate={{ int64 .rate }}
+- --trace-config=opentelemetry,url={{ .endpoint }}
+- --trace-config=opentelemetry,resource=service.name={{ .serviceName }}
 {{- end }}
 {{- end }}
 {{- range $server.extraArgs }}

@@ -104,6 +104,17 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
+{{- if $v.tracing.endpoint -}}
+{{- if eq (include "triton.tracingPort" .) "80" -}}
+{{- $problems = append $problems (printf "tracing.endpoint: %s is on port 80, on which the instance metadata answers; give the collector another port, such as 4318" $v.tracing.endpoint) -}}
+{{- end -}}
+{{- range $v.server.extraArgs -}}
+{{- if hasPrefix "--trace-" . -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart while tracing.endpoint is given; use the values under tracing" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- range $v.extraEnv -}}
 {{- if has .name (list "POD_IP" "ADMIN_KEY" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
 {{- $problems = append $problems (printf "extraEnv: %s is set by the chart" .name) -}}

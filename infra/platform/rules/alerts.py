@@ -89,7 +89,7 @@ def _down(settings: Settings, start: int) -> list[Rule]:
     if settings.models.release is None:
         return []  # the platform without Triton
     # The pod of a fleet of one is away during each rollout, for as long as a start takes.
-    lasting = duration(_DOWN_SECONDS if settings.triton.replicas > 1 else start + _DOWN_SECONDS)
+    lasting = duration(_DOWN_SECONDS if settings.fewest_pods > 1 else start + _DOWN_SECONDS)
     return [
         alert(
             "TritonDown",

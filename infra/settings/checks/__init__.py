@@ -5,7 +5,23 @@ A check whose inputs are invalid is skipped, so that it neither hides nor repeat
 
 from collections.abc import Iterator
 
-from infra.settings.checks import cluster, environment, gpu_memory, network, nodes, pools, production, serving, triton
+from infra.settings.checks import (
+    autoscaling,
+    cluster,
+    environment,
+    gateway,
+    gpu_memory,
+    monitoring,
+    network,
+    node_autoscaler,
+    nodes,
+    pools,
+    production,
+    serving,
+    tracing,
+    triton,
+    worker,
+)
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
 from infra.settings.problem import Problem
 from infra.settings.section import Absent
@@ -17,14 +33,26 @@ _CHECKS: tuple[Check, ...] = (
     *network.CHECKS,
     *cluster.CHECKS,
     *nodes.CHECKS,
+    *node_autoscaler.CHECKS,
     *pools.CHECKS,
     *triton.CHECKS,
     *serving.CHECKS,
     *gpu_memory.CHECKS,
+    *autoscaling.CHECKS,
+    *gateway.CHECKS,
+    *tracing.CHECKS,
+    *worker.CHECKS,
     *production.CHECKS,
 )
-_POOL_CHECKS: tuple[PoolCheck, ...] = pools.POOL_CHECKS
-_WARNINGS: tuple[Check, ...] = (*network.WARNINGS, *cluster.WARNINGS, *triton.WARNINGS, *serving.WARNINGS)
+_POOL_CHECKS: tuple[PoolCheck, ...] = (*pools.POOL_CHECKS, *node_autoscaler.POOL_CHECKS)
+_WARNINGS: tuple[Check, ...] = (
+    *network.WARNINGS,
+    *cluster.WARNINGS,
+    *triton.WARNINGS,
+    *serving.WARNINGS,
+    *monitoring.WARNINGS,
+    *autoscaling.WARNINGS,
+)
 
 
 def problems_in(subject: Subject) -> list[Problem]:

@@ -57,9 +57,12 @@ def _audit_trail(subject: Subject) -> Iterator[Problem]:
 
 
 def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
-    replicas = subject.document.triton.replicas
-    if _is_prod(subject) and replicas < 2:
-        yield _broken("triton.replicas", "two replicas", f"{replicas} pod is an outage at every restart", "use 2 or more")
+    document = subject.document
+    replicas, path = document.triton.replicas, "triton.replicas"
+    if replicas is None and document.autoscaling is not None:
+        replicas, path = document.autoscaling.min_replicas, "autoscaling.minReplicas"
+    if _is_prod(subject) and replicas is not None and replicas < 2:
+        yield _broken(path, "two replicas", f"{replicas} pod is an outage at every restart", "use 2 or more")
 
 
 def _survives_a_node(subject: Subject) -> Iterator[Problem]:
@@ -83,6 +86,23 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
             )
 
 
+def _watched_twice(subject: Subject) -> Iterator[Problem]:
+    monitoring = subject.document.monitoring
+    if _is_prod(subject) and monitoring is not None and monitoring.replicas < 2:
+        yield _broken("monitoring.replicas", "two Prometheus", "nothing is watched while 1 is replaced", "use 2 or more")
+
+
+def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
+    monitoring = subject.document.monitoring
+    if _is_prod(subject) and monitoring is not None and monitoring.alert_topic_arn is None:
+        yield _broken(
+            "monitoring.alertTopicArn",
+            "alerts reach somebody",
+            "they are seen only by who looks",
+            "give the ARN of an SNS topic",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _private_endpoint,
     _zones_stay,
@@ -92,4 +112,6 @@ CHECKS: tuple[Check, ...] = (
     _survives_a_pod,
     _survives_a_node,
     _survives_a_zone,
+    _watched_twice,
+    _alerts_reach_somebody,
 )

@@ -197,18 +197,31 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
-    """Into the nodes that are there: no autoscaler adds any up to max."""
-    triton = subject.document.triton
+    """Into the nodes that are there, or, with an autoscaler of nodes, that there may be."""
     pool, types = pool_of(subject)
     per_node = min(_pods_per_node(subject, pool, known) for known in types)
-    room = pool.desired * per_node
-    if per_node and triton.replicas > room:
+    path, pods = _most_pods(subject)
+    grows = subject.document.nodes.autoscaler != "none"
+    key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
+    room = nodes * per_node
+    if per_node and pods > room:
         fewer = f", or use at most {room} replicas" if room else ""
+        why = "" if grows else ", and nothing adds nodes by itself"
         yield Problem(
-            "triton.replicas",
-            f"{triton.replicas} pods do not fit the {pool.desired} desired nodes of pool '{pool.name}', {per_node} on each, "
-            f"and nothing adds nodes by itself; raise the pool's desired to {math.ceil(triton.replicas / per_node)}{fewer}",
+            path,
+            f"{pods} pods do not fit the {nodes} {'nodes at most' if grows else 'desired nodes'} of pool '{pool.name}', "
+            f"{per_node} on each{why}; raise the pool's {key} to {math.ceil(pods / per_node)}{fewer}",
         )
+
+
+def _most_pods(subject: Subject) -> tuple[str, int]:
+    """The most pods that there may be and where the stack says so; Absent where it does not."""
+    triton, autoscaling = subject.document.triton, subject.document.autoscaling
+    if triton.autoscaler != "none" and autoscaling is not None:
+        return "autoscaling.maxReplicas", autoscaling.max_replicas
+    if triton.autoscaler == "none" and triton.replicas is not None:
+        return "triton.replicas", triton.replicas
+    raise Absent("triton.replicas")
 
 
 def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:

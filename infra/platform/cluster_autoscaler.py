@@ -1,0 +1,111 @@
+"""cluster-autoscaler: moves the desired size of the managed node groups (issue 5 point 3; never beside Karpenter).
+
+It finds the groups by the tags that EKS itself puts on the Auto Scaling groups of managed node groups, and pictures a node
+of an empty one by the template tags of `infra.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
+nothing (research kubernetes.md 1.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts
+from infra.account import Account
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.platform.third_party import release
+from infra.policy import allow, document
+from infra.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
+
+CONTROLLER = ServiceAccount(namespace="kube-system", name="cluster-autoscaler")
+
+
+@dataclass(frozen=True)
+class ClusterAutoscalerArgs:
+    account: Account
+    kubernetes: k8s.Provider
+    oidc: OidcProvider
+    cluster_name: str
+    kubernetes_version: str
+    monitored: bool
+    tags: Mapping[str, str]
+
+
+class ClusterAutoscaler(pulumi.ComponentResource):
+    """The pinned chart with the image of the cluster's minor version, and its role.
+
+    Give `opts.depends_on` the system nodes.
+    """
+
+    def __init__(self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:platform:ClusterAutoscaler", name, None, opts)
+        role = WorkloadRole(
+            f"{name}-controller",
+            WorkloadRoleArgs(
+                description=f"cluster-autoscaler of {args.cluster_name}",
+                service_account=CONTROLLER,
+                trust=irsa_trust(args.oidc, CONTROLLER),
+                policy=autoscaler_policy(args.cluster_name),
+                tags=args.tags,
+            ),
+            pulumi.ResourceOptions(parent=self),
+        )
+        release(
+            f"{name}-release",
+            CLUSTER_AUTOSCALER,
+            CONTROLLER.namespace,
+            values(args, role.arn),
+            pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        )
+        self.register_outputs({})
+
+
+def autoscaler_policy(cluster_name: str) -> str:
+    """Look at everything, change the groups of this cluster (the project's own least privileges, bound to EKS's tag)."""
+    return document(
+        allow(
+            [
+                "autoscaling:DescribeAutoScalingGroups",
+                "autoscaling:DescribeAutoScalingInstances",
+                "autoscaling:DescribeLaunchConfigurations",
+                "autoscaling:DescribeScalingActivities",
+                "autoscaling:DescribeTags",
+                "ec2:DescribeImages",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:GetInstanceTypesFromInstanceRequirements",
+                "eks:DescribeNodegroup",
+            ],
+            ["*"],
+            sid="LookAround",
+        ),
+        allow(
+            ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            ["*"],
+            sid="ResizeOwnGroups",
+            condition={"StringEquals": {f"aws:ResourceTag/k8s.io/cluster-autoscaler/{cluster_name}": "owned"}},
+        ),
+    )
+
+
+def values(args: ClusterAutoscalerArgs, role_arn: pulumi.Input[str]) -> dict[str, Any]:
+    """The chart's values: `helm-values/cluster-autoscaler/base.yaml` and what follows from the stack."""
+    computed: dict[str, Any] = {
+        "autoDiscovery": {"clusterName": args.cluster_name},
+        "awsRegion": args.account.region,
+        "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[args.kubernetes_version]},
+        "rbac": {
+            "serviceAccount": {
+                "annotations": {
+                    "eks.amazonaws.com/role-arn": role_arn,
+                    "eks.amazonaws.com/sts-regional-endpoints": "true",
+                }
+            }
+        },
+        "serviceMonitor": {"enabled": args.monitored},
+    }
+    return charts.merge(charts.base_values(CLUSTER_AUTOSCALER.name), computed)

@@ -1,0 +1,19 @@
+"""Grafana dashboards of the platform, as data: the models, the GPUs, the size of the fleet (research triton.md 7.12)."""
+
+from __future__ import annotations
+
+from infra.platform.dashboards.board import Dashboard
+from infra.platform.dashboards.gpus import gpus
+from infra.platform.dashboards.inference import inference
+from infra.platform.dashboards.scaling import scaling
+from infra.settings.model import Settings
+
+__all__ = ["FOLDER", "Dashboard", "dashboards"]
+
+FOLDER = "Triton"
+"""The folder of Grafana that they are shown in."""
+
+
+def dashboards(settings: Settings) -> list[Dashboard]:
+    """The dashboards of a stack, as Grafana imports them."""
+    return [inference(settings), gpus(), scaling()]

@@ -1,0 +1,148 @@
+"""The dashboard of the fleet's size: what the autoscaler sees and does, and how long a new pod takes."""
+
+from __future__ import annotations
+
+from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, stages, timeseries
+from infra.platform.rules.rule import DEPLOYMENT, pods, series
+
+_AUTOSCALER = "{{horizontalpodautoscaler}}"
+_ON_POD = "on (namespace, pod)"
+
+
+def scaling() -> Dashboard:
+    """The same for every stack; without an autoscaler, its panels stay empty."""
+    return dashboard(
+        "triton-scaling",
+        "Triton: scaling",
+        "Replicas and the signal that they follow, nodes, and where the time of a cold start goes.",
+        [_replicas(), _signal(), _capacity(), _cold_start()],
+    )
+
+
+def _replicas() -> Row:
+    return Row(
+        "Replicas",
+        [
+            timeseries(
+                "Replicas",
+                "Wanted, there, and ready to answer. Wanted and not there: no node. There and not ready: models load.",
+                "short",
+                Query(series("kube_deployment_spec_replicas", deployment=DEPLOYMENT), "wanted"),
+                Query(series("kube_deployment_status_replicas", deployment=DEPLOYMENT), "there"),
+                Query(series("kube_deployment_status_replicas_available", deployment=DEPLOYMENT), "ready"),
+            ),
+            timeseries(
+                "Autoscaler",
+                "What it wants, between its bounds. TritonAutoscalerAtMax: it wants more than it may.",
+                "short",
+                Query(series("kube_horizontalpodautoscaler_status_desired_replicas"), f"{_AUTOSCALER} wants"),
+                Query(series("kube_horizontalpodautoscaler_spec_min_replicas"), f"{_AUTOSCALER} min"),
+                Query(series("kube_horizontalpodautoscaler_spec_max_replicas"), f"{_AUTOSCALER} max"),
+            ),
+        ],
+    )
+
+
+def _signal() -> Row:
+    measured, target = (f"kube_horizontalpodautoscaler_{kind}_target_metric" for kind in ("status", "spec"))
+    of = "{{horizontalpodautoscaler}} {{metric_name}}"
+    blind = series("kube_horizontalpodautoscaler_status_condition", condition="ScalingActive", status="false")
+    return Row(
+        "What it sees",
+        [
+            timeseries(
+                "Signal per pod",
+                "Above its target, pods are added; below, they are removed after the stabilization window.",
+                "short",
+                Query(series(measured, metric_target_type="average"), f"{of} now"),
+                Query(series(target, metric_target_type="average"), f"{of} target"),
+            ),
+            timeseries(
+                "Waiting and executing",
+                "What the signal is made of: requests in the queues, and busy instances, of all pods.",
+                "short",
+                Query(f"sum by (model) ({series('pod_model:triton_pending_requests:sum')})", "{{model}} waiting"),
+                Query(f"sum by (model) ({series('pod_model:triton_busy_instances:rate1m')})", "{{model}} busy"),
+            ),
+            timeseries(
+                "Blind",
+                "1: the autoscaler cannot read its metric, and leaves the number of pods as it is.",
+                "short",
+                Query(f"max by (horizontalpodautoscaler) ({blind})", _AUTOSCALER),
+            ),
+        ],
+    )
+
+
+def _capacity() -> Row:
+    return Row(
+        "Nodes",
+        [
+            timeseries(
+                "Nodes by pool",
+                "Of every pool of this platform.",
+                "short",
+                # A node without that label is not of this program.
+                Query(
+                    'count by (label_triton_eks_pool) (kube_node_labels{label_triton_eks_pool!=""})',
+                    "{{label_triton_eks_pool}}",
+                ),
+            ),
+            timeseries(
+                "Pods without a node",
+                "Waiting for an autoscaler of nodes, or for somebody to raise a pool's size.",
+                "short",
+                Query(f"sum({pods('kube_pod_status_unschedulable')}) or vector(0)", "unschedulable"),
+                Query(f"sum({pods('kube_pod_status_phase', phase='Pending')}) or vector(0)", "pending"),
+            ),
+        ],
+    )
+
+
+def _cold_start() -> Row:
+    created, scheduled, initialized, ready = (
+        pods(name)
+        for name in (
+            "kube_pod_created",
+            "kube_pod_status_scheduled_time",
+            "kube_pod_status_initialized_time",
+            "kube_pod_status_ready_time",
+        )
+    )
+    started = pods("kube_pod_container_state_started", container="triton")
+    return Row(
+        "Cold start",
+        [
+            stages(
+                "Where the time of a start went",
+                "Of the pods that run. Node: until one had room. Volumes: until they were mounted. Image: until it was "
+                "pulled and the server ran. Models: until the pod was ready; a pod that was not ready for a while, or whose "
+                "server restarted, shows its last time.",
+                "pod",
+                {
+                    "node": _between(created, scheduled),
+                    "volumes": _between(scheduled, initialized),
+                    "image": _between(initialized, started),
+                    "models": _between(started, ready),
+                },
+            ),
+            timeseries(
+                "Time to ready",
+                "From a pod's creation until it was ready: the slowest of those that run, which the autoscaler's behaviour "
+                "has to allow for.",
+                "s",
+                Query(f"max({_between(created, ready)})", "slowest"),
+                Query(f"avg({_between(created, ready)})", "mean"),
+            ),
+            timeseries(
+                "Model load time",
+                "The longest of all pods; servers from 24.11 on say it.",
+                "s",
+                Query(f"max by (model, version) ({series('nv_model_load_duration_secs')})", "{{model}} {{version}}"),
+            ),
+        ],
+    )
+
+
+def _between(begin: str, end: str) -> str:
+    return f"max by (pod) ({end} - {_ON_POD} {begin})"

@@ -1,0 +1,304 @@
+"""Envoy Gateway: the controller, Envoy behind a network load balancer, and the listeners for HTTP and gRPC.
+
+Which requests go where is said by the routes of the models (`infra.serving.routes`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts
+from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS
+from infra.platform.third_party import release
+from infra.settings.fields import cpu_millis
+from infra.settings.gateway import Gateway
+from infra.versions import ENVOY_GATEWAY
+
+Manifest = dict[str, Any]
+
+NAMESPACE = "envoy-gateway-system"
+GATEWAY = "inference"
+"""The name of the Gateway, of its class and of its EnvoyProxy."""
+HTTP_LISTENER, GRPC_LISTENER = "http", "grpc"
+MODEL_HEADER = "x-triton-model"
+"""Where a gRPC client names the model a second time: in the message no proxy reads it."""
+# One port each: on one, an HTTPRoute and a GRPCRoute of the same host exclude each other (Gateway API, GRPCRoute.hostnames).
+ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: 443, GRPC_LISTENER: 8443}
+PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: 8000, GRPC_LISTENER: 8001}
+
+TARGET_LEAVES_SECONDS = 60
+"""How long a load balancer may go on sending new connections to a target that has left it (research triton.md 7.3)."""
+# Shorter than an Envoy waits at its end, so that idle connections do not make it wait; the load balancer's is 350 s.
+_CLIENT_IDLE_SECONDS = TARGET_LEAVES_SECONDS - 10
+_READY_PORT, _READY_PATH = 19003, "/ready"
+"""Where an Envoy of Envoy Gateway says that it takes requests, and while it drains, that it does not."""
+_TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+_ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer"
+_MAX_STREAMS = 1000
+# A request is sent again only while it fits in here; a connection may take so much memory.
+_BUFFER = "1Mi"
+
+
+@dataclass(frozen=True)
+class CollectorAddress:
+    """The Service that spans are sent to, by OTLP over gRPC."""
+
+    namespace: str
+    service: str
+    port: int
+
+
+@dataclass(frozen=True)
+class InferenceGatewayArgs:
+    """`routes_namespace`: where routes are. `longest_request_seconds`: what Envoy waits for when it ends.
+
+    `collector`: where spans go, one of each request; None: nowhere.
+    """
+
+    kubernetes: k8s.Provider
+    gateway: Gateway
+    vpc_cidr: IPv4Network
+    routes_namespace: str
+    longest_request_seconds: int
+    collector: CollectorAddress | None
+    tags: Mapping[str, str]
+
+
+class InferenceGateway(pulumi.ComponentResource):
+    """Everything of the gateway but its routes.
+
+    `opts.depends_on` has to name the AWS Load Balancer Controller: a load balancer that is asked for before it is there is
+    made by nobody, and one that goes after it stays.
+    """
+
+    def __init__(self, name: str, args: InferenceGatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:platform:InferenceGateway", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=NAMESPACE,
+                labels={
+                    "pod-security.kubernetes.io/enforce": "baseline",
+                    # Whom Triton's NetworkPolicy lets in (helm-values/triton).
+                    "triton-eks/inference-client": "true",
+                    # A new Envoy counts as ready only when the load balancer sends to it, so that no update is too fast.
+                    "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
+                },
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        )
+        controller = release(
+            f"{name}-release",
+            ENVOY_GATEWAY,
+            NAMESPACE,
+            charts.base_values(ENVOY_GATEWAY.name),
+            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
+        last: pulumi.Resource = controller
+        for manifest in manifests(args):
+            last = k8s.apiextensions.CustomResource(
+                f"{name}-{manifest['kind'].lower()}",
+                api_version=manifest["apiVersion"],
+                kind=manifest["kind"],
+                metadata=manifest["metadata"],
+                spec=manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[last]),
+            )
+        self.register_outputs({})
+
+
+def ports(gateway: Gateway) -> Mapping[str, int]:
+    """The port of each listener: of TLS where there is TLS, else Triton's own."""
+    encrypted = gateway.certificate_arn is not None or gateway.tls_secret is not None
+    return ENCRYPTED_PORTS if encrypted else PLAIN_PORTS
+
+
+def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
+    """The custom resources, each after those that it names."""
+    proxy = _manifest("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", proxy_spec(args))
+    gateway_class = _manifest(
+        "gateway.networking.k8s.io/v1",
+        "GatewayClass",
+        {
+            "controllerName": "gateway.envoyproxy.io/gatewayclass-controller",
+            "parametersRef": {
+                "group": "gateway.envoyproxy.io",
+                "kind": "EnvoyProxy",
+                "name": GATEWAY,
+                "namespace": NAMESPACE,
+            },
+        },
+    )
+    del gateway_class["metadata"]["namespace"]
+    return [
+        proxy,
+        gateway_class,
+        _manifest("gateway.networking.k8s.io/v1", "Gateway", gateway_spec(args.gateway, args.routes_namespace)),
+        _manifest("gateway.envoyproxy.io/v1alpha1", "ClientTrafficPolicy", client_policy_spec(args.gateway)),
+    ]
+
+
+def gateway_spec(gateway: Gateway, routes_namespace: str) -> Manifest:
+    """Two listeners, open to the routes of one namespace.
+
+    With a certificate of ACM, TLS ends at the load balancer: its private key is never in the cluster, AWS renews it, and no
+    cert-manager has to run. Envoy gets plain HTTP then, inside the VPC. Where that hop has to be encrypted too, a Secret
+    (cert-manager's, or the external secrets operator's) brings TLS up to Envoy.
+    """
+    listeners = []
+    for name, port in ports(gateway).items():
+        listener: Manifest = {
+            "name": name,
+            "port": port,
+            "protocol": "HTTP" if gateway.tls_secret is None else "HTTPS",
+            "allowedRoutes": {
+                "kinds": [{"kind": "HTTPRoute" if name == HTTP_LISTENER else "GRPCRoute"}],
+                "namespaces": {
+                    "from": "Selector",
+                    "selector": {"matchLabels": {"kubernetes.io/metadata.name": routes_namespace}},
+                },
+            },
+        }
+        if gateway.tls_secret is not None:
+            listener["tls"] = {
+                "mode": "Terminate",
+                "certificateRefs": [{"kind": "Secret", "name": gateway.tls_secret}],
+            }
+        listeners.append(listener)
+    return {"gatewayClassName": GATEWAY, "listeners": listeners}
+
+
+def client_policy_spec(gateway: Gateway) -> Manifest:
+    """What clients may do to Envoy. Ids of requests are Envoy's own: canaries go by them."""
+    spec: Manifest = {
+        "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
+        "http2": {"maxConcurrentStreams": _MAX_STREAMS, "initialStreamWindowSize": _BUFFER},
+        "connection": {"bufferLimit": _BUFFER},
+        "timeout": {"http": {"idleTimeout": f"{_CLIENT_IDLE_SECONDS}s", "requestHeadersReceivedTimeout": "10s"}},
+        "headers": {"requestID": "Generate"},
+        # %2F in a path is one thing to whom matches it and another to whom serves it.
+        "path": {"escapedSlashesAction": "RejectRequest"},
+    }
+    if gateway.tls_secret is not None:
+        spec["tls"] = {"minVersion": "1.2"}
+    return spec
+
+
+def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
+    """How Envoy runs: its pods, and the Service that the load balancer is made of."""
+    gateway = args.gateway
+    memory = f"{gateway.memory_mib}Mi"
+    drain = TARGET_LEAVES_SECONDS + args.longest_request_seconds
+    spec: Manifest = {
+        "provider": {
+            "type": "Kubernetes",
+            "kubernetes": {
+                "envoyDeployment": {
+                    "replicas": gateway.replicas,
+                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                    "container": {
+                        "resources": {"requests": {"cpu": gateway.cpu, "memory": memory}, "limits": {"memory": memory}}
+                    },
+                    "pod": {"topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER]},
+                },
+                "envoyPDB": {"maxUnavailable": 1},
+                "envoyService": {
+                    "type": "LoadBalancer",
+                    "loadBalancerClass": LOAD_BALANCER_CLASS,
+                    "externalTrafficPolicy": "Cluster",
+                    # Targets are pods: no node needs a port.
+                    "allocateLoadBalancerNodePorts": False,
+                    "loadBalancerSourceRanges": _source_ranges(gateway, args.vpc_cidr),
+                    "annotations": service_annotations(gateway, drain, args.tags),
+                },
+            },
+        },
+        # Envoy would start a thread for each CPU of the node.
+        "concurrency": max(1, math.ceil(cpu_millis(gateway.cpu) / 1000)),
+        "shutdown": {"drainTimeout": f"{drain}s", "minDrainDuration": f"{TARGET_LEAVES_SECONDS}s"},
+    }
+    if args.collector is not None:
+        spec["telemetry"] = {"tracing": _tracing(args.collector)}
+    return spec
+
+
+def service_annotations(gateway: Gateway, drain_seconds: int, tags: Mapping[str, str]) -> dict[str, str]:
+    """What the AWS Load Balancer Controller makes of the Service.
+
+    A target that leaves keeps its connections while its Envoy drains. Health is Envoy's own word, by which it says that it
+    drains; an open port would say that much longer that all is well.
+    """
+    annotations = {
+        "scheme": "internal" if gateway.exposure == "internal" else "internet-facing",
+        "nlb-target-type": "ip",
+        "attributes": "load_balancing.cross_zone.enabled=true",
+        "target-group-attributes": f"deregistration_delay.timeout_seconds={drain_seconds}",
+        "healthcheck-protocol": "http",
+        "healthcheck-port": str(_READY_PORT),
+        "healthcheck-path": _READY_PATH,
+        "healthcheck-interval": "5",
+        "healthcheck-timeout": "3",
+        "healthcheck-healthy-threshold": "2",
+        "healthcheck-unhealthy-threshold": "2",
+        # The annotation is a list of key=value: a comma would begin the next tag.
+        "additional-resource-tags": ",".join(
+            f"{key}={value}" for key, value in sorted(tags.items()) if not {",", "="} & {*key, *value}
+        ),
+    }
+    if gateway.certificate_arn is not None:
+        annotations |= {
+            "ssl-cert": gateway.certificate_arn,
+            "ssl-ports": ",".join(str(port) for port in ports(gateway).values()),
+            "ssl-negotiation-policy": _TLS_POLICY,
+            # gRPC needs HTTP/2, which TLS agrees on by ALPN; without this the load balancer offers none.
+            "alpn-policy": "HTTP2Preferred",
+        }
+    return {f"{_ANNOTATION}-{key}": value for key, value in annotations.items()}
+
+
+_SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+
+
+def _spread(key: str) -> Manifest:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"gateway.envoyproxy.io/owning-gateway-name": GATEWAY}},
+    }
+
+
+def _source_ranges(gateway: Gateway, vpc_cidr: IPv4Network) -> list[str]:
+    within = [vpc_cidr] if gateway.exposure == "internal" else []
+    return [str(cidr) for cidr in (*within, *gateway.allowed_cidrs)]
+
+
+def _tracing(collector: CollectorAddress) -> Manifest:
+    """A span of each request: which of them were slow or failed, the collector sees when they have ended.
+
+    A smaller share would spare Triton nothing: it traces whatever has a `traceparent`, sampled or not.
+    """
+    backend = {
+        "group": "",
+        "kind": "Service",
+        "name": collector.service,
+        "namespace": collector.namespace,
+        "port": collector.port,
+    }
+    return {
+        "samplingFraction": {"numerator": 100, "denominator": 100},
+        "provider": {"type": "OpenTelemetry", "serviceName": "gateway", "backendRefs": [backend]},
+        # The name that Triton's own spans have for it. Routes of HTTP set the header, clients of gRPC have sent it.
+        "tags": {"triton.model_name": f"%REQ({MODEL_HEADER})%"},
+    }
+
+
+def _manifest(api_version: str, kind: str, spec: Manifest) -> Manifest:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": GATEWAY, "namespace": NAMESPACE}, "spec": spec}

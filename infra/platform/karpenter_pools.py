@@ -1,0 +1,117 @@
+"""GPU pools as Karpenter knows them: an EC2NodeClass (how an instance starts) and a NodePool (which ones, and when they go).
+
+From the same settings as the managed node groups, with the same labels, taint, disk and metadata service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from infra import gpu_pool
+from infra.catalog import INSTANCE_TYPES
+from infra.gpu_pool import GPU_RESOURCE, GPU_TAINT
+from infra.settings.model import GpuPool
+
+KEEP_EMPTY = "15m"
+"""How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""
+_EXPIRE_AFTER = "720h"
+"""Nodes are replaced every 30 days at the latest, one at a time, so that none misses patches."""
+_EVICT_AFTER = "1h"
+"""A node that has to go waits so long for the disruption budgets of its pods."""
+_DISK_THROUGHPUT_MIBS = 125
+
+_CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
+    "capacity-block": ("reserved",),
+    "reservation": ("reserved", "spot", "on-demand"),
+    "spot": ("spot", "on-demand"),
+    "on-demand": ("on-demand",),
+}
+"""Where the chain reserved, spot, on-demand begins: Karpenter takes the first that there is. A block is for itself alone."""
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What instances have to know of their cluster. `subnet_ids` by zone."""
+
+    cluster_name: str
+    ami_release: str
+    instance_profile: pulumi.Input[str]
+    security_group_id: pulumi.Input[str]
+    subnet_ids: Mapping[str, pulumi.Input[str]]
+    tags: Mapping[str, str]
+
+
+def node_class_spec(pool: GpuPool, facts: NodeFacts) -> dict[str, Any]:
+    """The spec of the pool's EC2NodeClass."""
+    types = [INSTANCE_TYPES[name] for name in pool.instance_types]
+    spec: dict[str, Any] = {
+        # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver.
+        "amiSelectorTerms": [{"alias": ami_alias(facts.ami_release)}],
+        "instanceProfile": facts.instance_profile,
+        "subnetSelectorTerms": [{"id": facts.subnet_ids[zone]} for zone in pool.zones or sorted(facts.subnet_ids)],
+        "securityGroupSelectorTerms": [{"id": facts.security_group_id}],
+        "kubelet": {"maxPods": min(known.max_pods for known in types)},
+        "blockDeviceMappings": [
+            {
+                "deviceName": "/dev/xvda",
+                "rootVolume": True,
+                "ebs": {
+                    "volumeType": "gp3",
+                    "volumeSize": f"{pool.disk_gib}Gi",
+                    "throughput": _DISK_THROUGHPUT_MIBS,
+                    "encrypted": True,
+                    "deleteOnTermination": True,
+                },
+            }
+        ],
+        # One hop: the node itself. A pod that reached the metadata service would have the node's role.
+        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
+        "tags": {**facts.tags, "Name": f"{facts.cluster_name}-{pool.name}"},
+    }
+    if all(known.nvme_gib > 0 for known in types):
+        spec["instanceStorePolicy"] = "RAID0"
+    if pool.reservation_id is not None:
+        spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation_id}]
+    return spec
+
+
+def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
+    """The spec of the pool's NodePool."""
+    gpus = INSTANCE_TYPES[pool.instance_types[0]].gpus
+    return {
+        "template": {
+            "metadata": {"labels": gpu_pool.labels(pool)},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
+                "requirements": [
+                    _one_of("node.kubernetes.io/instance-type", pool.instance_types),
+                    _one_of("karpenter.sh/capacity-type", _CAPACITY_TYPES[pool.capacity]),
+                    _one_of("kubernetes.io/arch", ("amd64",)),
+                    _one_of("kubernetes.io/os", ("linux",)),
+                ],
+                "taints": [{"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect}],
+                "expireAfter": _EXPIRE_AFTER,
+                "terminationGracePeriod": _EVICT_AFTER,
+            },
+        },
+        "limits": {GPU_RESOURCE: str(pool.max * gpus)},
+        "disruption": {
+            # A node with a pod on it stays: moving the pod to a cheaper node costs a start, and its warm caches.
+            "consolidationPolicy": "WhenEmpty",
+            "consolidateAfter": KEEP_EMPTY,
+            "budgets": [{"nodes": "1"}],
+        },
+    }
+
+
+def ami_alias(ami_release: str) -> str:
+    """The release of the AL2023 images as Karpenter calls it: `1.35.6-20260728` -> `al2023@v20260728`."""
+    return f"al2023@v{ami_release.rpartition('-')[2]}"
+
+
+def _one_of(key: str, values: Sequence[str]) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": list(values)}

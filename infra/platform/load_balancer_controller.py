@@ -1,0 +1,99 @@
+"""The AWS Load Balancer Controller: makes a network load balancer of a Service that asks for one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts
+from infra.account import Account
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.platform.third_party import release
+from infra.versions import AWS_LOAD_BALANCER_CONTROLLER
+
+SERVICE_ACCOUNT = ServiceAccount(namespace="aws-load-balancer-controller", name="aws-load-balancer-controller")
+LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
+"""What a Service asks for that shall get a network load balancer. It cannot be changed later."""
+_POLICY = Path(__file__).with_name("aws_load_balancer_controller.json")
+
+
+@dataclass(frozen=True)
+class LoadBalancerControllerArgs:
+    """`cluster_name` and `vpc_id`: where it looks, and what it tags with. The node that it would ask tells no pod."""
+
+    kubernetes: k8s.Provider
+    account: Account
+    oidc: OidcProvider
+    cluster_name: str
+    vpc_id: pulumi.Input[str]
+    tags: Mapping[str, str]
+
+
+class LoadBalancerController(pulumi.ComponentResource):
+    """The pinned chart and the identity of the controller."""
+
+    def __init__(self, name: str, args: LoadBalancerControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:platform:LoadBalancerController", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=SERVICE_ACCOUNT.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        )
+        role = WorkloadRole(
+            name,
+            WorkloadRoleArgs(
+                description=f"Load balancers of {args.cluster_name}",
+                service_account=SERVICE_ACCOUNT,
+                trust=irsa_trust(args.oidc, SERVICE_ACCOUNT),
+                policy=policy(args.account.partition),
+                tags=args.tags,
+            ),
+            pulumi.ResourceOptions(parent=self),
+        )
+        release(
+            f"{name}-release",
+            AWS_LOAD_BALANCER_CONTROLLER,
+            SERVICE_ACCOUNT.namespace,
+            values(args.cluster_name, args.account.region, args.vpc_id, role.arn),
+            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
+        self.register_outputs({})
+
+
+def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: pulumi.Input[str]) -> dict[str, Any]:
+    """The chart's values: `helm-values/aws-load-balancer-controller/base.yaml` and what follows from the stack."""
+    computed = {
+        "clusterName": cluster_name,
+        "region": region,
+        "vpcId": vpc_id,
+        "serviceAccount": {
+            "create": True,
+            "name": SERVICE_ACCOUNT.name,
+            "annotations": {
+                "eks.amazonaws.com/role-arn": role_arn,
+                "eks.amazonaws.com/sts-regional-endpoints": "true",
+            },
+        },
+    }
+    return charts.merge(charts.base_values(AWS_LOAD_BALANCER_CONTROLLER.name), computed)
+
+
+def policy(partition: str) -> str:
+    """What the controller may do, as JSON text.
+
+    The actions and conditions of the policy that the controller's documentation asks for
+    (kubernetes-sigs/aws-load-balancer-controller, docs/install/iam_policy.json, and its variants for other partitions),
+    less those of WAF, Shield and Cognito: they belong to Ingresses, and the values switch them off. Taken from the 2.14
+    line; compare with the file of the pinned version before the first `up`.
+    """
+    text = Template(_POLICY.read_text(encoding="utf-8")).substitute(partition=partition)
+    return json.dumps(json.loads(text), sort_keys=True)

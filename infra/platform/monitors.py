@@ -1,0 +1,74 @@
+"""What Prometheus scrapes of ours, as prometheus-operator's PodMonitors.
+
+They are in the namespace of the monitoring, so that they neither wait for the workloads' namespaces nor go with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infra.platform import rules
+from infra.platform.prometheus_stack import NAMESPACE, RELEASE
+from infra.platform.rules.rule import JOB
+from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
+from infra.serving.worker import SERVICE_ACCOUNT as WORKER_ACCOUNT
+from infra.settings.model import Settings
+
+API_VERSION = "monitoring.coreos.com/v1"
+NAME_LABEL = "app.kubernetes.io/name"
+PARITY = "triton-parity"
+"""The name label of pods that run `modelctl parity --serve`, in Triton's namespace, with a port `metrics`."""
+WORKER = "worker"
+"""The name label of the workers' pods: the name of their chart."""
+SCRAPE_SECONDS = 15
+"""The rules' shortest window, a minute, has to hold four scrapes (research triton.md 5)."""
+
+Manifest = dict[str, Any]
+
+
+def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
+    """The monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
+    monitors = [
+        pod_monitor(JOB, TRITON_NAMESPACE),
+        # It asks each pod at each scrape, and it names the pods in labels of its own.
+        pod_monitor(PARITY, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
+    ]
+    if settings.worker is not None:
+        monitors.append(pod_monitor(WORKER, WORKER_ACCOUNT.namespace))
+    return [*monitors, _rules(settings, runbooks)]
+
+
+def pod_monitor(
+    name: str, namespace: str, *, interval: int = SCRAPE_SECONDS, timeout: int = 10, honor_labels: bool = False
+) -> Manifest:
+    """The monitor of the pods in a namespace whose name label is `name`; it becomes their `job` too. Times in seconds."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PodMonitor",
+        "metadata": _metadata(name),
+        "spec": {
+            "jobLabel": NAME_LABEL,
+            "namespaceSelector": {"matchNames": [namespace]},
+            "selector": {"matchLabels": {NAME_LABEL: name}},
+            "podMetricsEndpoints": [
+                {
+                    "port": "metrics",
+                    "path": "/metrics",
+                    "interval": f"{interval}s",
+                    "scrapeTimeout": f"{timeout}s",
+                    "honorLabels": honor_labels,
+                }
+            ],
+        },
+    }
+
+
+def _rules(settings: Settings, runbooks: str) -> Manifest:
+    made = rules.prometheus_rule(settings, runbooks)
+    metadata = _metadata(made["metadata"]["name"])
+    return {**made, "metadata": {**metadata, "labels": {**made["metadata"]["labels"], **metadata["labels"]}}}
+
+
+def _metadata(name: str) -> Manifest:
+    # Selected as it is (helm-values), and by a Prometheus that looks for the label of its release.
+    return {"name": name, "namespace": NAMESPACE, "labels": {NAME_LABEL: name, "release": RELEASE}}

@@ -1,0 +1,144 @@
+"""The values of kube-prometheus-stack: `helm-values/kube-prometheus-stack/base.yaml` and what follows from a stack.
+
+The keys are those of research kubernetes.md 1.3, which were rendered with the pinned chart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from infra import charts
+from infra.identity import ServiceAccount
+from infra.settings.monitoring import Monitoring
+from infra.versions import KUBE_PROMETHEUS_STACK
+
+NAMESPACE = "monitoring"
+"""The one that the NetworkPolicies of our charts let in."""
+RELEASE = KUBE_PROMETHEUS_STACK.name
+PROMETHEUS_URL = f"http://{RELEASE}-prometheus.{NAMESPACE}.svc:9090"
+"""Where Prometheus answers inside the cluster."""
+PROMETHEUS = ServiceAccount(namespace=NAMESPACE, name="prometheus")
+ALERTMANAGER = ServiceAccount(namespace=NAMESPACE, name="alertmanager")
+STORAGE_CLASS = "gp3"
+
+_SHARE_OF_VOLUME = 0.9
+"""Of its volume, what Prometheus keeps at most: the write-ahead log and a compaction need the rest."""
+_SILENCES_GIB = 1
+# What AWS recommends for remote write into AMP (research kubernetes.md 1.3).
+_REMOTE_WRITE_QUEUE = {"maxSamplesPerSend": 1000, "maxShards": 200, "capacity": 2500}
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Something of AWS that the stack sends to, and the role that may."""
+
+    role_arn: str
+    region: str
+
+
+@dataclass(frozen=True)
+class RemoteWrite(Destination):
+    """A workspace of Amazon Managed Service for Prometheus."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class AlertTopic(Destination):
+    """An SNS topic."""
+
+    arn: str
+
+
+def values(
+    monitoring: Monitoring, cluster_name: str, remote_write: RemoteWrite | None, alert_topic: AlertTopic | None
+) -> Values:
+    """The chart's values for a stack."""
+    disruption_budget = {"podDisruptionBudget": {"enabled": monitoring.replicas > 1}}
+    computed = {
+        "prometheus": {
+            "serviceAccount": _service_account(PROMETHEUS, remote_write),
+            "prometheusSpec": _prometheus(monitoring, cluster_name, remote_write),
+            **disruption_budget,
+        },
+        "alertmanager": {
+            "serviceAccount": _service_account(ALERTMANAGER, alert_topic),
+            "config": alertmanager_config(alert_topic),
+            "alertmanagerSpec": {
+                "replicas": monitoring.replicas,
+                "storage": _volume(_SILENCES_GIB),
+            },
+            **disruption_budget,
+        },
+    }
+    return charts.merge(charts.base_values(KUBE_PROMETHEUS_STACK.name), computed)
+
+
+def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteWrite | None) -> Values:
+    spec: Values = {
+        "replicas": monitoring.replicas,
+        "retention": f"{monitoring.retention_days}d",
+        # Less than the volume: retention by time alone would fill it first.
+        "retentionSize": f"{int(monitoring.storage_gib * _SHARE_OF_VOLUME)}GiB",
+        "storageSpec": _volume(monitoring.storage_gib),
+        "externalLabels": {"cluster": cluster_name},
+        # `cluster` and `__replica__`: by these two AMP keeps the samples of one of the replicas.
+        "replicaExternalLabelName": "__replica__",
+    }
+    if remote_write is not None:
+        spec["remoteWrite"] = [
+            {
+                "url": remote_write.url,
+                "sigv4": {"region": remote_write.region},
+                "queueConfig": dict(_REMOTE_WRITE_QUEUE),
+            }
+        ]
+    return spec
+
+
+def alertmanager_config(topic: AlertTopic | None) -> Values:
+    """Where alerts go: those that say that something is wrong to the topic, the others nowhere."""
+    nowhere = "null"
+    receivers: list[Values] = [{"name": nowhere}]
+    if topic is not None:
+        sns = {"topic_arn": topic.arn, "sigv4": {"region": topic.region}, "send_resolved": True}
+        receivers.append({"name": "sns", "sns_configs": [sns]})
+    return {
+        "route": {
+            "receiver": receivers[-1]["name"],
+            # One message for all pods of a model, and another one for each other alert.
+            "group_by": ["namespace", "alertname", "model"],
+            "group_wait": "30s",
+            "group_interval": "5m",
+            "repeat_interval": "12h",
+            # Watchdog always fires, and InfoInhibitor only silences others.
+            "routes": [{"receiver": nowhere, "matchers": ['alertname =~ "Watchdog|InfoInhibitor"']}],
+        },
+        "receivers": receivers,
+    }
+
+
+def _service_account(account: ServiceAccount, destination: Destination | None) -> Values:
+    created: Values = {"create": True, "name": account.name}
+    if destination is not None:
+        created["annotations"] = {
+            "eks.amazonaws.com/role-arn": destination.role_arn,
+            # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
+            "eks.amazonaws.com/sts-regional-endpoints": "true",
+        }
+    return created
+
+
+def _volume(gib: int) -> Values:
+    return {
+        "volumeClaimTemplate": {
+            "spec": {
+                "storageClassName": STORAGE_CLASS,
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": f"{gib}Gi"}},
+            }
+        }
+    }

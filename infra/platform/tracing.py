@@ -1,0 +1,237 @@
+"""Traces: an OpenTelemetry collector that keeps what was slow or failed, and a little of the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.platform.gateway import CollectorAddress
+from infra.platform.third_party import release
+from infra.policy import allow, document
+from infra.settings.serving import ModelServing
+from infra.settings.tracing import Tracing
+from infra.versions import OPENTELEMETRY_COLLECTOR
+
+SERVICE_ACCOUNT = ServiceAccount(namespace="tracing", name="otel-collector")
+_SERVICE = "otel-collector"
+GRPC_PORT, HTTP_PORT = 4317, 4318
+ADDRESS = CollectorAddress(namespace=SERVICE_ACCOUNT.namespace, service=_SERVICE, port=GRPC_PORT)
+"""Where Envoy sends spans to."""
+HTTP_ENDPOINT = f"http://{_SERVICE}.{SERVICE_ACCOUNT.namespace}.svc.cluster.local:{HTTP_PORT}/v1/traces"
+"""Where Triton sends spans to: it speaks OTLP over HTTP only (research triton.md 3.7)."""
+
+_SENDING_SECONDS = 10
+"""Triton and Envoy send the spans that have ended every few seconds, not each at once."""
+_ASSUMED_SLO_MS = 1000
+_FEWEST_TRACES = 10_000
+_POD_IP = "${env:MY_POD_IP}"
+_MODEL = "triton.model_name"
+_ANSWERED = "triton.answered"
+
+# Triton marks no span as failed. The span of a request that it refused has no REQUEST_END (seen on a real server,
+# tests/serving/test_tracing.py). One that waited too long has, and is kept for being slow. One whose execution failed looks
+# like any other: only Envoy's span knows.
+_FIND_REFUSED: list[dict[str, Any]] = [
+    {
+        "context": "spanevent",
+        "statements": [f'set(span.attributes["{_ANSWERED}"], true) where spanevent.name == "REQUEST_END"'],
+    },
+    {
+        "context": "span",
+        "statements": [
+            f'set(span.status.code, STATUS_CODE_ERROR) where span.attributes["{_MODEL}"] != nil '
+            f'and span.attributes["triton.trace_id"] != nil and span.attributes["{_ANSWERED}"] == nil',
+            f'delete_key(span.attributes, "{_ANSWERED}")',
+        ],
+    },
+]
+
+
+@dataclass(frozen=True)
+class CollectorArgs:
+    """`gateway_namespace`: of the Envoy that sends spans too, None without one. `longest_request_seconds`: of any model."""
+
+    kubernetes: k8s.Provider
+    oidc: OidcProvider
+    tracing: Tracing
+    serving: Mapping[str, ModelServing]
+    longest_request_seconds: int
+    region: str
+    gateway_namespace: str | None
+    tags: Mapping[str, str]
+
+
+class Collector(pulumi.ComponentResource):
+    """The pinned chart; for X-Ray a role that may write traces and nothing else."""
+
+    def __init__(self, name: str, args: CollectorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:platform:Collector", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=SERVICE_ACCOUNT.namespace,
+                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+            ),
+            opts=child,
+        )
+        role = _role(f"{name}-xray", args, pulumi.ResourceOptions(parent=self)) if args.tracing.exporter == "xray" else None
+        config = collector_config(args.tracing, args.serving, args.longest_request_seconds, args.region)
+        release(
+            f"{name}-release",
+            OPENTELEMETRY_COLLECTOR,
+            SERVICE_ACCOUNT.namespace,
+            values(config, role.arn if role is not None else None),
+            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
+        if args.gateway_namespace is not None:
+            k8s.apiextensions.CustomResource(
+                f"{name}-grant",
+                api_version="gateway.networking.k8s.io/v1",
+                kind="ReferenceGrant",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name="gateway", namespace=SERVICE_ACCOUNT.namespace),
+                spec=grant_spec(args.gateway_namespace),
+                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+            )
+        self.register_outputs({})
+
+
+def grant_spec(gateway_namespace: str) -> dict[str, Any]:
+    """Lets the gateway name the collector's Service, which is in another namespace."""
+    return {
+        "from": [{"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": gateway_namespace}],
+        "to": [{"group": "", "kind": "Service", "name": _SERVICE}],
+    }
+
+
+def xray_policy() -> str:
+    """Writing traces. X-Ray has no resources to name."""
+    return document(allow(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"], sid="WriteTraces"))
+
+
+def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dict[str, Any]:
+    """The chart's values: `helm-values/opentelemetry-collector/base.yaml` and what follows from the stack.
+
+    `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
+    of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
+    """
+    service_account: dict[str, Any] = {"create": True, "name": SERVICE_ACCOUNT.name}
+    if role_arn is not None:
+        service_account["annotations"] = {
+            "eks.amazonaws.com/role-arn": role_arn,
+            "eks.amazonaws.com/sts-regional-endpoints": "true",
+        }
+    computed = {"alternateConfig": dict(config), "serviceAccount": service_account}
+    return charts.merge(charts.base_values(OPENTELEMETRY_COLLECTOR.name), computed)
+
+
+def collector_config(
+    tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int, region: str
+) -> dict[str, Any]:
+    """The collector's configuration."""
+    exporter, settings = _exporter(tracing, region)
+    return {
+        "extensions": {"health_check": {"endpoint": f"{_POD_IP}:13133"}},
+        "receivers": {
+            "otlp": {
+                "protocols": {
+                    "grpc": {"endpoint": f"{_POD_IP}:{GRPC_PORT}"},
+                    "http": {"endpoint": f"{_POD_IP}:{HTTP_PORT}"},
+                }
+            }
+        },
+        "processors": {
+            "memory_limiter": {"check_interval": "1s", "limit_percentage": 80, "spike_limit_percentage": 20},
+            # A statement that fails costs a mark, not the span.
+            "transform/refused": {"error_mode": "ignore", "trace_statements": _FIND_REFUSED},
+            "tail_sampling": tail_sampling(tracing, serving, longest_request_seconds),
+            "batch": {"send_batch_size": 512, "send_batch_max_size": 1024, "timeout": "5s"},
+        },
+        "exporters": {exporter: settings},
+        "service": {
+            "extensions": ["health_check"],
+            "pipelines": {
+                "traces": {
+                    "receivers": ["otlp"],
+                    # In that order: nothing is kept that memory has no room for, and batches are made of what stays.
+                    "processors": ["memory_limiter", "transform/refused", "tail_sampling", "batch"],
+                    "exporters": [exporter],
+                }
+            },
+            "telemetry": {
+                "metrics": {
+                    "readers": [{"pull": {"exporter": {"prometheus": {"host": _POD_IP, "port": 8888}}}}],
+                }
+            },
+        },
+    }
+
+
+def tail_sampling(tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int) -> dict[str, Any]:
+    """Which traces stay: failed ones, those slower than their model's SLO, and a percentage of the rest.
+
+    A model that the stack says nothing of is slow when it takes longer than the slowest SLO. A trace waits until its last
+    span can have come; meanwhile it takes memory, for which there is room for twice the peak rate.
+    """
+    wait = longest_request_seconds + _SENDING_SECONDS
+    peak = sum(model.peak_rate for model in serving.values())
+    slowest = max((model.slo_p95_ms for model in serving.values()), default=_ASSUMED_SLO_MS)
+    failed = [
+        {"name": "failed", "type": "status_code", "status_code": {"status_codes": ["ERROR"]}},
+        # Envoy's word for gRPC, where the HTTP status is 200.
+        {
+            "name": "failed-at-the-gateway",
+            "type": "string_attribute",
+            "string_attribute": {"key": "error", "values": ["true"]},
+        },
+    ]
+    slow = [_slow(name, serving[name].slo_p95_ms) for name in sorted(serving)]
+    others = {"name": "slow", "type": "latency", "latency": {"threshold_ms": slowest}}
+    rest = {"name": "rest", "type": "probabilistic", "probabilistic": {"sampling_percentage": tracing.keep_percent}}
+    return {
+        "decision_wait": f"{wait}s",
+        "num_traces": max(_FEWEST_TRACES, 2 * math.ceil(peak * wait)),
+        "expected_new_traces_per_sec": max(1, math.ceil(peak)),
+        "policies": [*failed, *slow, others, *([rest] if tracing.keep_percent else [])],
+    }
+
+
+def _slow(model: str, slo_ms: int) -> dict[str, Any]:
+    return {
+        "name": f"slow-{model}",
+        "type": "and",
+        "and": {
+            "and_sub_policy": [
+                {"name": "model", "type": "string_attribute", "string_attribute": {"key": _MODEL, "values": [model]}},
+                {"name": "slow", "type": "latency", "latency": {"threshold_ms": slo_ms}},
+            ]
+        },
+    }
+
+
+def _exporter(tracing: Tracing, region: str) -> tuple[str, dict[str, Any]]:
+    """Name and settings of the exporter."""
+    if tracing.exporter == "xray":
+        return "awsxray", {"region": region, "indexed_attributes": [_MODEL]}
+    return "otlp_http", {"endpoint": tracing.endpoint}
+
+
+def _role(name: str, args: CollectorArgs, opts: pulumi.ResourceOptions) -> WorkloadRole:
+    return WorkloadRole(
+        name,
+        WorkloadRoleArgs(
+            description="The collector writes traces",
+            service_account=SERVICE_ACCOUNT,
+            trust=irsa_trust(args.oidc, SERVICE_ACCOUNT),
+            policy=xray_policy(),
+            tags=args.tags,
+        ),
+        opts,
+    )

@@ -1,0 +1,57 @@
+"""How fast Triton's pods may become more and fewer: it follows from the time that one needs to start.
+
+As fields of `autoscaling/v2`, which KEDA passes on to the HorizontalPodAutoscaler that it makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infra.platform.rules.timing import timing
+from infra.settings.model import Settings
+
+NODE_START_SECONDS = 240
+"""From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
+_SETTLE_SECONDS = 30
+_SHORTEST_LOOK_BACK_SECONDS = 600
+_SHORTEST_STEP_DOWN_SECONDS = 180
+# What the API accepts.
+_LONGEST_LOOK_BACK_SECONDS = 3600
+_LONGEST_PERIOD_SECONDS = 1800
+
+
+def start_seconds(settings: Settings) -> int:
+    """From a pod that is wanted to one that serves: measured where the stack says so.
+
+    Else the time that the startup probe gives a pod to load its models (the chart's own arithmetic), which is the longest
+    that it takes and not the usual one, and the start of a node where pods may have to wait for one.
+    """
+    bounds = settings.autoscaling
+    if bounds is not None and bounds.start_seconds is not None:
+        return bounds.start_seconds
+    return timing(settings).start + (NODE_START_SECONDS if settings.nodes.autoscaler != "none" else 0)
+
+
+def behavior(settings: Settings) -> dict[str, Any]:
+    """`scaleUp` and `scaleDown`.
+
+    More: two pods or half of those that there are, whichever is more, in the time that a start takes. While they start, the
+    backlog that they are for goes on growing, and without that limit it would ask for all the pods that there may be. Fewer:
+    one at a time, and none that would have been wanted within the last two starts: having it back would take one.
+    """
+    start = start_seconds(settings)
+    period = min(start, _LONGEST_PERIOD_SECONDS)
+    return {
+        "scaleUp": {
+            "stabilizationWindowSeconds": _SETTLE_SECONDS,
+            "selectPolicy": "Max",
+            "policies": [
+                {"type": "Pods", "value": 2, "periodSeconds": period},
+                {"type": "Percent", "value": 50, "periodSeconds": period},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": min(max(2 * start, _SHORTEST_LOOK_BACK_SECONDS), _LONGEST_LOOK_BACK_SECONDS),
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": max(period, _SHORTEST_STEP_DOWN_SECONDS)}],
+        },
+    }

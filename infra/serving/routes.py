@@ -1,0 +1,280 @@
+"""Which requests reach Triton through the gateway, and how: routes and policies of each model (issue 5 point 5).
+
+Only inference is routed. The other APIs of the server (repository, configuration, statistics, trace, logging, shared
+memory), its health and its metrics have no route, so that no client reaches them through the gateway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.platform import gateway as envoy
+from infra.serving.triton import SERVICE_ACCOUNT
+from infra.settings.gateway import Canary
+from infra.settings.serving import ModelServing
+
+Manifest = dict[str, Any]
+
+NAMESPACE = SERVICE_ACCOUNT.namespace
+SERVICE = SERVICE_ACCOUNT.name
+HTTP_PORT, GRPC_PORT = 8000, 8001
+SEQUENCE_HEADER = "x-sequence-id"
+"""Where a client names the sequence of a request a second time; requests with one value go to one server."""
+REQUEST_ID_HEADER = "x-request-id"
+
+_RETRIES = 2
+_RETRY_PERCENT = 20
+_CONNECT_SECONDS = 1
+_BUCKETS = 256
+_GRPC_SERVICE = "inference.GRPCInferenceService"
+
+
+@dataclass(frozen=True)
+class RoutedModel:
+    """A model of the release. `serving` None: the stack says nothing of it."""
+
+    name: str
+    version: int
+    serving: ModelServing | None
+    canary: Canary | None
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is asked over streams: answers of a decoupled model come when they want."""
+        return self.serving is not None and (self.serving.decoupled or self.serving.sequence is not None)
+
+
+@dataclass(frozen=True)
+class ModelRoutesArgs:
+    """`pre_stop_seconds` and `longest_request_seconds`: `drain` of the chart's values (docs/drain.md)."""
+
+    kubernetes: k8s.Provider
+    models: tuple[RoutedModel, ...]
+    pre_stop_seconds: int
+    longest_request_seconds: int
+
+
+class ModelRoutes(pulumi.ComponentResource):
+    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model.
+
+    `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
+    """
+
+    def __init__(self, name: str, args: ModelRoutesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:ModelRoutes", name, None, opts)
+        for manifest in manifests(args):
+            k8s.apiextensions.CustomResource(
+                f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}",
+                api_version=manifest["apiVersion"],
+                kind=manifest["kind"],
+                metadata=manifest["metadata"],
+                spec=manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+            )
+        self.register_outputs({})
+
+
+def routed(
+    versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
+) -> tuple[RoutedModel, ...]:
+    """Every model of the release, in order, with what the stack says of it."""
+    return tuple(RoutedModel(name, versions[name], serving.get(name), canaries.get(name)) for name in sorted(versions))
+
+
+def manifests(args: ModelRoutesArgs) -> Iterator[Manifest]:
+    """The custom resources of all models."""
+    for model in args.models:
+        name = object_name(model.name)
+        yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
+        yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
+        policy = policy_spec(model, name, args.pre_stop_seconds, args.longest_request_seconds)
+        yield _manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
+
+
+def object_name(model: str) -> str:
+    """What the objects of a model are called: its name where Kubernetes allows that, else like it and unique."""
+    if len(model) <= 50 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", model):
+        return model
+    readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40].strip("-")
+    return f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
+
+
+def http_route_spec(model: RoutedModel) -> Manifest:
+    """Inference over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
+
+    A weight cannot rewrite the path (Envoy Gateway refuses that within a backendRef), so that requests to a version are
+    chosen by the last two hex digits of the id that Envoy gives each of them: 256 buckets of equal size.
+    """
+    path = f"/v2/models/{model.name}"
+    rules = []
+    if model.canary is not None and model.canary.version is not None:
+        chosen = _matches(model, f"{path}/infer", {REQUEST_ID_HEADER: _ids(model.canary.percent)})
+        rules.append(_http_rule(model, [chosen], f"{path}/versions/{model.canary.version}/infer"))
+        rules.append(_http_rule(model, [_matches(model, f"{path}/infer")], f"{path}/versions/{model.version}/infer"))
+    else:
+        rules.append(_http_rule(model, [_matches(model, f"{path}/infer")]))
+    pinned = {"type": "RegularExpression", "value": f"/v2/models/{re.escape(model.name)}/versions/[0-9]+/infer"}
+    rules.append(_http_rule(model, [{**_matches(model, ""), "path": pinned}]))
+    if model.serving is not None and model.serving.decoupled:
+        # Over HTTP a decoupled model answers these alone.
+        rules.append(_http_rule(model, [_matches(model, f"{path}/{end}") for end in ("generate", "generate_stream")]))
+    return {"parentRefs": [_listener(envoy.HTTP_LISTENER)], "rules": rules}
+
+
+def grpc_route_spec(model: RoutedModel) -> Manifest:
+    """Inference over gRPC, for requests that name the model in the header `x-triton-model` as well.
+
+    Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
+    whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
+    (stable, canary, percent), and Envoy has no part in it. Only a canary of a service is Envoy's here.
+    """
+    methods = ["ModelInfer", *(["ModelStreamInfer"] if model.streams else [])]
+    headers = [{"type": "Exact", "name": envoy.MODEL_HEADER, "value": model.name}, *_sequence_header(model)]
+    matches = [
+        {"method": {"type": "Exact", "service": _GRPC_SERVICE, "method": method}, "headers": headers} for method in methods
+    ]
+    return {
+        "parentRefs": [_listener(envoy.GRPC_LISTENER)],
+        "rules": [{"matches": matches, "backendRefs": _backends(model, GRPC_PORT)}],
+    }
+
+
+def policy_spec(model: RoutedModel, name: str, pre_stop_seconds: int, longest_request_seconds: int) -> Manifest:
+    """How Envoy treats the requests of one model, whichever route they come by."""
+    serving = model.serving
+    longest = longest_request_seconds if serving is None else serving.longest_request_seconds
+    spec: Manifest = {
+        "targetRefs": [
+            {"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")
+        ],
+        "loadBalancer": _load_balancer(model),
+        "timeout": {
+            "tcp": {"connectTimeout": f"{_CONNECT_SECONDS}s"},
+            "http": {
+                # A server that stops waits for open HTTP connections, to the end of its exit timeout (docs/drain.md): idle
+                # ones are gone before it is told to.
+                "connectionIdleTimeout": f"{max(1, pre_stop_seconds // 2)}s",
+                # What is still queued after that is rejected anyway. A stream ends when its client or its server says so.
+                "requestTimeout": "0s" if model.streams else f"{longest}s",
+            },
+        },
+        "circuitBreaker": _circuit_breaker(serving, longest),
+    }
+    if serving is None or serving.sequence is None:
+        spec["retry"] = _retry()
+    if serving is not None:
+        spec["rateLimit"] = _rate_limit(serving.peak_rate)
+    return spec
+
+
+def _load_balancer(model: RoutedModel) -> Manifest:
+    if model.serving is not None and model.serving.sequence is not None:
+        return {"type": "ConsistentHash", "consistentHash": {"type": "Headers", "headers": [{"name": SEQUENCE_HEADER}]}}
+    return {"type": "LeastRequest"}
+
+
+def _retry() -> Manifest:
+    """To another pod, where no connection was made or where the server refused before it began (503, UNAVAILABLE).
+
+    Nothing else: a request that timed out or failed may have been computed, and would be again. None for sequences, which
+    are not idempotent.
+    """
+    return {
+        "numRetries": _RETRIES,
+        "retryOn": {
+            "triggers": ["connect-failure", "retriable-status-codes", "unavailable"],
+            "httpStatusCodes": [503],
+        },
+        "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "250ms"}},
+    }
+
+
+def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
+    """A budget for retries, so that a fleet that is full is not made fuller, and room for what may be in flight.
+
+    By Little's law that is the peak rate times the longest request; Envoy's own 1024 is the least.
+    """
+    in_flight = 1024 if serving is None else max(1024, math.ceil(serving.peak_rate * longest))
+    return {
+        "maxConnections": in_flight,
+        "maxParallelRequests": in_flight,
+        "maxPendingRequests": in_flight,
+        "retryBudget": {"percent": {"numerator": _RETRY_PERCENT}, "minRetryConcurrency": 3},
+    }
+
+
+def _rate_limit(peak_rate: float) -> Manifest:
+    """The peak that the stack promises, in each Envoy and for each protocol.
+
+    Not a share of it for each Envoy: a gRPC client has one connection, and so one of them. What the fleet can do is bounded
+    by the queues of the servers; this is for a client that has gone wild.
+    """
+    if peak_rate >= 1:
+        limit: Manifest = {"requests": math.ceil(peak_rate), "unit": "Second"}
+    else:
+        limit = {"requests": math.ceil(peak_rate * 3600), "unit": "Hour"}
+    return {"type": "Local", "local": {"rules": [{"limit": limit}]}}
+
+
+def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | None = None) -> Manifest:
+    # Envoy's own spans and logs know the model by this header, and no client can say another.
+    filters: list[Manifest] = [
+        {
+            "type": "RequestHeaderModifier",
+            "requestHeaderModifier": {"set": [{"name": envoy.MODEL_HEADER, "value": model.name}]},
+        }
+    ]
+    if rewritten is not None:
+        path = {"type": "ReplaceFullPath", "replaceFullPath": rewritten}
+        filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
+    return {"matches": matches, "filters": filters, "backendRefs": _backends(model, HTTP_PORT)}
+
+
+def _matches(model: RoutedModel, path: str, headers: Mapping[str, str] | None = None) -> Manifest:
+    match: Manifest = {"method": "POST", "path": {"type": "Exact", "value": path}}
+    wanted = [{"type": "RegularExpression", "name": name, "value": value} for name, value in (headers or {}).items()]
+    wanted += _sequence_header(model)
+    return {**match, "headers": wanted} if wanted else match
+
+
+def _sequence_header(model: RoutedModel) -> list[Manifest]:
+    """Without it a sequence would be spread over servers, each of which refuses its part: such a request has no route."""
+    if model.serving is None or model.serving.sequence is None:
+        return []
+    return [{"type": "RegularExpression", "name": SEQUENCE_HEADER, "value": ".+"}]
+
+
+def _ids(percent: int) -> str:
+    """A pattern for the ids of so many percent of the requests: ids that end in 00, 01, … up to that share of 256."""
+    chosen = max(1, round(percent * _BUCKETS / 100))
+    full, rest = divmod(chosen, 16)
+    digits = "0123456789abcdef"
+    parts = ([f"[{digits[:full]}][0-9a-f]"] if full else []) + ([f"{digits[full]}[{digits[:rest]}]"] if rest else [])
+    return f".*({'|'.join(parts)})"
+
+
+def _backends(model: RoutedModel, port: int) -> list[Manifest]:
+    if model.canary is None or model.canary.service is None:
+        return [{"name": SERVICE, "port": port}]
+    percent = model.canary.percent
+    return [
+        {"name": SERVICE, "port": port, "weight": 100 - percent},
+        {"name": model.canary.service, "port": port, "weight": percent},
+    ]
+
+
+def _listener(name: str) -> Manifest:
+    return {"name": envoy.GATEWAY, "namespace": envoy.NAMESPACE, "sectionName": name}
+
+
+def _manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

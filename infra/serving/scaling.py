@@ -1,0 +1,114 @@
+"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler (issue 5 point 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.platform.rules.rule import DEPLOYMENT, NAMESPACE
+from infra.serving.behavior import behavior
+from infra.serving.signal import signals
+from infra.settings.autoscaling import Autoscaling, CronFloor
+from infra.settings.model import Settings
+
+NAME = "triton"
+"""What both are called, and the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""
+_POLLING_SECONDS = 15
+_FAILURES_BEFORE_FALLBACK = 4
+
+
+@dataclass(frozen=True)
+class TritonScalingArgs:
+    """`settings` have an autoscaler; `prometheus_url` is read by KEDA alone."""
+
+    kubernetes: k8s.Provider
+    settings: Settings
+    prometheus_url: str
+
+
+class TritonScaling(pulumi.ComponentResource):
+    """What scales Triton, exactly one of the two.
+
+    Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
+    """
+
+    def __init__(self, name: str, args: TritonScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:TritonScaling", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=NAMESPACE)
+        settings = args.settings
+        if settings.triton.autoscaler == "keda":
+            k8s.apiextensions.CustomResource(
+                f"{name}-scaled-object",
+                api_version="keda.sh/v1alpha1",
+                kind="ScaledObject",
+                metadata=metadata,
+                spec=scaled_object_spec(settings, args.prometheus_url),
+                opts=child,
+            )
+        elif settings.triton.autoscaler == "hpa":
+            spec: Any = autoscaler_spec(settings)
+            k8s.autoscaling.v2.HorizontalPodAutoscaler(f"{name}-autoscaler", metadata=metadata, spec=spec, opts=child)
+        else:
+            raise ValueError("Triton's pods have no autoscaler: triton.autoscaler is none")
+        self.register_outputs({})
+
+
+def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any]:
+    """The ScaledObject: the pods that the most demanding of its triggers wants."""
+    bounds = _bounds(settings)
+    triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings)]
+    if bounds.cron_floor is not None:
+        triggers.append(_cron_trigger(bounds.cron_floor))
+    return {
+        "scaleTargetRef": {"name": DEPLOYMENT},
+        "minReplicaCount": bounds.min_replicas,
+        "maxReplicaCount": bounds.max_replicas,
+        "pollingInterval": _POLLING_SECONDS,
+        "fallback": {
+            "failureThreshold": _FAILURES_BEFORE_FALLBACK,
+            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else bounds.min_replicas,
+            # `static`, the default, would scale a loaded fleet down to it.
+            "behavior": "currentReplicasIfHigher",
+        },
+        "advanced": {
+            # Who takes the ScaledObject away keeps the pods that serve.
+            "restoreToOriginalReplicaCount": False,
+            "horizontalPodAutoscalerConfig": {"name": NAME, "behavior": behavior(settings)},
+        },
+        "triggers": triggers,
+    }
+
+
+def autoscaler_spec(settings: Settings) -> dict[str, Any]:
+    """The HorizontalPodAutoscaler, on the same numbers through the custom metrics API."""
+    bounds = _bounds(settings)
+    return {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": DEPLOYMENT},
+        "minReplicas": bounds.min_replicas,
+        "maxReplicas": bounds.max_replicas,
+        "metrics": [signal.pods_metric() for signal in signals(settings)],
+        "behavior": behavior(settings),
+    }
+
+
+def _cron_trigger(floor: CronFloor) -> dict[str, Any]:
+    return {
+        "type": "cron",
+        "name": "floor",
+        "metadata": {
+            "timezone": floor.timezone,
+            "start": floor.start,
+            "end": floor.end,
+            "desiredReplicas": str(floor.replicas),
+        },
+    }
+
+
+def _bounds(settings: Settings) -> Autoscaling:
+    if settings.autoscaling is None:
+        raise ValueError("Triton's pods have no bounds: triton-eks:autoscaling is missing")
+    return settings.autoscaling

@@ -1,0 +1,114 @@
+"""Pods that do nothing but hold nodes ready: they give way to Triton's, and a new node is started for them instead.
+
+They run Triton's own image, so that a node that they hold has it already: pulling it is most of a start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
+from infra.settings.model import GpuPool, Triton
+
+NAMESPACE = "triton-warm"
+PRIORITY_CLASS = "triton-warm"
+_NAME = "triton-warm"
+# Below every pod that does something, and not below -10, where cluster-autoscaler starts no node for a pod any more.
+_PRIORITY = -10
+_USER = 65534
+
+
+@dataclass(frozen=True)
+class WarmPodsArgs:
+    kubernetes: k8s.Provider
+    server: Triton
+    pool: GpuPool
+    replicas: int
+
+
+class WarmPods(pulumi.ComponentResource):
+    """A Deployment of pods of Triton's size on Triton's pool, in a namespace of its own, with the lowest priority."""
+
+    def __init__(self, name: str, args: WarmPodsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:WarmPods", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=NAMESPACE,
+                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+            ),
+            opts=child,
+        )
+        priority = k8s.scheduling.v1.PriorityClass(
+            f"{name}-priority",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=PRIORITY_CLASS),
+            value=_PRIORITY,
+            preemption_policy="Never",
+            description="Pods that hold nodes ready and give way to any other",
+            opts=child,
+        )
+        labels = {"app.kubernetes.io/name": _NAME}
+        k8s.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=_NAME,
+                namespace=NAMESPACE,
+                labels=labels,
+                # They wait for nodes, and nothing waits for them.
+                annotations={"pulumi.com/skipAwait": "true"},
+            ),
+            spec=k8s.apps.v1.DeploymentSpecArgs(
+                replicas=args.replicas,
+                # With no GPU to spare, a surge would wait for a node and then hold it.
+                strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
+                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
+                template=k8s.core.v1.PodTemplateSpecArgs(
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args)
+                ),
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace, priority]),
+        )
+        self.register_outputs({})
+
+
+def _pod(args: WarmPodsArgs) -> k8s.core.v1.PodSpecArgs:
+    server = args.server
+    size = {
+        "cpu": server.cpu,
+        "memory": f"{server.memory_gib}Gi",
+        gpu_resource(args.pool.sharing): str(server.gpus),
+    }
+    return k8s.core.v1.PodSpecArgs(
+        priority_class_name=PRIORITY_CLASS,
+        # Gone at once: somebody who has something to do wants the place.
+        termination_grace_period_seconds=0,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        node_selector={POOL_LABEL: args.pool.name},
+        tolerations=[
+            k8s.core.v1.TolerationArgs(key=GPU_TAINT.key, operator="Equal", value=GPU_TAINT.value, effect=GPU_TAINT.effect)
+        ],
+        security_context=k8s.core.v1.PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=_USER,
+            run_as_group=_USER,
+            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            k8s.core.v1.ContainerArgs(
+                name="wait",
+                image=server.image,
+                command=["sleep", "infinity"],
+                resources=k8s.core.v1.ResourceRequirementsArgs(requests=size, limits=size),
+                security_context=k8s.core.v1.SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                ),
+            )
+        ],
+    )

@@ -1,0 +1,284 @@
+"""The workers that answer the request queue, and what scales them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import charts, queue
+from infra.account import Account
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.policy import allow, document
+from infra.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
+from infra.serving import triton
+from infra.settings.serving import ModelServing
+from infra.settings.worker import Worker
+
+SERVICE_ACCOUNT = ServiceAccount(namespace="triton-worker", name="triton-worker")
+KEDA_OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
+"""Who asks how long the queue is: the service account of KEDA's chart."""
+
+_CHART = "worker"
+_DEPLOYMENT = "triton-worker"
+_ASSUMED_BATCH = 8
+_POLLING_SECONDS = 15
+_COOLDOWN_SECONDS = 300
+_TRITON_PORT = 8001
+
+
+@dataclass(frozen=True)
+class RequestSource:
+    """The queue and the bucket, as plain text: `helm.v4.Chart` renders in a preview only what is known there."""
+
+    queue_url: str
+    bucket: str
+    region: str
+    role_arn: str
+
+
+@dataclass(frozen=True)
+class WorkersArgs:
+    kubernetes: k8s.Provider
+    environment: str
+    worker: Worker
+    concurrency: int
+    source: RequestSource
+
+
+class Workers(pulumi.ComponentResource):
+    """The worker's namespace and our chart.
+
+    Give `opts.depends_on` what its pods cannot start without: nodes, the queue, their role.
+    """
+
+    def __init__(self, name: str, args: WorkersArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:Workers", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=SERVICE_ACCOUNT.namespace,
+                labels={
+                    "pod-security.kubernetes.io/enforce": "restricted",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                    # Whom Triton's NetworkPolicy lets in.
+                    "triton-eks/inference-client": "true",
+                },
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        )
+        k8s.helm.v4.Chart(
+            f"{name}-chart",
+            name=_DEPLOYMENT,
+            chart=charts.local_chart(_CHART),
+            namespace=SERVICE_ACCOUNT.namespace,
+            value_yaml_files=charts.value_files(_CHART, args.environment),
+            values=values(args),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
+        self.register_outputs({})
+
+
+def concurrency(worker: Worker, serving: Mapping[str, ModelServing]) -> int:
+    """Requests that one worker has at Triton at a time: what the stack says, or `2 * largest batch * instances`.
+
+    Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
+    waits for the worker, and no more, because what waits longer waits better in the queue. A model that does not say its
+    batch, or is not in the stack, counts with a batch of 8. A worker that is refused takes less by itself.
+    """
+    if worker.concurrency is not None:
+        return worker.concurrency
+    batches = [(model.max_batch_size or _ASSUMED_BATCH) * model.instances for model in serving.values()]
+    return min(1000, 2 * max(batches, default=_ASSUMED_BATCH))
+
+
+def values(args: WorkersArgs) -> dict[str, Any]:
+    """The chart values that follow from the stack; those that people tune are in `helm-values/worker`."""
+    worker = args.worker
+    repository, digest = worker.image.split("@", maxsplit=1)
+    namespace = triton.SERVICE_ACCOUNT.namespace
+    computed: dict[str, Any] = {
+        "image": {"repository": repository, "digest": digest},
+        "aws": {"region": args.source.region},
+        "queue": {
+            "url": args.source.queue_url,
+            "visibilityTimeoutSeconds": queue.visibility_timeout(worker.longest_request_seconds, args.concurrency),
+            "pollSeconds": queue.POLL_SECONDS,
+            "replyUrls": [reply_url(arn) for arn in worker.reply_queue_arns],
+        },
+        "bucket": args.source.bucket,
+        "triton": {
+            "url": f"dns:///{triton.SERVICE_ACCOUNT.name}-headless.{namespace}.svc.cluster.local:{_TRITON_PORT}",
+            "namespace": namespace,
+            "port": _TRITON_PORT,
+            "longestRequestSeconds": worker.longest_request_seconds,
+        },
+        "concurrency": args.concurrency,
+        "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
+        "drain": {"graceSeconds": queue.grace_seconds(worker.longest_request_seconds)},
+        "serviceAccount": {
+            "name": SERVICE_ACCOUNT.name,
+            "annotations": {
+                "eks.amazonaws.com/role-arn": args.source.role_arn,
+                # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
+                "eks.amazonaws.com/sts-regional-endpoints": "true",
+            },
+        },
+    }
+    if worker.aws_endpoint is not None:
+        computed["aws"]["endpoint"] = worker.aws_endpoint
+    if worker.scaler == "none":
+        computed["replicaCount"] = worker.replicas
+    else:
+        computed["autoscaling"] = {"owner": "external"}
+    return computed
+
+
+def reply_url(arn: str) -> str:
+    """The URL of the queue with this ARN, which is what messages name."""
+    _, partition, _, region, account, name = arn.split(":")
+    return queue.queue_url(Account(id=account, partition=partition, region=region, caller_arn=""), name)
+
+
+def worker_policy(
+    account: Account,
+    queue_arn: pulumi.Input[str],
+    bucket_arn: pulumi.Input[str],
+    key_arn: pulumi.Input[str],
+    reply_queue_arns: tuple[str, ...],
+) -> pulumi.Output[str]:
+    """What a worker takes: its queue, its bucket, the key of both through them alone, and the queues it replies to.
+
+    `s3:ListBucket` is what makes S3 say 404 rather than 403 for a result that is not there yet.
+    """
+    services = [f"{service}.{account.region}.amazonaws.com" for service in ("sqs", "s3")]
+    replies = [allow(["sqs:SendMessage"], list(reply_queue_arns), sid="Reply")] if reply_queue_arns else []
+    return pulumi.Output.all(queue_arn, bucket_arn, key_arn).apply(
+        lambda arns: document(
+            allow(
+                ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"],
+                [arns[0]],
+                sid="WorkOnRequests",
+            ),
+            allow(["s3:ListBucket"], [arns[1]], sid="FindResults"),
+            allow(
+                ["s3:GetObject"],
+                [f"{arns[1]}/{prefix}*" for prefix in (INPUTS_PREFIX, RESULTS_PREFIX)],
+                sid="ReadInputsAndResults",
+            ),
+            allow(
+                ["s3:PutObject"],
+                [f"{arns[1]}/{prefix}*" for prefix in (RESULTS_PREFIX, FAILURES_PREFIX)],
+                sid="WriteResultsAndFailures",
+            ),
+            allow(["s3:DeleteObject"], [f"{arns[1]}/{FAILURES_PREFIX}*"], sid="ForgetFailures"),
+            allow(
+                ["kms:Decrypt", "kms:GenerateDataKey"],
+                [arns[2]],
+                sid="UseTheKeyThroughQueueAndBucket",
+                condition={"StringEquals": {"kms:ViaService": services}},
+            ),
+            *replies,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class ScaledObjectArgs:
+    """`oidc` is the cluster's; `queue_url` plain text, `queue_arn` may be an output."""
+
+    kubernetes: k8s.Provider
+    oidc: OidcProvider
+    worker: Worker
+    concurrency: int
+    queue_url: str
+    queue_arn: pulumi.Input[str]
+    region: str
+    tags: Mapping[str, str]
+
+
+def scaled_object(
+    name: str, args: ScaledObjectArgs, opts: pulumi.ResourceOptions | None = None
+) -> k8s.apiextensions.CustomResource:
+    """KEDA scales the workers with the queue, to none when it is empty and nothing is in hand.
+
+    `opts.depends_on` has to name KEDA's release, whose chart brings the kinds, and `Workers`. KEDA's operator takes a role
+    of this queue's own (`podIdentity.roleArn`), which may ask for the queue's attributes and nothing else. It does so with
+    the token that the identity webhook gives it, so that its service account has to be annotated with a role of its own
+    (research kubernetes.md 1.5).
+    """
+    parent = opts.parent if opts is not None else None
+    role = WorkloadRole(
+        f"{name}-scaler",
+        WorkloadRoleArgs(
+            description="KEDA reads the length of the request queue",
+            service_account=KEDA_OPERATOR,
+            trust=irsa_trust(args.oidc, KEDA_OPERATOR),
+            policy=pulumi.Output.from_input(args.queue_arn).apply(
+                lambda arn: document(allow(["sqs:GetQueueAttributes"], [arn], sid="MeasureTheQueue"))
+            ),
+            tags=args.tags,
+        ),
+        pulumi.ResourceOptions(parent=parent),
+    )
+    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(provider=args.kubernetes))
+    authentication = k8s.apiextensions.CustomResource(
+        f"{name}-authentication",
+        api_version="keda.sh/v1alpha1",
+        kind="TriggerAuthentication",
+        metadata=_metadata(),
+        spec=authentication_spec(role.arn),
+        opts=options,
+    )
+    return k8s.apiextensions.CustomResource(
+        f"{name}-scaled-object",
+        api_version="keda.sh/v1alpha1",
+        kind="ScaledObject",
+        metadata=_metadata(),
+        spec=scaling_spec(args),
+        opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[authentication])),
+    )
+
+
+def authentication_spec(role_arn: pulumi.Input[str]) -> dict[str, Any]:
+    """The TriggerAuthentication: `aws` (`aws-eks` and the trigger's own identityOwner are deprecated)."""
+    return {"podIdentity": {"provider": "aws", "roleArn": role_arn}}
+
+
+def scaling_spec(args: ScaledObjectArgs) -> dict[str, Any]:
+    """The ScaledObject. Every value of a trigger's metadata is text: the CRD refuses numbers."""
+    worker = args.worker
+    metadata = {
+        "queueURL": args.queue_url,
+        "queueLength": str(worker.messages_per_replica or args.concurrency),
+        # The workload is started by more than this: with 1, a single message would wait for a second one.
+        "activationQueueLength": "0",
+        "awsRegion": args.region,
+        # What is in hand counts, or the workers would be ended while they work on the last messages.
+        "scaleOnInFlight": "true",
+    }
+    if worker.aws_endpoint is not None:
+        metadata["awsEndpoint"] = worker.aws_endpoint
+    return {
+        "scaleTargetRef": {"name": _DEPLOYMENT},
+        "minReplicaCount": worker.min_replicas or 0,
+        "maxReplicaCount": worker.max_replicas,
+        "pollingInterval": _POLLING_SECONDS,
+        "cooldownPeriod": _COOLDOWN_SECONDS,
+        "triggers": [
+            {
+                "type": "aws-sqs-queue",
+                "name": "requests",
+                "metricType": "AverageValue",
+                "authenticationRef": {"name": SERVICE_ACCOUNT.name},
+                "metadata": metadata,
+            }
+        ],
+    }
+
+
+def _metadata() -> k8s.meta.v1.ObjectMetaArgs:
+    return k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT.name, namespace=SERVICE_ACCOUNT.namespace)

@@ -1,0 +1,93 @@
+"""What an autoscaler may do with Triton's pods: `triton-eks:autoscaling` (issue 5 point 3; research triton.md 7.1, 7.2)."""
+
+import re
+from typing import Annotated, Any
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, Field, PlainValidator
+
+from infra.settings.fields import ModelName, between, refuse
+from infra.settings.problem import describe
+from infra.settings.section import Section
+from infra.wording import did_you_mean
+
+_CRON_FIELDS = 5
+_PROMETHEUS_URL = re.compile(r"https?://[A-Za-z0-9.-]+:\d{1,5}")
+_LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
+
+Pods = Annotated[int, between(1, 1000, "pods")]
+
+
+def _busy(value: float) -> float:
+    if not _LEAST_BUSY <= value <= _MOST_BUSY:
+        refuse(f"{value:g} is out of range; use {_LEAST_BUSY} to {_MOST_BUSY:g} busy instances per pod")
+    return value
+
+
+def _cron(value: Any) -> str:
+    valid = 'give minute, hour, day, month and weekday in quotes, like "0 7 * * 1-5"'
+    if not isinstance(value, str):
+        refuse(f"{describe(value)}; {valid}")
+    if len(value.split()) != _CRON_FIELDS:
+        refuse(f"'{value}' is not a cron expression of five fields; {valid}")
+    return value
+
+
+def _timezone(value: Any) -> str:
+    valid = "give a name of the IANA time zone database, like Europe/Zurich"
+    if not isinstance(value, str):
+        refuse(f"{describe(value)}; {valid}")
+    known = available_timezones()  # empty on a machine without that database
+    if known and value not in known:
+        refuse(f"'{value}' is not a time zone; {did_you_mean(value, known)}{valid}")
+    return value
+
+
+def _prometheus_url(value: Any) -> str:
+    valid = "give scheme, host and port only, like http://prometheus.observability.svc:9090"
+    if not isinstance(value, str):
+        refuse(f"{describe(value)}; {valid}")
+    if not _PROMETHEUS_URL.fullmatch(value):
+        refuse(f"'{value}' is not the address of a Prometheus; {valid}")
+    return value
+
+
+_Cron = Annotated[str, PlainValidator(_cron)]
+
+
+class CronFloor(Section):
+    """Pods that there are at least between two moments that come again, as cron expressions in a time zone."""
+
+    start: _Cron = Field(description='when it begins, as a cron expression in quotes, like "0 7 * * 1-5"')
+    end: _Cron = Field(description='when it ends, as a cron expression in quotes, like "0 19 * * 1-5"')
+    timezone: Annotated[str, PlainValidator(_timezone)] = Field(description="the time zone of both, like Europe/Zurich")
+    replicas: Pods = Field(description="the fewest pods in that time")
+
+
+class Target(Section):
+    """What one pod should carry of a model. None: derived from the model's wants (`infra.serving.signal`).
+
+    `pending`: requests in its queue. `busy`: instances of it that execute, on average.
+    """
+
+    pending: Annotated[int, between(1, 100_000, "requests per pod")] | None = None
+    busy: Annotated[float, AfterValidator(_busy)] | None = None
+
+
+class Autoscaling(Section):
+    """How many pods of Triton there may be, and what decides. Required with an autoscaler, forbidden without one.
+
+    `targets`, by model: what takes the place of a derived target. `fallback_replicas`: pods that there are at least while
+    Prometheus does not answer; None: `min_replicas`, so that nothing is scaled down then. `start_seconds`: measured, from a
+    pod that is wanted to one that is ready; None: assumed (`infra.serving.behavior`). `prometheus_url`: a Prometheus of
+    one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes ready and give way.
+    """
+
+    min_replicas: Pods = Field(description="the fewest pods, like 2")
+    max_replicas: Pods = Field(description="the most pods, like 8")
+    targets: dict[ModelName, Target] = Field(default_factory=dict)
+    fallback_replicas: Pods | None = None
+    cron_floor: CronFloor | None = None
+    start_seconds: Annotated[int, between(1, 3600, "seconds")] | None = None
+    prometheus_url: Annotated[str, PlainValidator(_prometheus_url)] | None = None
+    warm_pods: Annotated[int, between(0, 100, "pods")] = 0

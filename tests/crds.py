@@ -1,0 +1,52 @@
+"""Custom resources against the definitions that their programs ship, without an API server (twin/chart_crds.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+
+from twin import chart_crds
+from twin.tools import ToolError
+
+Schema = dict[str, Any]
+
+
+def problems(chart: str, resource: Mapping[str, Any]) -> list[str]:
+    """What the API server would refuse of a resource whose kind comes with `chart`, fields that it does not know included.
+
+    Rules in CEL are not evaluated. Skips the test where the definitions cannot be had.
+    """
+    validator = jsonschema.Draft202012Validator(_strict(_schema(chart, resource["apiVersion"], resource["kind"])))
+    found = (f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in validator.iter_errors(resource))
+    return sorted(found)
+
+
+def _schema(chart: str, api_version: str, kind: str) -> Schema:
+    try:
+        crds = chart_crds.crds(chart)
+    except ToolError as error:
+        pytest.skip(str(error))
+    group, _, name = api_version.partition("/")
+    for crd in crds:
+        if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (group, kind):
+            for version in crd["spec"]["versions"]:
+                if version["name"] == name and version["served"]:
+                    schema: Schema = version["schema"]["openAPIV3Schema"]
+                    return schema
+    raise AssertionError(f"chart {chart} brings no {kind} of {api_version}")
+
+
+def _strict(schema: Any) -> Any:
+    """The schema, with unknown fields refused where the API server would drop (or, asked to be strict, refuse) them."""
+    if isinstance(schema, list):
+        return [_strict(member) for member in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _strict(member) for key, member in schema.items()}
+    open_ended = "additionalProperties" in schema or schema.get("x-kubernetes-preserve-unknown-fields")
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict) and not open_ended:
+        made["additionalProperties"] = False
+    return made

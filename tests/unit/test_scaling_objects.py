@@ -1,0 +1,111 @@
+"""What scales Triton: the ScaledObject and the HorizontalPodAutoscaler, and how fast either may."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.platform.rules.timing import timing
+from infra.serving.behavior import NODE_START_SECONDS, behavior, start_seconds
+from infra.serving.scaling import autoscaler_spec, scaled_object_spec
+from tests import crds
+from tests.unit.stack_config import settings
+from tests.unit.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
+
+TWO_MODELS = {"models.serving": {"classify": CLASSIFY, "embed.v2": {**CLASSIFY, "instances": 2}}}
+
+
+def scaled_object(**keys: Any) -> dict[str, Any]:
+    read = settings({**SCALED, **TWO_MODELS, "autoscaling": scaling(**keys)})
+    return scaled_object_spec(read, PROMETHEUS)
+
+
+def manifest(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "triton"}, "spec": spec}
+
+
+def test_the_most_demanding_number_of_the_most_loaded_model_decides() -> None:
+    triggers = scaled_object()["triggers"]
+    assert [(item["name"], item["metadata"]["threshold"]) for item in triggers] == [
+        ("pending-classify", "8"),
+        ("busy-classify", "0.7"),
+        ("pending-embed.v2", "16"),
+        ("busy-embed.v2", "1.4"),
+    ]
+    assert {item["metricType"] for item in triggers} == {"AverageValue"}
+    assert {item["metadata"]["ignoreNullValues"] for item in triggers} == {"false"}
+
+
+def test_an_outage_of_prometheus_takes_no_pod_away() -> None:
+    assert scaled_object()["fallback"] == {"failureThreshold": 4, "replicas": 1, "behavior": "currentReplicasIfHigher"}
+    assert scaled_object(fallbackReplicas=2)["fallback"]["replicas"] == 2
+
+
+def test_a_floor_in_working_hours_is_one_more_trigger() -> None:
+    assert scaled_object(cronFloor=FLOOR)["triggers"][-1] == {
+        "type": "cron",
+        "name": "floor",
+        "metadata": {
+            "timezone": "Europe/Zurich",
+            "start": "0 7 * * 1-5",
+            "end": "0 19 * * 1-5",
+            "desiredReplicas": "2",
+        },
+    }
+
+
+def test_both_owners_have_the_same_bounds_pace_and_target() -> None:
+    read = settings({**HPA, **TWO_MODELS})
+    hpa, keda = autoscaler_spec(read), scaled_object()
+    assert hpa["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triton"}
+    assert keda["scaleTargetRef"] == {"name": "triton"}
+    assert (hpa["minReplicas"], hpa["maxReplicas"]) == (keda["minReplicaCount"], keda["maxReplicaCount"]) == (1, 2)
+    assert hpa["behavior"] == keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert len(hpa["metrics"]) == len(keda["triggers"])
+
+
+@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "fallbackReplicas": 2, "startSeconds": 3600}])
+def test_keda_accepts_the_scaled_object(keys: dict[str, Any]) -> None:
+    assert crds.problems("keda", manifest(scaled_object(**keys))) == []
+
+
+def test_keda_refuses_a_number_where_it_takes_text() -> None:
+    """The check can fail."""
+    spec = scaled_object()
+    spec["triggers"][0]["metadata"]["threshold"] = 8
+    assert crds.problems("keda", manifest(spec)) == ["spec.triggers.0.metadata.threshold: 8 is not of type 'string'"]
+
+
+def test_a_start_is_what_the_startup_probe_allows_and_that_of_a_node() -> None:
+    fixed = settings(SCALED)
+    assert start_seconds(fixed) == timing(fixed).start == 300
+    scaled = settings({**SCALED, "nodes.autoscaler": "cluster-autoscaler"})
+    assert start_seconds(scaled) == 300 + NODE_START_SECONDS
+    assert start_seconds(settings({**SCALED, "autoscaling": scaling(startSeconds=95)})) == 95
+
+
+def test_the_pace_follows_from_a_start() -> None:
+    assert behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=400)})) == {
+        "scaleUp": {
+            "stabilizationWindowSeconds": 30,
+            "selectPolicy": "Max",
+            "policies": [
+                {"type": "Pods", "value": 2, "periodSeconds": 400},
+                {"type": "Percent", "value": 50, "periodSeconds": 400},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": 800,
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 400}],
+        },
+    }
+
+
+@given(st.integers(1, 3600))
+def test_the_api_accepts_the_pace_of_any_start(start: int) -> None:
+    """0 to 3600 s to look back, 1 to 1800 s for a period (API reference of autoscaling/v2)."""
+    given_ = behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=start)}))
+    for rules in given_.values():
+        assert 0 <= rules["stabilizationWindowSeconds"] <= 3600
+        assert all(1 <= policy["periodSeconds"] <= 1800 for policy in rules["policies"])

@@ -1,0 +1,27 @@
+"""One moto and one real Triton for the tests of the worker's processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving import models
+from tests.serving.models import Timing
+from tests.serving.pods import Pod, running_kubelet
+from tests.worker.site import Site, running_site
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
+    """A server with the model `echo`, which answers its one number plus 1."""
+    repository = tmp_path_factory.mktemp("repository")
+    models.write(repository, timing=Timing(batch=8, queue=64))
+    with running_kubelet(tmp_path_factory.mktemp("node"), tmp_path_factory.mktemp("triton-backends")) as kubelet:
+        yield kubelet.pod({"echo": 1}, repository).start().until_ready()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """An account of the test's own."""
+    with running_site(tmp_path / "site") as running:
+        yield running

@@ -1,0 +1,14 @@
+"""Messages for the model `echo` of tests.serving.models."""
+
+from typing import Any
+
+
+def echo(number: float, **changes: Any) -> dict[str, Any]:
+    """A request that is answered with `number` + 1."""
+    tensor = {"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [number]}
+    return {"model": "echo", "inputs": [tensor], **changes}
+
+
+def key(message_id: str) -> str:
+    """Where its result lies."""
+    return f"results/echo/{message_id}.json"

@@ -1,0 +1,147 @@
+"""Bodies of messages and tensors: what is accepted, and what is said about the rest."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonclient.grpc import InferResult, service_pb2
+
+from tests.worker.requests import echo
+from worker.message import InputTensor, Malformed, parse
+from worker.store import failure_key, result_key
+from worker.tensors import HEADER_LENGTH, result_document, to_input
+
+TENSOR = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1, 2.5]}
+
+
+def tensor(**changes: Any) -> InputTensor:
+    return InputTensor.model_validate({key: value for key, value in {**TENSOR, **changes}.items() if value is not None})
+
+
+def sent(wanted: InputTensor, content: bytes | None = None) -> Any:
+    return to_input(wanted, content)._get_content()
+
+
+def test_a_full_message_is_read() -> None:
+    reply = "https://sqs.us-west-2.amazonaws.com/123456789012/answers"
+    more = {"version": "2", "outputs": [{"name": "OUT"}], "parameters": {"t": 0.5, "n": 3, "s": "x", "b": True}}
+    request = parse(json.dumps(echo(1, **more, result="binary", reply_to=reply)))
+    assert (request.version, request.outputs[0].name, request.reply_to) == ("2", "OUT", reply)
+    assert request.parameters == {"t": 0.5, "n": 3, "s": "x", "b": True}
+    assert result_key(request, "m") == "results/echo/m.bin"
+    assert failure_key("m") == "failures/m.json"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("{", "Invalid JSON: EOF while parsing an object"),
+        ("[]", "Input should be an object"),
+        (json.dumps({"model": "a"}), "inputs: Field required"),
+        (json.dumps(echo(1, model="../a")), "model: String should match pattern"),
+        (json.dumps(echo(1, version=2)), "version: Input should be a valid string"),
+        (json.dumps(echo(1, typo=2)), "typo: Extra inputs are not permitted"),
+        (json.dumps(echo(1, parameters={"sequence_id": 1})), "parameters: sequence_id cannot be given through a queue"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "source": "s3://bucket/inputs/a"}])), "inputs[0]: Value error, give either"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "datatype": "FLOAT"}])), "inputs[0].datatype: Input should be 'BOOL'"),
+        (
+            json.dumps(echo(1, inputs=[{**TENSOR, "shape": [-1]}])),
+            "inputs[0].shape[0]: Input should be greater than or equal",
+        ),
+    ],
+)
+def test_a_mistake_is_said_with_its_place(body: str, said: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        parse(body)
+    assert said in str(caught.value)
+
+
+@given(st.text())
+def test_no_body_is_a_fault_of_the_worker(body: str) -> None:
+    with pytest.raises(Malformed):
+        parse(body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_"),
+    [
+        ({}, struct.pack("<2f", 1, 2.5)),
+        ({"shape": [2, 1], "data": [[1], [2.5]]}, struct.pack("<2f", 1, 2.5)),
+        ({"datatype": "INT16", "data": [-3, 4]}, struct.pack("<2h", -3, 4)),
+        ({"datatype": "BOOL", "data": [True, False]}, b"\1\0"),
+        ({"datatype": "BYTES", "data": ["é", ""]}, b"\2\0\0\0\xc3\xa9\0\0\0\0"),
+        ({"datatype": "BF16", "data": [1, 2]}, b"\x80\x3f\x00\x40"),
+        ({"shape": [0], "data": []}, b""),
+    ],
+)
+def test_elements_become_what_triton_takes(changes: dict[str, Any], bytes_: bytes) -> None:
+    assert sent(tensor(**changes)) == bytes_
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": [1]}, "input IN: 1 elements where the shape [2] has 2"),
+        ({"data": [1, "2"]}, "input IN: '2' where a number is expected"),
+        ({"data": [1, True]}, "input IN: True where a number is expected"),
+        ({"datatype": "UINT8", "data": [1, 256]}, "input IN: 256 is no whole number from 0 to 255"),
+        ({"datatype": "INT32", "data": [1, 2.5]}, "input IN: 2.5 is no whole number from -2147483648 to 2147483647"),
+        ({"datatype": "BOOL", "data": [1, 0]}, "input IN: 1 where true or false is expected"),
+        ({"datatype": "BYTES", "data": ["a", 1]}, "input IN: 1 where text is expected"),
+    ],
+)
+def test_elements_that_do_not_fit_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        to_input(tensor(**changes), None)
+    assert str(caught.value) == said
+
+
+def test_what_lies_at_a_source_has_to_fit_the_shape() -> None:
+    source = "s3://bucket/inputs/a"
+    assert sent(tensor(data=None, source=source), struct.pack("<2f", 1, 2)) == struct.pack("<2f", 1, 2)
+    with pytest.raises(Malformed, match=r"s3://bucket/inputs/a holds 1 elements and the shape \[2\] 2"):
+        to_input(tensor(data=None, source=source), struct.pack("<f", 1))
+    with pytest.raises(Malformed):
+        to_input(tensor(data=None, source=source, datatype="BYTES"), b"\x09\0\0\0abc")
+    assert tensor(data=None, source=source).location == ("bucket", "inputs/a")
+
+
+def _result() -> InferResult:
+    response = service_pb2.ModelInferResponse(model_name="m", model_version="3")
+    for name, datatype, shape, raw in (
+        ("F", "FP32", [2], np.array([np.nan, -np.inf], np.float32).tobytes()),
+        ("B", "BF16", [2], b"\x80\x3f\x00\x40"),
+        ("S", "BYTES", [1], b"\2\0\0\0\xc3\xa9"),
+    ):
+        response.outputs.add(name=name, datatype=datatype, shape=shape)
+        response.raw_output_contents.append(raw)
+    return InferResult(response)
+
+
+def test_a_json_result_has_text_for_numbers_that_json_does_not_have() -> None:
+    body, kind, metadata = result_document(_result(), "id", "json")
+    assert (kind, metadata) == ("application/json", {})
+    assert json.loads(body) == {
+        "id": "id",
+        "model_name": "m",
+        "model_version": "3",
+        "outputs": [
+            {"name": "F", "datatype": "FP32", "shape": [2], "data": ["NaN", "-Infinity"]},
+            {"name": "B", "datatype": "BF16", "shape": [2], "data": [1.0, 2.0]},
+            {"name": "S", "datatype": "BYTES", "shape": [1], "data": ["é"]},
+        ],
+    }
+
+
+def test_a_binary_result_is_its_head_and_the_tensors() -> None:
+    body, kind, metadata = result_document(_result(), "id", "binary")
+    head = int(metadata[HEADER_LENGTH])
+    sizes = [output["parameters"]["binary_data_size"] for output in json.loads(body[:head])["outputs"]]
+    assert (kind, sizes, len(body) - head) == ("application/octet-stream", [8, 4, 6], 18)
+    assert body.endswith(b"\x80\x3f\x00\x40\2\0\0\0\xc3\xa9")

@@ -1,0 +1,175 @@
+"""The parts of a worker by themselves: limit, batches, messages in hand, health, settings, imports."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+import worker
+from worker.batches import Batcher, EntryRefused
+from worker.failures import Stopping
+from worker.hand import Hand
+from worker.health import Health, HealthServer
+from worker.limit import ConcurrencyLimit
+from worker.metrics import Metrics
+from worker.queue import Message
+from worker.settings import InvalidSettings, from_environment
+
+
+def message(name: str = "m") -> Message:
+    return Message(id=name, receipt=f"receipt-{name}", body="", receives=1, sent_at=0.0)
+
+
+def test_the_limit_halves_once_for_refusals_that_come_together_and_comes_back() -> None:
+    now = [0.0]
+    limit = ConcurrencyLimit(16, clock=lambda: now[0])
+    for _ in range(5):
+        limit.refused()
+    assert limit.value == 8
+    for second in range(1, 10):
+        now[0] = float(second)
+        limit.refused()
+    assert limit.value == 1
+    answers = 0
+    while limit.value < 16:
+        limit.answered()
+        answers += 1
+    assert 16 <= answers <= 16 * 16
+    limit.answered()
+    assert limit.value == 16
+
+
+def test_no_more_than_the_limit_are_at_triton_and_nobody_after_its_end() -> None:
+    async def work() -> tuple[int, list[bool]]:
+        limit, most, release = ConcurrencyLimit(3), 0, asyncio.Event()
+
+        async def one() -> bool:
+            nonlocal most
+            try:
+                async with limit.slot():
+                    most = max(most, limit.running)
+                    await release.wait()
+            except Stopping:
+                return False
+            return True
+
+        tasks = [asyncio.create_task(one()) for _ in range(5)]
+        await asyncio.sleep(0)
+        limit.close()
+        release.set()
+        return most, await asyncio.gather(*tasks)
+
+    assert asyncio.run(work()) == (3, [True, True, True, False, False])
+
+
+def test_each_entry_of_a_batch_has_a_fate_of_its_own() -> None:
+    async def work() -> tuple[list[int], list[Any]]:
+        sizes = []
+
+        async def send(entries: list[dict[str, Any]]) -> dict[str, str]:
+            sizes.append(len(entries))
+            return {entry["Id"]: "too late" for entry in entries if entry["Number"] % 10 == 3}
+
+        batcher = Batcher(send)
+        fates = await asyncio.gather(*(batcher.add({"Number": n}) for n in range(13)), return_exceptions=True)
+        return sizes, fates
+
+    sizes, fates = asyncio.run(work())
+    assert sizes == [10, 3]
+    assert [type(fate) for fate in fates].count(EntryRefused) == 1
+    assert str(fates[3]) == "too late"
+
+
+def test_a_failed_call_fails_all_of_its_entries() -> None:
+    async def work() -> list[Any]:
+        async def send(entries: list[dict[str, Any]]) -> dict[str, str]:
+            raise ConnectionError("away")
+
+        batcher = Batcher(send)
+        return await asyncio.gather(*(batcher.add({}) for _ in range(2)), return_exceptions=True)
+
+    assert [str(fate) for fate in asyncio.run(work())] == ["away", "away"]
+
+
+class Queue:
+    """A queue that counts extensions and refuses those of `gone`."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    async def keep(self, kept: Message) -> None:
+        self.kept.append(kept.id)
+        if kept.id == "gone":
+            raise EntryRefused("ReceiptHandleIsInvalid")
+
+
+def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_go() -> None:
+    async def work() -> list[str]:
+        queue = Queue()
+        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
+        hand.take(message("long"))
+        hand.take(message("gone"))
+        hand.take(message("short"))
+        hand.drop(message("short"))
+        keeping = asyncio.create_task(hand.keep())
+        while queue.kept.count("long") < 2:
+            await asyncio.sleep(0.01)
+        keeping.cancel()
+        return sorted(queue.kept)
+
+    assert asyncio.run(asyncio.wait_for(work(), 20)) == ["gone", "long", "long"]
+
+
+def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
+    now = [0.0]
+    health = Health(clock=lambda: now[0])
+    with HealthServer("127.0.0.1:0", health, Metrics()) as server:
+
+        def ask(path: str) -> int:
+            try:
+                return int(urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5).status)
+            except urllib.error.HTTPError as error:
+                return int(error.code)
+
+        assert [ask(path) for path in ("/livez", "/readyz", "/metrics", "/other")] == [200, 503, 200, 404]
+        health.ready = True
+        now[0] = 31.0
+        assert [ask(path) for path in ("/livez", "/readyz")] == [503, 200]
+        health.beat()
+        assert ask("/livez") == 200
+
+
+def test_an_environment_is_wrong_in_all_its_variables_at_once() -> None:
+    given = {"WORKER_BUCKET": "b", "WORKER_POLL_SECONDS": "21", "WORKER_TYPO": "1", "PATH": "/bin"}
+    with pytest.raises(InvalidSettings) as caught:
+        from_environment(given)
+    assert {line.partition(":")[0] for line in str(caught.value).splitlines()} == {
+        *("WORKER_BUCKET", "WORKER_POLL_SECONDS", "WORKER_TYPO", "WORKER_QUEUE_URL", "WORKER_TRITON_URL"),
+        *("WORKER_CONCURRENCY", "WORKER_VISIBILITY_SECONDS"),
+    }
+
+
+def test_the_image_holds_everything_that_the_worker_imports() -> None:
+    """It holds the package alone, and what worker/requirements.in names."""
+    folder = Path(worker.__file__).parent
+    names = {"google": "tritonclient", "botocore": "boto3", "prometheus_client": "prometheus-client"}
+    lines = (folder / "requirements.in").read_text().splitlines()
+    wanted = {Requirement(line).name for line in lines if line and not line.startswith("#")}
+    locked = {line.split("==")[0] for line in (folder / "requirements.txt").read_text().splitlines() if "==" in line}
+    assert wanted <= locked
+    imported = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                imported.add(node.module.split(".")[0])
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+    foreign = {names.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"worker"}}
+    assert foreign <= wanted

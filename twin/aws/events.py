@@ -1,0 +1,164 @@
+"""EventBridge: rules of the default bus, and their targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from twin.aws import documents, tags
+from twin.aws.clients import Clients
+from twin.aws.errors import HandlerError, Problem
+from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.sqs.queue import find_queue, url_of
+
+_PATTERN_LIMIT = 4096  # characters
+_DEFAULT_BUS = "default"
+
+
+def find_rule(clients: Clients, name: str) -> dict[str, Any] | None:
+    """EventBridge's description of a rule, None when it does not exist."""
+    answer = or_none(clients("events").describe_rule, Name=name)
+    return None if answer is None else dict(answer)
+
+
+class EventRule(Handler):
+    token = "aws:cloudwatch/eventRule:EventRule"
+    inputs = frozenset({"description", "eventPattern", "name", "tags"})
+    defaults: ClassVar[Values] = {"eventBusName": _DEFAULT_BUS, "state": "ENABLED"}
+    computed = frozenset({"arn"})
+    replace_on = frozenset({"name"})
+    name_input = "name"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        pattern = known(inputs, "eventPattern")
+        if "eventPattern" not in inputs:
+            yield Problem("eventPattern", "required: the twin has rules for events and none for a schedule")
+        elif pattern is not None and UNKNOWN not in str(pattern):
+            yield from _pattern_problems(inputs)
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        if find_rule(clients, inputs["name"]) is not None:
+            # PutRule would take it over in silence.
+            raise HandlerError(f"rule {inputs['name']} already exists")
+        arn = self._put(clients, inputs, tags.to_list(inputs.get("tags")))
+        return inputs["name"], self.outputs(inputs, {"arn": arn})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        found = find_rule(clients, id)
+        if found is None:
+            return None
+        seen = {**state, "state": found["State"]}
+        if found.get("Description") or "description" in state:
+            seen["description"] = found.get("Description", "")
+        pattern = found.get("EventPattern", "{}")
+        same = json.loads(pattern) == json.loads(state["eventPattern"])
+        seen["eventPattern"] = state["eventPattern"] if same else pattern
+        listed = clients("events").list_tags_for_resource(ResourceARN=state["arn"])["Tags"]
+        return {**seen, **tags.observed(state, tags.from_list(listed))}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._put(clients, new, [])
+        events, gone = clients("events"), tags.removed(old.get("tags"), new.get("tags"))
+        if gone:
+            events.untag_resource(ResourceARN=old["arn"], TagKeys=gone)
+        if new.get("tags"):
+            events.tag_resource(ResourceARN=old["arn"], Tags=tags.to_list(new["tags"]))
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        if find_rule(clients, id) is None:
+            return
+        targets = clients("events").list_targets_by_rule(Rule=id)["Targets"]
+        if targets:
+            # AWS refuses it, moto deletes the rule and forgets the targets.
+            raise HandlerError(f"rule {id}: it has targets: {', '.join(sorted(item['Id'] for item in targets))}")
+        with gone_is_fine():
+            clients("events").delete_rule(Name=id)
+
+    @staticmethod
+    def _put(clients: Clients, inputs: Values, pairs: list[dict[str, str]]) -> str:
+        optional = {"Description": inputs["description"]} if inputs.get("description") else {}
+        answer = clients("events").put_rule(
+            Name=inputs["name"], EventPattern=inputs["eventPattern"], **optional, **({"Tags": pairs} if pairs else {})
+        )
+        return str(answer["RuleArn"])
+
+
+class EventTarget(Handler):
+    token = "aws:cloudwatch/eventTarget:EventTarget"
+    inputs = frozenset({"arn", "rule", "targetId"})
+    defaults: ClassVar[Values] = {"eventBusName": _DEFAULT_BUS}
+    replace_on = frozenset({"rule", "targetId"})
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        if "targetId" not in inputs:
+            yield Problem("targetId", "required: the twin makes up no ids of targets")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        if self._find(clients, inputs) is not None:
+            raise HandlerError(f"rule {inputs['rule']}: target {inputs['targetId']} already exists")
+        self._put(clients, inputs)
+        return f"{inputs['rule']}-{inputs['targetId']}", self.outputs(inputs, {})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        found = self._find(clients, state)
+        return None if found is None else {**state, "arn": found["Arn"]}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._put(clients, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        if self._find(clients, state) is not None:
+            clients("events").remove_targets(Rule=state["rule"], Ids=[state["targetId"]])
+
+    @staticmethod
+    def _find(clients: Clients, values: Values) -> dict[str, Any] | None:
+        if find_rule(clients, values["rule"]) is None:
+            return None
+        targets = clients("events").list_targets_by_rule(Rule=values["rule"])["Targets"]
+        return next((dict(item) for item in targets if item["Id"] == values["targetId"]), None)
+
+    @staticmethod
+    def _put(clients: Clients, inputs: Values) -> None:
+        rule, arn = inputs["rule"], inputs["arn"]
+        if find_rule(clients, rule) is None:
+            raise HandlerError(f"target {inputs['targetId']}: rule {rule} does not exist")
+        _check_queue(clients, rule, arn)
+        clients("events").put_targets(Rule=rule, Targets=[{"Id": inputs["targetId"], "Arn": arn}])
+
+
+def _check_queue(clients: Clients, rule: str, arn: str) -> None:
+    """The target has to be a queue of this account that lets EventBridge write: AWS takes any, and delivers to none."""
+    url = url_of(clients, arn) if arn.split(":")[2:3] == ["sqs"] else None
+    if url is None:
+        raise HandlerError(
+            f"rule {rule}: {arn} is not a queue of this account and region, the only target that the twin has"
+        )
+    policy = (find_queue(clients, url) or {}).get("Policy")
+    if not policy or not any(_lets_events_in(statement) for statement in documents.statements(json.loads(policy))):
+        raise HandlerError(
+            f"rule {rule}: the policy of queue {arn} does not let events.amazonaws.com send, so that nothing would arrive"
+        )
+
+
+def _lets_events_in(statement: Values) -> bool:
+    principal = statement.get("Principal")
+    services = documents.as_list(principal.get("Service")) if isinstance(principal, dict) else []
+    actions = documents.as_list(statement.get("Action"))
+    return statement.get("Effect") == "Allow" and "events.amazonaws.com" in services and "sqs:SendMessage" in actions
+
+
+def _pattern_problems(inputs: Values) -> Iterable[Problem]:
+    syntax = list(documents.json_problems(inputs, "eventPattern"))
+    yield from syntax
+    if syntax:
+        return
+    text = inputs["eventPattern"]
+    if len(text) > _PATTERN_LIMIT:
+        yield Problem("eventPattern", f"{len(text)} characters; at most {_PATTERN_LIMIT}")
+    for key, value in documents.parse(text).items():
+        if not isinstance(value, list | dict):
+            yield Problem(f"eventPattern.{key}", f"{value!r}; a list of values, or a mapping, is expected")

@@ -1,0 +1,60 @@
+"""Custom resource definitions of a chart that is not installed, so that objects of its kinds can be made."""
+
+from __future__ import annotations
+
+import time
+
+from twin.plugins.errors import PluginError
+from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Object
+
+_FIELD_MANAGER = "twin"
+_SERVED_SECONDS = 60.0
+"""The longest measured for ten definitions of 5 MB was 3 s."""
+_POLL_SECONDS = 0.2
+
+
+def install(client: KubeClient, chart: str) -> None:
+    """Apply the definitions of a chart and wait until the API server serves their kinds. Raises PluginError.
+
+    They stay when the release goes, as with Helm those of a chart's `crds` folder do. Those that a chart makes by templates
+    (keda, karpenter-crd) Helm would remove, and with them every object of their kinds.
+    """
+    # Only a deployment needs these, and not each start of the plugin.
+    from twin import chart_crds
+    from twin.tools import ToolError
+
+    try:
+        crds = chart_crds.crds(chart)
+    except ToolError as error:
+        raise PluginError(f"chart {chart}: {error}") from error
+    for crd in crds:
+        _apply(client, crd)
+    deadline = time.monotonic() + _SERVED_SECONDS
+    for crd in crds:
+        api_version, kind = _served_as(crd)
+        while client.kind(api_version, kind) is None:
+            if time.monotonic() > deadline:
+                raise PluginError(
+                    f"the API server does not serve {kind} of {api_version} {_SERVED_SECONDS:.0f} s after its CRD"
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+def _apply(client: KubeClient, crd: Object) -> None:
+    name = crd["metadata"]["name"]
+    try:
+        client.request(
+            "PATCH",
+            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}",
+            query={"fieldManager": _FIELD_MANAGER, "force": "true"},
+            body=crd,
+            content_type=APPLY,
+        )
+    except ApiError as error:
+        raise PluginError(f"the API server refused the definition {name}: {error}") from error
+
+
+def _served_as(crd: Object) -> tuple[str, str]:
+    spec = crd["spec"]
+    version = next(version["name"] for version in spec["versions"] if version["served"])
+    return f"{spec['group']}/{version}", spec["names"]["kind"]

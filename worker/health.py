@@ -1,0 +1,79 @@
+"""The worker's HTTP port: /livez, /readyz and /metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from socketserver import ThreadingMixIn
+from types import TracebackType
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import make_wsgi_app
+
+from worker.metrics import Metrics
+
+_LONGEST_SILENCE_SECONDS = 30.0
+
+
+class Health:
+    """What the probes are told. Written by the event loop, read by the server's threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._beat = clock()
+        self.ready = False
+        """The last poll of the queue went well, and the worker is not about to end."""
+
+    def beat(self) -> None:
+        """The event loop runs."""
+        self._beat = self._clock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the event loop has run lately; whatever is away elsewhere, a restart would not bring it back."""
+        return self._clock() - self._beat < _LONGEST_SILENCE_SECONDS
+
+
+class HealthServer(AbstractContextManager["HealthServer"]):
+    """Serves while the context lasts, from threads of its own. `listen` is host:port; port 0 takes a free one."""
+
+    def __init__(self, listen: str, health: Health, metrics: Metrics) -> None:
+        host, _, port = listen.rpartition(":")
+        exposition = make_wsgi_app(metrics.registry)
+
+        def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            path = environ["PATH_INFO"]
+            if path == "/metrics":
+                return exposition(environ, start_response)
+            well = {"/livez": health.alive, "/readyz": health.ready}.get(path)
+            status = "404 Not Found" if well is None else "200 OK" if well else "503 Service Unavailable"
+            start_response(status, [("Content-Type", "text/plain")])
+            return [status.encode()]
+
+        self._server = make_server(host, int(port), application, _Server, _Quiet)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_port)
+
+    def __enter__(self) -> HealthServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Probes come every few seconds."""

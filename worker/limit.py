@@ -1,0 +1,76 @@
+"""How many requests the worker has at Triton at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from worker.failures import Stopping
+
+_COOL_DOWN_SECONDS = 1.0
+"""Requests that were refused together say so once: the limit falls once for all of them."""
+
+
+class ConcurrencyLimit:
+    """Additive increase, multiplicative decrease, between 1 and `most`.
+
+    A full queue of Triton answers UNAVAILABLE; halving leaves the rest of it to whoever asks Triton directly, and the limit
+    comes back by one for each `limit` answers.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._limit = float(most)
+        self._running = 0
+        self._clock = clock
+        self._fell_at = float("-inf")
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    @property
+    def value(self) -> int:
+        """The limit now."""
+        return int(self._limit)
+
+    @property
+    def running(self) -> int:
+        """Requests at Triton now."""
+        return self._running
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """One request's place. Raises Stopping once the limit is closed."""
+        while not self._closed and self._running >= self.value:
+            await self._changed.wait()
+        if self._closed:
+            raise Stopping
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._wake()
+
+    def answered(self) -> None:
+        """Triton has answered a request."""
+        self._limit = min(self._most, self._limit + 1 / self._limit)
+        self._wake()
+
+    def refused(self) -> None:
+        """Triton has refused a request, or is away."""
+        now = self._clock()
+        if now - self._fell_at >= _COOL_DOWN_SECONDS:
+            self._fell_at = now
+            self._limit = max(1.0, self._limit / 2)
+
+    def close(self) -> None:
+        """Nobody gets a place any more; who has one keeps it."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Everybody who waits looks again."""
+        self._changed.set()
+        self._changed = asyncio.Event()

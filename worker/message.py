@@ -1,0 +1,122 @@
+"""What a message of the queue says: one inference request, in the terms of the KServe v2 protocol.
+
+    {
+      "model": "classify",
+      "inputs": [{"name": "NORMALIZED", "datatype": "FP32", "shape": [1, 4], "data": [0.1, 0.2, 0.3, 0.4]}],
+
+      "version": "2",                                   optional: otherwise the one that Triton chooses
+      "outputs": [{"name": "CLASS"}],                   optional: otherwise all of them
+      "parameters": {"temperature": 0.5},               optional: text, whole numbers, numbers, true or false
+      "result": "binary",                               optional: otherwise json
+      "reply_to": "https://sqs.…/123456789012/answers"  optional: a queue that is told where the result lies
+    }
+
+A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
+`{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
+tensor as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES after its length in four
+bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
+Datatype = Literal[
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BF16", "BYTES"
+]  # fmt: skip
+ModelName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+TensorName = Annotated[StrictStr, Field(min_length=1, max_length=256)]
+
+# They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
+_RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
+_SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(\S{1,1024})$")
+_LONGEST_DETAIL = 500
+
+
+class Malformed(Exception):
+    """A body is not a message of this format, and no later attempt can change that; the text says what is wrong where."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputTensor(_Part):
+    """One input: either its elements (`data`, nested by dimension or flat), or where they lie (`source`)."""
+
+    name: TensorName
+    datatype: Datatype
+    shape: Annotated[tuple[Annotated[StrictInt, Field(ge=0)], ...], Field(min_length=1)]
+    data: list[Any] | None = None
+    source: Annotated[StrictStr, Field(pattern=_SOURCE.pattern)] | None = None
+
+    @model_validator(mode="after")
+    def _either_data_or_source(self) -> InputTensor:
+        if (self.data is None) == (self.source is None):
+            raise ValueError("give either data or source")
+        return self
+
+    @property
+    def elements(self) -> int:
+        """How many the shape holds."""
+        return math.prod(self.shape)
+
+    @property
+    def location(self) -> tuple[str, str]:
+        """Bucket and key of `source`."""
+        found = _SOURCE.fullmatch(self.source or "")
+        assert found is not None, "checked by the pattern of `source`"
+        return found[1], found[2]
+
+
+class OutputTensor(_Part):
+    """An output that is wanted."""
+
+    name: TensorName
+
+
+class InferenceRequest(_Part):
+    """The body of a message."""
+
+    model: ModelName
+    version: Annotated[StrictStr, Field(pattern=r"^[1-9]\d{0,17}$")] | None = None
+    inputs: Annotated[tuple[InputTensor, ...], Field(min_length=1)]
+    outputs: tuple[OutputTensor, ...] = ()
+    parameters: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(default_factory=dict)
+    result: Literal["json", "binary"] = "json"
+    reply_to: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")] | None = None
+
+    @model_validator(mode="after")
+    def _no_reserved_parameter(self) -> InferenceRequest:
+        reserved = sorted(name for name in self.parameters if name in _RESERVED or name.startswith("triton_"))
+        if reserved:
+            raise ValueError(f"parameters: {', '.join(reserved)} cannot be given through a queue")
+        return self
+
+
+def parse(body: str) -> InferenceRequest:
+    """The request in a message's body. Raises Malformed with every mistake in it."""
+    try:
+        return InferenceRequest.model_validate_json(body)
+    except ValidationError as error:
+        wrong = "; ".join(f"{_path(item['loc'])}{item['msg']}" for item in error.errors(include_url=False))
+        raise Malformed(wrong[:_LONGEST_DETAIL]) from None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).removeprefix(".")
+    return f"{path}: " if path else ""

@@ -1,0 +1,128 @@
+"""What becomes of one message: its result stored once, a failed attempt with its reason, or its return to the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from enum import StrEnum
+
+import structlog
+
+from worker import tensors
+from worker.aws import AWS_ERRORS, code
+from worker.failures import AttemptFailed, Stopping, Unavailable
+from worker.limit import ConcurrencyLimit
+from worker.message import InferenceRequest, Malformed, parse
+from worker.metrics import Metrics
+from worker.queue import Message, RequestQueue
+from worker.settings import WorkerSettings
+from worker.store import Store, result_key
+from worker.triton import Triton
+
+log = structlog.get_logger()
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
+
+
+class Outcome(StrEnum):
+    """Why a message is done with."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+
+
+class Processor:
+    """Takes single messages to their end. It deletes nothing and gives nothing back: that is for who holds the message."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        queue: RequestQueue,
+        store: Store,
+        triton: Triton,
+        limit: ConcurrencyLimit,
+        metrics: Metrics,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._store = store
+        self._triton = triton
+        self._limit = limit
+        self._metrics = metrics
+        self._stopping = stopping
+
+    async def process(self, message: Message) -> Outcome:
+        """The message's result is in the store when this returns, and whoever it names has been told.
+
+        Raises AttemptFailed when the message has to come back later or cannot be answered, and Stopping when the worker
+        ends before its turn has come. While Triton or S3 is away it is tried again here: an outage must not use up the
+        attempts of good messages.
+        """
+        try:
+            request = parse(message.body)
+        except Malformed as error:
+            raise AttemptFailed("malformed", str(error)) from None
+        deadline = time.monotonic() + self._settings.patience_seconds
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._attempt(request, message)
+            except Unavailable as error:
+                self._limit.refused()
+                self._metrics.unavailable.inc()
+                if time.monotonic() + pause > deadline:
+                    raise AttemptFailed("unavailable", str(error)) from None
+                if pause == _FIRST_PAUSE_SECONDS:
+                    log.info("unavailable", message=message.id, detail=str(error))
+            await self._pause(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, keeps no secret
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _attempt(self, request: InferenceRequest, message: Message) -> Outcome:
+        key = result_key(request, message.id)
+        if request.reply_to is not None and request.reply_to not in self._settings.reply_queues:
+            raise AttemptFailed("malformed", f"reply_to: {request.reply_to} is not a queue that this worker may send to")
+        async with self._limit.slot():
+            if message.redelivered and await self._store.exists(key):
+                written = False
+            else:
+                written = await self._infer_and_store(request, message, key)
+            await self._reply(request, message, key)
+            if message.redelivered:
+                await self._store.forget_failure(message)
+        return Outcome.STORED if written else Outcome.DUPLICATE
+
+    async def _infer_and_store(self, request: InferenceRequest, message: Message, key: str) -> bool:
+        inputs = []
+        for tensor in request.inputs:
+            content = await self._store.read_input(tensor) if tensor.source is not None else None
+            try:
+                inputs.append(tensors.to_input(tensor, content))
+            except Malformed as error:
+                raise AttemptFailed("malformed", str(error)) from None
+        begun = time.monotonic()
+        result = await self._triton.infer(request, inputs, message.id)
+        self._metrics.inference.labels(request.model).observe(time.monotonic() - begun)
+        self._limit.answered()
+        written = await self._store.write_once(key, *tensors.result_document(result, message.id, request.result))
+        if written:
+            self._metrics.age.observe(max(0.0, time.time() - message.sent_at))
+        return written
+
+    async def _reply(self, request: InferenceRequest, message: Message, key: str) -> None:
+        """At least once: a worker that dies between its reply and the deletion is followed by one that replies again."""
+        if request.reply_to is None:
+            return
+        body = {"message_id": message.id, "model": request.model, "result": f"s3://{self._store.bucket}/{key}"}
+        try:
+            await self._queue.send(request.reply_to, json.dumps(body))
+        except AWS_ERRORS as error:
+            raise Unavailable(f"SQS: {request.reply_to}: {code(error)}") from error
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return
+        raise Stopping

@@ -1,0 +1,126 @@
+"""The bucket: inputs that are too large for a message, results written once, and why messages failed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from worker import aws
+from worker.aws import Aws
+from worker.failures import AttemptFailed, Unavailable
+from worker.message import InferenceRequest, InputTensor
+from worker.queue import Message
+
+INPUTS, RESULTS, FAILURES = "inputs/", "results/", "failures/"
+_EXTENSIONS = {"json": "json", "binary": "bin"}
+_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+# Another write of the same key is under way: its outcome decides, so it is asked again.
+_DECIDED, _UNDECIDED = frozenset({"412", "PreconditionFailed"}), frozenset({"409", "ConditionalRequestConflict"})
+_WRITE_ATTEMPTS = 5
+_KEPT_BODY = 4096
+
+
+def result_key(request: InferenceRequest, message_id: str) -> str:
+    """Where the result of a message lies: the same for each of its deliveries."""
+    return f"{RESULTS}{request.model}/{message_id}.{_EXTENSIONS[request.result]}"
+
+
+def failure_key(message_id: str) -> str:
+    """Where it says why a message failed last."""
+    return f"{FAILURES}{message_id}.json"
+
+
+class Store:
+    """One bucket. Every method raises Unavailable while S3 does not do what is asked of it."""
+
+    def __init__(self, client: Aws, bucket: str) -> None:
+        self._aws = client
+        self.bucket = bucket
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is a result already."""
+        try:
+            await self._aws.call(self._aws.s3.head_object, Bucket=self.bucket, Key=key)
+        except ClientError as error:
+            if aws.code(error) in _ABSENT:
+                return False
+            raise _unavailable(error) from error
+        except BotoCoreError as error:
+            raise _unavailable(error) from error
+        return True
+
+    async def read_input(self, tensor: InputTensor) -> bytes:
+        """What lies at the tensor's `source`. Raises AttemptFailed for what is not there, or not an input of this queue."""
+        bucket, key = tensor.location
+        if bucket != self.bucket or not key.startswith(INPUTS):
+            where = f"s3://{self.bucket}/{INPUTS}"
+            raise AttemptFailed("malformed", f"input {tensor.name}: {tensor.source} is not below {where}")
+        try:
+            answer = await self._aws.call(self._aws.s3.get_object, Bucket=bucket, Key=key)
+            content: bytes = await self._aws.call(answer["Body"].read)
+        except ClientError as error:
+            if aws.code(error) in _ABSENT:
+                raise AttemptFailed("rejected", f"input {tensor.name}: there is no {tensor.source}") from None
+            raise _unavailable(error) from error
+        except BotoCoreError as error:
+            raise _unavailable(error) from error
+        return content
+
+    async def write_once(self, key: str, body: bytes, content_type: str, metadata: dict[str, str]) -> bool:
+        """Writes the result unless there is one; says whether it did."""
+        for _ in range(_WRITE_ATTEMPTS):
+            try:
+                await self._aws.call(
+                    self._aws.s3.put_object,
+                    Bucket=self.bucket,
+                    Key=key,
+                    Body=body,
+                    ContentType=content_type,
+                    Metadata=metadata,
+                    IfNoneMatch="*",
+                )
+            except ClientError as error:
+                if aws.code(error) in _DECIDED:
+                    return False
+                if aws.code(error) not in _UNDECIDED:
+                    raise _unavailable(error) from error
+            except BotoCoreError as error:
+                raise _unavailable(error) from error
+            else:
+                return True
+        raise Unavailable(f"S3: {key} was being written by others {_WRITE_ATTEMPTS} times over")
+
+    async def record_failure(self, message: Message, failure: AttemptFailed) -> None:
+        """Writes why a message's last attempt failed, beside what it said."""
+        document = {
+            "message_id": message.id,
+            "reason": failure.reason,
+            "detail": failure.detail,
+            "attempt": message.receives,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "body": message.body[:_KEPT_BODY],
+            "body_characters": len(message.body),
+        }
+        try:
+            await self._aws.call(
+                self._aws.s3.put_object,
+                Bucket=self.bucket,
+                Key=failure_key(message.id),
+                Body=json.dumps(document, indent=2).encode(),
+                ContentType="application/json",
+            )
+        except aws.AWS_ERRORS as error:
+            raise _unavailable(error) from error
+
+    async def forget_failure(self, message: Message) -> None:
+        """A later attempt went well: what an earlier one said is no news any more."""
+        try:
+            await self._aws.call(self._aws.s3.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
+        except aws.AWS_ERRORS as error:
+            raise _unavailable(error) from error
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    return Unavailable(f"S3: {aws.code(error)}: {error}")
