@@ -58,14 +58,14 @@ def test_two_resources_of_one_urn(up: Callable[..., Recording]) -> None:
 
 def test_a_type_without_a_handler(up: Callable[..., Recording]) -> None:
     def program() -> None:
-        aws.sqs.Queue("queue")
+        aws.sns.Topic("topic")
 
     with pytest.raises(StackFailed) as caught:
         up(program)
     assert caught.value.failures == (
         (
-            "aws:sqs/queue:Queue queue",
-            "the twin has no handler for resource type aws:sqs/queue:Queue: "
+            "aws:sns/topic:Topic topic",
+            "the twin has no handler for resource type aws:sns/topic:Topic: "
             "write one in twin/aws/ and list it in twin/aws/table.py",
         ),
     )

@@ -48,9 +48,9 @@ def test_an_input_that_the_handler_would_ignore_is_refused() -> None:
 
 def test_an_unknown_type_names_the_file_to_extend() -> None:
     with pytest.raises(UnsupportedType) as caught:
-        table.handler("aws:sqs/queue:Queue")
+        table.handler("aws:sns/topic:Topic")
     assert str(caught.value) == (
-        "the twin has no handler for resource type aws:sqs/queue:Queue: "
+        "the twin has no handler for resource type aws:sns/topic:Topic: "
         "write one in twin/aws/ and list it in twin/aws/table.py"
     )
     with pytest.raises(UnsupportedType) as caught:

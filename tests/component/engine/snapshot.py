@@ -11,10 +11,12 @@ from tests.component.engine.recording import Recording, Registration
 
 _GENERATED = re.compile(
     r"\b(?:acl|eipalloc|eipassoc|eni|fl|igw|lt|nat|pg|pl|rtb|rtbassoc|sg|sgr|subnet|vpc|vpce)-[0-9a-f]{8,}\b"
-    r"|\b(?:eks-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b(?<!:certificate/)(?:eks-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\boidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9]+"
 )
-"""Ids that AWS makes up. Names that the program or autonaming gives are kept: they are part of what is reviewed."""
+"""Ids that AWS makes up (that of a certificate is the stack's word). Names that the program or autonaming gives are kept:
+they are part of what is reviewed.
+"""
 
 
 def text(recording: Recording) -> str:
