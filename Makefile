@@ -6,11 +6,12 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+AUDIT := $(VENV)/audit
 STACK ?= dev
 
 TWIN := $(or $(TWIN_HOME),.twin)
 
-.PHONY: help venv up down status preview test lint format e2e lock clean
+.PHONY: help venv up down status preview cost preflight destroy orphans audit test lint format e2e lock clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -37,6 +38,18 @@ status: $(VENV)/.installed ## what runs, where, and the last inference
 preview: $(VENV)/.installed ## what `pulumi up` would do to an environment, without credentials: make preview STACK=prod
 	@$(PY) -m twin preview $(STACK)
 
+cost: $(VENV)/.installed ## what an environment costs a month at list prices: make cost STACK=prod
+	@$(PY) -m cost show $(STACK)
+
+preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; reads only: make preflight STACK=prod
+	@$(PY) -m infra.preflight $(STACK)
+
+destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
+	@$(PY) -m infra.teardown $(STACK) --confirm "$(CONFIRM)"
+
+orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
+	@$(PY) -m infra.orphans $(STACK)
+
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account, no Go)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving
 
@@ -51,18 +64,46 @@ lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
 	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
+# Licences and the SBOMs need no network. The advisories are PyPI's: where they cannot be asked for every package of every lock, the
+# target fails, because an audit that skipped something must not look like one that found nothing.
+audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and known vulnerabilities of all pinned packages, in .audit/
+	@rm -rf .audit && mkdir .audit
+	$(AUDIT)/bin/pip-licenses --python=$(PY) --format=markdown --order=license --output-file=.audit/licences.md >/dev/null
+	$(AUDIT)/bin/cyclonedx-py requirements requirements.txt --output-reproducible --output-file .audit/program.cdx.json
+	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
+	echo "audit: .audit has licences.md, program.cdx.json and worker.cdx.json; asking for known vulnerabilities ..."
+	vulnerable=()
+	for lock in requirements.txt worker/requirements.txt requirements/{audit,bootstrap,dev}.txt; do
+	  report=.audit/vulnerabilities-$${lock//\//-}.md
+	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
+	      --output "$$report" --requirement "$$lock"; then
+	    echo "audit: no package of $$lock has a known vulnerability"
+	  elif [ -s "$$report" ]; then
+	    cat "$$report"
+	    vulnerable+=("$$lock")
+	  else
+	    echo "audit: PyPI's advisories could not be asked about all of $$lock (why stands above): nothing is known about it" >&2
+	    exit 2
+	  fi
+	done
+	if [ $${#vulnerable[@]} != 0 ]; then
+	  echo "audit: $${vulnerable[*]}: raise the packages above in requirements/*.in, then \`make lock\`" >&2
+	  exit 1
+	fi
+
 format: $(VENV)/.installed ## let ruff format and fix
 	@$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
 lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed locks
-	@for set in bootstrap dev; do
-	  $(VENV)/bin/uv pip compile requirements/$$set.in --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements/$$set.txt
+	@for set in bootstrap dev audit; do
+	  $(VENV)/bin/uv pip compile requirements/$$set.in --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements/$$set.txt
 	done
 	$(VENV)/bin/uv pip compile requirements/runtime.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
+	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
 
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .audit .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	echo "removed $(VENV) and the caches of this checkout. What other checkouts of yours use too is left:"
 	echo "  built programs (0.7 GB)      rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
@@ -79,6 +120,13 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes -r requirements/dev.txt
+	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
 	touch $@
 	echo "python: done in $$((SECONDS - start)) s"
+
+# Apart from what it judges.
+$(AUDIT)/.installed: requirements/audit.txt $(VENV)/.installed
+	@$(PY) -m venv --clear $(AUDIT)
+	$(VENV)/bin/uv pip install --quiet --python $(AUDIT)/bin/python --require-hashes -r requirements/audit.txt
+	touch $@

@@ -11,6 +11,7 @@ from infra import settings as stack_settings
 from infra import subnets, zones
 from infra.account import Account
 from infra.addons import Addons, AddonsArgs
+from infra.budget import CostGuard, CostGuardArgs
 from infra.cluster import Cluster, ClusterArgs, creators_second_entry
 from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_reader_policy, role_arn
 from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
@@ -69,8 +70,22 @@ def deploy(settings: Settings) -> None:
     cluster_name = settings.cluster_name
     pins = KUBERNETES[settings.cluster.version]
     tags = {"project": PROJECT, "environment": settings.environment, **settings.tags}
-    lasting = settings.environment == "prod"
+    disposable = settings.environment in ("local", "dev") or settings.allow_destroy
 
+    if settings.cost is not None:
+        CostGuard(
+            "cost",
+            CostGuardArgs(
+                name=f"{cluster_name}-{settings.region}",
+                monthly_usd=settings.cost.monthly_usd,
+                anomaly_usd=settings.cost.anomaly_usd,
+                emails=settings.cost.emails,
+                topic_arn=settings.cost.topic_arn,
+                cost_tags={key: tags[key] for key in ("project", "environment")},
+                monitored_tag=("project", tags["project"]),
+                tags=tags,
+            ),
+        )
     logs_key = EncryptionKey(
         "logs",
         EncryptionKeyArgs(
@@ -79,6 +94,7 @@ def deploy(settings: Settings) -> None:
             description=f"Logs of {cluster_name}",
             statements=(logs_may_encrypt(account, f"/aws/*/{cluster_name}/*"),),
             tags=tags,
+            protected=settings.protected,
         ),
     )
     network = Network(
@@ -93,6 +109,7 @@ def deploy(settings: Settings) -> None:
             endpoints=settings.network.endpoints,
             flow_log_retention_days=settings.network.flow_log_retention_days,
             logs_key_arn=logs_key.arn,
+            protected=settings.protected,
             tags=tags,
         ),
     )
@@ -108,7 +125,8 @@ def deploy(settings: Settings) -> None:
             endpoint=settings.cluster.endpoint,
             public_access_cidrs=settings.cluster.public_access_cidrs,
             admin_role_arns=settings.cluster.admin_role_arns,
-            deletion_protection=settings.cluster.deletion_protection,
+            deletion_protection=settings.cluster.deletion_protection and not settings.allow_destroy,
+            protected=settings.protected,
             log_retention_days=settings.cluster.log_retention_days,
             logs_key_arn=logs_key.arn,
             tags=tags,
@@ -147,8 +165,9 @@ def deploy(settings: Settings) -> None:
             bucket_name=bucket_name(settings.environment, account),
             key_alias=f"{cluster_name}-models",
             old_release_days=settings.models.old_release_days,
-            durable=lasting,
-            disposable=settings.environment in ("local", "dev"),
+            protected=settings.protected,
+            retained=settings.environment == "prod",
+            disposable=disposable,
             tags=tags,
         ),
     )
@@ -204,7 +223,8 @@ def deploy(settings: Settings) -> None:
                 old_message_seconds=settings.worker.old_message_minutes * 60,
                 alarm_topic_arn=settings.worker.alarm_topic_arn,
                 result_days=settings.worker.result_days,
-                disposable=settings.environment in ("local", "dev"),
+                protected=settings.protected,
+                disposable=disposable,
                 tags=tags,
             ),
         )

@@ -45,6 +45,8 @@ class ClusterArgs:
     public_access_cidrs: Sequence[IPv4Network]
     admin_role_arns: Sequence[str]
     deletion_protection: bool
+    protected: bool
+    """The cluster and the key of its secrets can neither be deleted nor replaced (`Settings.protected`)."""
     log_retention_days: int
     logs_key_arn: pulumi.Input[str]
     tags: Mapping[str, str]
@@ -99,6 +101,7 @@ class Cluster(pulumi.ComponentResource):
                 alias=f"{args.cluster_name}-secrets",
                 description=f"Kubernetes secrets of {args.cluster_name}",
                 tags=args.tags,
+                protected=args.protected,
             ),
             opts=self._child,
         )
@@ -139,8 +142,11 @@ class Cluster(pulumi.ComponentResource):
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
             deletion_protection=args.deletion_protection,
             tags=dict(args.tags),
-            # Not protected: access entries and add-ons would inherit it, and an administrator could not be removed.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[log_group, *granted]),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[log_group, *granted],
+                transforms=[_protect_the_control_plane] if args.protected else None,
+            ),
         )
 
     def _service_role(
@@ -196,6 +202,17 @@ class Cluster(pulumi.ComponentResource):
             tags=args.tags,
             opts=self._child,
         )
+
+
+def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """`protect` of the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
+    and an administrator could not be removed.
+    """
+    if args.type_ != "aws:eks/cluster:Cluster":
+        return None
+    return pulumi.ResourceTransformResult(
+        props=args.props, opts=pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(protect=True))
+    )
 
 
 def cluster_arn(account: Account, cluster_name: str) -> str:

@@ -57,7 +57,8 @@ class FlowLogs(pulumi.ComponentResource):
             policy=document(
                 allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{group_arn}:*"]),
                 allow(["logs:DescribeLogStreams"], [f"{group_arn}:*"]),
-                allow(["logs:DescribeLogGroups"], [account.arn("logs", "log-group:*")]),
+                # It takes no resource.
+                allow(["logs:DescribeLogGroups"], ["*"]),
             ),
             opts=child,
         )

@@ -24,8 +24,10 @@ class EncryptionKeyArgs:
     tags: Mapping[str, str]
     statements: tuple[Statement, ...] = field(default=())
     """What others than this account's IAM policies may do with the key."""
-    durable: bool = False
-    """No destroy removes the key: what it encrypted stays readable."""
+    protected: bool = False
+    """It can neither be deleted nor replaced (`Settings.protected`)."""
+    retained: bool = False
+    """A destroy forgets the key and leaves it: what it encrypted stays readable."""
 
 
 class EncryptionKey(pulumi.ComponentResource):
@@ -43,7 +45,7 @@ class EncryptionKey(pulumi.ComponentResource):
             deletion_window_in_days=DELETION_WINDOW_DAYS,
             policy=document(_account_administers(args.account), *args.statements),
             tags={**args.tags, "Name": args.alias},
-            opts=pulumi.ResourceOptions(parent=self, protect=args.durable, retain_on_delete=args.durable),
+            opts=pulumi.ResourceOptions(parent=self, protect=args.protected, retain_on_delete=args.retained),
         )
         aws.kms.Alias(f"{name}-alias", name=f"alias/{args.alias}", target_key_id=key.key_id, opts=child)
         self.arn = key.arn

@@ -31,6 +31,8 @@ class NetworkArgs:
     endpoints: Profile
     flow_log_retention_days: int
     logs_key_arn: pulumi.Input[str]
+    protected: bool
+    """The VPC can neither be deleted nor replaced (`Settings.protected`)."""
     tags: Mapping[str, str]
 
 
@@ -62,7 +64,7 @@ class Network(pulumi.ComponentResource):
             # Private DNS of the interface endpoints and of the private API endpoint needs host names.
             enable_dns_hostnames=True,
             tags=self._tags(args.cluster_name),
-            opts=self._child,
+            opts=pulumi.ResourceOptions(parent=self, protect=args.protected),
         )
         self.vpc_id = vpc.id
         # Without rules it admits nothing: whatever forgets to name its own group is cut off instead of open.

@@ -43,6 +43,8 @@ class RequestQueueArgs:
     alarm_topic_arn: str | None
     """The SNS topic that alarms go to; None: they are seen in CloudWatch alone."""
     result_days: int
+    protected: bool
+    """The key can neither be deleted nor replaced (`Settings.protected`)."""
     disposable: bool
     """`pulumi destroy` empties the bucket first."""
     tags: Mapping[str, str]
@@ -70,6 +72,7 @@ class RequestQueue(pulumi.ComponentResource):
                 alias=args.queue_name,
                 description=f"Requests and results of {args.queue_name}",
                 tags=args.tags,
+                protected=args.protected,
             ),
             opts=child,
         )

@@ -31,8 +31,10 @@ class ModelBucketArgs:
     key_alias: str
     old_release_days: int
     """Days that an overwritten, deleted or retired object can still be brought back."""
-    durable: bool
-    """Models outlive the stack: no destroy removes bucket, key, or what guards the bucket."""
+    protected: bool
+    """Bucket and key can neither be deleted nor replaced (`Settings.protected`)."""
+    retained: bool
+    """Models outlive the stack: a destroy forgets bucket, key and what guards the bucket, and leaves them."""
     disposable: bool
     """`pulumi destroy` empties the bucket first."""
     tags: Mapping[str, str]
@@ -48,9 +50,9 @@ class ModelBucket(pulumi.ComponentResource):
     def __init__(self, name: str, args: ModelBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:storage:ModelBucket", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        lasting = pulumi.ResourceOptions(parent=self, protect=args.durable, retain_on_delete=args.durable)
+        lasting = pulumi.ResourceOptions(parent=self, protect=args.protected, retain_on_delete=args.retained)
         # A bucket that outlives the stack without them would be open to what they refuse.
-        guard = pulumi.ResourceOptions(parent=self, retain_on_delete=args.durable)
+        guard = pulumi.ResourceOptions(parent=self, retain_on_delete=args.retained)
         key = EncryptionKey(
             f"{name}-encryption",
             EncryptionKeyArgs(
@@ -58,14 +60,15 @@ class ModelBucket(pulumi.ComponentResource):
                 alias=args.key_alias,
                 description=f"Models in {args.bucket_name}",
                 tags=args.tags,
-                durable=args.durable,
+                protected=args.protected,
+                retained=args.retained,
             ),
             opts=child,
         )
         bucket = aws.s3.Bucket(
             f"{name}-bucket",
             bucket=args.bucket_name,
-            force_destroy=args.disposable,
+            force_destroy=args.disposable and not args.retained,
             tags={**args.tags, "Name": args.bucket_name},
             opts=lasting,
         )

@@ -15,7 +15,7 @@ from infra.settings.problem import Problem, SettingsError
 
 # EKS refuses subnets there for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements for
 # clusters"). By id: the same zone has another name in each account.
-_ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
         available=frozenset(
             name
             for name, zone_id in zip(available.names, available.zone_ids, strict=True)
-            if zone_id not in _ZONES_WITHOUT_EKS
+            if zone_id not in ZONES_WITHOUT_EKS
         ),
         by_type={instance_type: frozenset(zones) for instance_type, zones in by_type.items()},
     )

@@ -15,6 +15,7 @@ from modelctl.manifest import Manifest
 from modelctl.pin import pin as pin_release
 from modelctl.pin import required_stack_files
 from modelctl.progress import observer
+from modelctl.promote import promote
 from modelctl.release import prepare, publish
 from modelctl.retire import refuse_retired, restore
 from modelctl.retire import retire as retire_release
@@ -165,7 +166,7 @@ def retire(
             typer.echo(f"{manifest.id} retired: {tagged.changed} objects tagged, {tagged.unchanged} were before")
 
 
-for command in (rollback, rollout, parity, tune):
+for command in (promote, rollback, rollout, parity, tune):
     app.command()(command)
 
 

@@ -1,8 +1,13 @@
 """AWS settings for tests: moto's, never those of the person or machine that runs them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 
 def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -15,3 +20,18 @@ def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
+
+
+@contextmanager
+def service_models_read_once() -> Iterator[None]:
+    """Each boto3 session reads the models of its services anew, EC2's for half a second: within, one reading is enough."""
+    read: dict[str, Any] = {}
+    load = JSONFileLoader.load_file
+
+    def load_once(loader: JSONFileLoader, path: str) -> Any:
+        if path not in read:
+            read[path] = load(loader, path)
+        return read[path]
+
+    with mock.patch.object(JSONFileLoader, "load_file", load_once):
+        yield

@@ -125,13 +125,14 @@ def show_preview(
     against: Annotated[str | None, typer.Option(metavar="REV", help="apply this git revision's program first")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="every property, as the engine's rich diff")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
+    events: Annotated[bool, typer.Option("--events", help="the engine's events as they come, one JSON a line")] = False,
 ) -> None:
-    """Show what `pulumi up` would do to an environment, with no credentials: the engine's own preview."""
+    """Show what `pulumi up` would do to an environment and what policies say of it, with no credentials."""
     _check_stack(stack)
     if against is not None:
         scratch.check(against)
     home = TwinHome.from_environment()
-    progress = errors if as_json else console
+    progress = errors if as_json or events else console
     with _interruptible(home), contextlib.ExitStack() as cleanup:
         if against is None:
             with home.lock(f"python3 -m twin preview {stack}"):
@@ -139,7 +140,7 @@ def show_preview(
         else:
             servers = cleanup.enter_context(scratch.twin(home, progress))
             scratch.apply(servers, stack, against, progress)
-        _run_preview(servers.engine(), stack, diff, as_json)
+        _run_preview(servers.engine(), stack, diff=diff, as_json=as_json, events=events)
     if against is None and servers.started:
         progress.print(
             f"the servers that this preview started keep running, for the next one: {', '.join(servers.started)}. "
@@ -172,11 +173,17 @@ def _check_stack(stack: str) -> None:
         raise typer.BadParameter(f"there is no stack {stack!r}; the stacks are {', '.join(stack_files.STACKS)}")
 
 
-def _run_preview(pulumi: Engine, stack: str, diff: bool, as_json: bool) -> None:
+def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:
     if as_json:
-        print(preview.read(pulumi, stack).to_json())
+        found = preview.read(pulumi, stack)
+        print(found.to_json())
+        if found.refused:
+            raise EngineError(f"{stack} violates mandatory policies; the document names them")
         return
-    code = pulumi.run(stack, ["preview", *(["--diff"] if diff else [])])
+    if events:
+        code = pulumi.run(stack, [*preview.arguments(pulumi), "--json", "--non-interactive"], preview.STREAM)
+    else:
+        code = pulumi.run(stack, [*preview.arguments(pulumi), *(["--diff"] if diff else [])])
     if code != 0:
         raise EngineError(f"the preview of {stack} ended with {code}; what it says above is the cause")
 

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from twin import administrators, engine_layout, pod_addresses, processes, stack_files
+from twin import administrators, alert_topics, engine_layout, pod_addresses, processes, stack_files
 from twin.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
@@ -44,14 +45,16 @@ class Engine:
     environment: Mapping[str, str]
     program: Path = REPOSITORY
 
-    def run(self, stack: str, arguments: Sequence[str]) -> int:
+    def run(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> int:
         """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code.
+
+        `variables` are set on top of the engine's environment.
 
         Raises KeyboardInterrupt once an engine has ended that Ctrl-C cut short.
         """
         command = [str(self.pulumi), *arguments]
         interrupted = False
-        with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack)) as process:
+        with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack) | dict(variables)) as process:
             while True:
                 try:
                     code = process.wait()
@@ -62,12 +65,12 @@ class Engine:
             raise KeyboardInterrupt
         return code
 
-    def read(self, stack: str, arguments: Sequence[str]) -> str:
-        """Runs `pulumi <arguments>` for `stack` and returns its standard output.
+    def read(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Runs `pulumi <arguments>` for `stack`, with `variables` on top of the environment; its standard output.
 
         Raises EngineError with what it printed, when it fails.
         """
-        return self._capture(arguments, cwd=self.program, env=self._prepare(stack))
+        return self._capture(arguments, cwd=self.program, env=self._prepare(stack) | dict(variables))
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """The stack's outputs by name; empty before the first `up`."""
@@ -100,6 +103,7 @@ class Engine:
         """
         merged = stack_files.write_merged(self.home, stack, self.program)
         administrators.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        alert_topics.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
         backend = self.home.path / "state"
         if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
             backend.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,19 @@
 """What `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
 
 import json
-from dataclasses import asdict, dataclass
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from twin.engine import Engine, EngineError
+
+PACK = "policies"
+"""The folder of the policy pack in a checkout."""
+STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
+"""With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
+# The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
+_EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 
 
 @dataclass(frozen=True)
@@ -23,30 +32,81 @@ class Step:
 
 
 @dataclass(frozen=True)
+class PolicyResult:
+    """What a policy has to say: a violation, or that it cannot judge something yet.
+
+    `level` is `mandatory` (no `up` goes past it) or `advisory`; `urn` is that of the resource, or of the stack.
+    """
+
+    policy: str
+    level: str
+    severity: str
+    urn: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Preview:
     """A preview of one stack.
 
     `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
-    no step. `steps` are in the order of their URNs, so that two previews of one thing read the same.
+    no step. `steps` are in the order of their URNs, so that two previews of one thing read the same. `policies` come with
+    mandatory ones first.
     """
 
     stack: str
     summary: dict[str, int]
     steps: list[Step]
+    policies: list[PolicyResult] = field(default_factory=list)
+
+    @property
+    def refused(self) -> bool:
+        """Whether a mandatory policy is violated."""
+        return any(one.level == "mandatory" for one in self.policies)
 
     def to_json(self) -> str:
         """The document that `python3 -m twin preview STACK --json` prints."""
         return json.dumps(asdict(self), indent=2)
 
 
+def arguments(engine: Engine) -> list[str]:
+    """`pulumi preview` with the policy pack of the checkout that is previewed; an old one has none."""
+    pack = engine.program / PACK
+    return ["preview", *(["--policy-pack", str(pack)] if (pack / "PulumiPolicy.yaml").exists() else [])]
+
+
 def read(engine: Engine, stack: str) -> Preview:
-    """What the engine would do to `stack`. Raises EngineError when the preview fails."""
-    try:
-        digest = json.loads(engine.read(stack, ["preview", "--json", "--non-interactive"]))
-    except EngineError as error:
-        raise EngineError(f"the preview of {stack} failed:\n{_errors(error.output) or error}") from None
+    """What the engine would do to `stack`, and what its policies say. Raises EngineError when the preview fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "events.json"
+        command = [*arguments(engine), "--json", "--non-interactive", "--event-log", str(log)]
+        try:
+            output, failure = engine.read(stack, command, _EVENT_LOG), None
+        except EngineError as error:
+            output, failure = error.output, error
+        policies = _policies(log)
+    if failure is not None and (_errors(output) or not any(one.level == "mandatory" for one in policies)):
+        raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
+    digest = json.loads(output)
     steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
-    return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps)
+    return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps, policies)
+
+
+def _policies(log: Path) -> list[PolicyResult]:
+    """The results of policies in a log of the engine's events; none where there is no log."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    found = {_policy(event) for event in (json.loads(line).get("policyEvent") for line in lines) if event is not None}
+    return sorted(found, key=lambda one: (one.level != "mandatory", one.policy, one.urn, one.message))
+
+
+def _policy(event: dict[str, Any]) -> PolicyResult:
+    return PolicyResult(
+        policy=event["policyName"],
+        level=event["enforcementLevel"],
+        severity=event.get("severity") or "",
+        urn=event.get("resourceUrn") or "",
+        message=event["message"].strip(),
+    )
 
 
 def _errors(output: str) -> str:

@@ -106,6 +106,13 @@ FAMILIES = {
             "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
         ),
         Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
+        # For the tests of .github/workflows alone.
+        Family(
+            "actionlint",
+            (("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),),
+            "github.com/rhysd/actionlint",
+            (15, 30),
+        ),
         # A program of ours, of the collector's own components: its distributions are built from hundreds of modules.
         Family(
             "otelcol",

@@ -92,8 +92,9 @@ def policy(partition: str) -> str:
 
     The actions and conditions of the policy that the controller's documentation asks for
     (kubernetes-sigs/aws-load-balancer-controller, docs/install/iam_policy.json, and its variants for other partitions),
-    less those of WAF, Shield and Cognito: they belong to Ingresses, and the values switch them off. Taken from the 2.14
-    line; compare with the file of the pinned version before the first `up`.
+    less those of WAF, Shield and Cognito: they belong to Ingresses, and the values switch them off; and on resources of the
+    kinds that each action takes, of load balancers on those for the network alone, where the documentation has `*`. Taken
+    from the 2.14 line; compare with the file of the pinned version before the first `up`.
     """
     text = Template(_POLICY.read_text(encoding="utf-8")).substitute(partition=partition)
     return json.dumps(json.loads(text), sort_keys=True)

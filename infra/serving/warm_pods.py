@@ -52,6 +52,15 @@ class WarmPods(pulumi.ComponentResource):
             opts=child,
         )
         labels = {"app.kubernetes.io/name": _NAME}
+        # They talk to nobody. Without rules of their own they could, and whoever took one over would have the cluster's network.
+        k8s.networking.v1.NetworkPolicy(
+            f"{name}-silence",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=NAMESPACE, labels=labels),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels), policy_types=["Ingress", "Egress"]
+            ),
+            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+        )
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=k8s.meta.v1.ObjectMetaArgs(

@@ -20,12 +20,14 @@ LOG_RETENTION_DAYS = (
     *(731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 
+_ACCOUNT_ID = re.compile(r"\d{12}")
 _ROLE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
 _TOPIC_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}")
 _QUEUE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,80}")
 _AMP_WORKSPACE = re.compile(r"ws-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WEB_ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~%/-]*)?")
 _CERTIFICATE_ARN = re.compile(r"arn:aws(-cn|-us-gov)?:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f]{8}(-[0-9a-f]+){4}")
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _KUBERNETES_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _OTLP_ENDPOINT = re.compile(r"https?://[A-Za-z0-9.-]+:(\d{1,5})")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
@@ -156,6 +158,14 @@ def cpu_millis(cpu: str) -> int:
     return int(cpu[:-1]) if cpu.endswith("m") else round(float(cpu) * 1000)
 
 
+def _account_id(value: Any) -> str:
+    valid = 'give the 12 digits of an AWS account in quotes, like "123456789012"'
+    text = _text(value, valid)
+    if not _ACCOUNT_ID.fullmatch(text):
+        refuse(f"'{text}' is not the id of an AWS account; {valid}")
+    return text
+
+
 def _role_arn(value: Any) -> str:
     valid = "give the ARN of an IAM role, like arn:aws:iam::123456789012:role/platform-admin"
     text = _text(value, valid)
@@ -173,6 +183,14 @@ def _topic_arn(value: Any) -> str:
     text = _text(value, valid)
     if not _TOPIC_ARN.fullmatch(text):
         refuse(f"'{text}' is not the ARN of an SNS topic; {valid}")
+    return text
+
+
+def _email_address(value: Any) -> str:
+    valid = "give one like oncall@example.com"
+    text = _text(value, valid)
+    if not _EMAIL.fullmatch(text) or len(text) > 50:
+        refuse(f"'{text}' is not an e-mail address of at most 50 characters, which is what AWS takes; {valid}")
     return text
 
 
@@ -309,7 +327,9 @@ LogRetention = Annotated[int, AfterValidator(_log_retention)]
 KubernetesVersion = Annotated[str, PlainValidator(_kubernetes_version)]
 TritonVersion = Annotated[str, PlainValidator(_triton_version)]
 Cpu = Annotated[str, PlainValidator(_cpu)]
+AccountId = Annotated[str, PlainValidator(_account_id)]
 RoleArn = Annotated[str, PlainValidator(_role_arn)]
+EmailAddress = Annotated[str, PlainValidator(_email_address)]
 TopicArn = Annotated[str, PlainValidator(_topic_arn)]
 QueueArn = Annotated[str, PlainValidator(_queue_arn)]
 AmpWorkspaceId = Annotated[str, PlainValidator(_amp_workspace_id)]

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from infra.settings.autoscaling import Autoscaling
+from infra.settings.cost import CostLimits
 from infra.settings.fields import (
+    AccountId,
     Cidr,
     Cpu,
     DnsLabel,
@@ -37,6 +39,9 @@ from infra.settings.section import Section
 from infra.settings.serving import ModelServing
 from infra.settings.tracing import Tracing
 from infra.settings.worker import Worker
+
+PROTECTED_ENVIRONMENTS = ("staging", "prod")
+"""Where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says `allowDestroy: true`."""
 
 GroupMin = Annotated[int, between(0, 450, "nodes")]
 GroupMax = Annotated[int, between(1, 450, "nodes")]
@@ -193,12 +198,20 @@ class Triton(Section):
 
 
 class Document(Section):
-    """A whole stack file, as far as this program reads it."""
+    """A whole stack file, as far as this program reads it.
+
+    `allowed_account_ids`: the AWS provider refuses every other account. `allow_destroy`: cluster, VPC, KMS keys and model
+    bucket of `staging` and `prod` may be deleted and replaced (`Settings.protected`).
+    """
 
     region: Region = Field(alias="aws:region", description="the AWS region, like us-west-2")
+    allowed_account_ids: Annotated[tuple[AccountId, ...], Field(min_length=1)] | None = Field(
+        default=None, alias="aws:allowedAccountIds"
+    )
     default_tags: DefaultTags | None = Field(default=None, alias="aws:defaultTags")
     environment: Literal["local", "dev", "staging", "prod"] = Field(description="local, dev, staging or prod")
     tags: dict[TagKey, TagValue] = Field(description="tags of every resource, with owner and cost-center")
+    allow_destroy: bool = False
     network: Network = Field(description="the VPC")
     cluster: Cluster = Field(description="the EKS control plane")
     nodes: Nodes = Field(description="the node groups without GPUs")
@@ -210,6 +223,7 @@ class Document(Section):
     gateway: Gateway | None = None
     tracing: Tracing | None = None
     worker: Worker | None = None
+    cost: CostLimits | None = None
 
 
 class Settings(Document):
@@ -221,6 +235,11 @@ class Settings(Document):
     def cluster_name(self) -> str:
         """Name of the EKS cluster, and prefix of what other systems address by name."""
         return f"triton-{self.environment}"
+
+    @property
+    def protected(self) -> bool:
+        """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (issue 6 point 8)."""
+        return self.environment in PROTECTED_ENVIRONMENTS and not self.allow_destroy
 
     @property
     def fewest_pods(self) -> int:

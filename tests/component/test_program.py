@@ -81,10 +81,17 @@ def test_the_control_plane_is_locked_down(stack_run: StackRun) -> None:
     assert inputs["vpcConfig"]["endpointPublicAccess"] is (settings.cluster.endpoint == "public")
 
 
-def test_only_productions_models_are_protected_and_never_what_has_to_change(stack_run: StackRun) -> None:
-    """A protected cluster would protect its access entries too, and no administrator could be removed."""
+def test_cluster_vpc_keys_and_models_of_staging_and_prod_are_protected_and_never_what_has_to_change(
+    stack_run: StackRun,
+) -> None:
+    """Of what `eks.Cluster` makes, the cluster alone: access entries have to be removable."""
     protected = {item.name for item in stack_run.up.registrations if item.protect}
-    assert protected == ({"models-bucket", "models-encryption-key"} if stack_run.stack == "prod" else set())
+    if stack_run.stack in ("local", "dev"):
+        assert protected == set()
+        return
+    keys = {item.name for item in stack_run.up.of_type("aws:kms/key:Key")}
+    assert len(keys) == 4
+    assert protected == {"cluster-control-plane-eksCluster", "network-vpc", "models-bucket", *keys}
 
 
 def test_what_guards_the_models_outlives_the_stack_with_them(stack_run: StackRun) -> None:

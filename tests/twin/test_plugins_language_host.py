@@ -153,8 +153,8 @@ def test_what_a_plugin_prints_is_handed_on_with_its_status(engine: RecordingEngi
 
 
 def test_policy_packs_run_through_the_policy_sdk() -> None:
-    assert plugin_command("analyzer", "/packs/a") == ["-m", "pulumi.policy", "/packs/a"]
-    assert plugin_command("resource", "/plugins/a") == ["/plugins/a"]
+    assert plugin_command("analyzer", "/packs/a", ["127.0.0.1:1"]) == ["-m", "pulumi.policy", "127.0.0.1:1", "/packs/a"]
+    assert plugin_command("resource", "/plugins/a", ["127.0.0.1:1"]) == ["/plugins/a", "127.0.0.1:1"]
 
 
 def test_what_about_shows_is_this_python() -> None:

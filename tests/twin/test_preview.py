@@ -1,6 +1,7 @@
 """The preview as a document for programs."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ DIGEST = {
 class RecordedEngine(Engine):
     """An engine whose preview is `DIGEST`; the real one is run in tests/e2e."""
 
-    def read(self, stack: str, arguments: object) -> str:
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         return json.dumps(DIGEST)
 
 
@@ -70,9 +71,69 @@ def test_the_document_counts_by_operation_as_the_engine_does_what_stays_the_same
 class RefusedEngine(Engine):
     """An engine whose preview fails as the real one does: the document, then the exit code."""
 
-    def read(self, stack: str, arguments: object) -> str:
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         diagnostics = [{"severity": "warning", "message": "w"}, {"severity": "error", "message": "error: no such pool\n"}]
         raise EngineError("`pulumi preview --json` ended with 1: {…}", json.dumps({"diagnostics": diagnostics}))
+
+
+EVENTS = [
+    {"preludeEvent": {"config": {}}},
+    {"policyEvent": {"policyName": "b", "enforcementLevel": "advisory", "message": "might be better\n"}},
+    {
+        "policyEvent": {
+            "policyName": "a",
+            "enforcementLevel": "mandatory",
+            "severity": "high",
+            "resourceUrn": "urn:a",
+            "message": "is wrong",
+        }
+    },
+]
+RESULTS = [
+    preview.PolicyResult("a", "mandatory", "high", "urn:a", "is wrong"),
+    preview.PolicyResult("b", "advisory", "", "", "might be better"),
+]
+
+
+def _log(arguments: Sequence[str], events: list[object]) -> None:
+    log = Path(arguments[arguments.index("--event-log") + 1])
+    log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+
+
+class ViolatingEngine(Engine):
+    """An engine whose preview a policy refuses: the document is whole, the exit code is not 0."""
+
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
+        _log(arguments, [*EVENTS])
+        raise EngineError("`pulumi preview --json` ended with 1", json.dumps(DIGEST))
+
+
+def test_what_policies_say_stands_in_the_document_also_where_they_refuse(tmp_path: Path) -> None:
+    found = preview.read(ViolatingEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+    assert found.policies == RESULTS
+    assert found.refused
+    assert len(found.steps) == 3
+
+
+class AdvisedEngine(Engine):
+    """An engine with advice only, whose preview fails for another reason."""
+
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
+        _log(arguments, [*EVENTS[:2]])
+        raise EngineError("`pulumi preview --json` ended with 255", "")
+
+
+def test_advice_explains_no_failure(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="the preview of prod failed:\n`pulumi preview --json` ended with 255"):
+        preview.read(AdvisedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+
+
+def test_the_pack_of_the_previewed_checkout_judges_it(tmp_path: Path) -> None:
+    engine = Engine(TwinHome(tmp_path), Path("pulumi"), {}, program=tmp_path)
+    assert preview.arguments(engine) == ["preview"]
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "PulumiPolicy.yaml").touch()
+    assert preview.arguments(engine) == ["preview", "--policy-pack", str(tmp_path / "policies")]
 
 
 def test_a_failed_preview_says_its_errors_and_nothing_else(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ LARGEST_ON_G5_XLARGE = (177 * 1024 - 1280) * 1024**2 // 2
 
 _STAGING: dict[str, Any] = {
     "aws:region": "us-west-2",
+    "aws:allowedAccountIds": ["123456789012"],
     "environment": "staging",
     "tags": {"owner": "ml-platform", "cost-center": "inference"},
     "network": {

@@ -226,6 +226,6 @@ def test_an_empty_gpu_node_is_below_the_threshold_at_which_it_goes() -> None:
 
 
 def test_cluster_autoscaler_resizes_the_groups_of_its_cluster_alone() -> None:
-    statements = json.loads(cluster_autoscaler.autoscaler_policy("c"))["Statement"]
+    statements = json.loads(cluster_autoscaler.autoscaler_policy(ACCOUNT, "c"))["Statement"]
     (changing,) = [item for item in statements if "autoscaling:SetDesiredCapacity" in item["Action"]]
     assert changing["Condition"] == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/c": "owned"}}

@@ -14,6 +14,7 @@ from typing import Any
 
 import boto3
 from botocore.model import OperationModel, Shape
+from botocore.validate import ParamValidator
 
 from twin.aws.errors import HandlerError
 
@@ -28,6 +29,18 @@ class StrictError(HandlerError):
 def install(session: boto3.Session) -> None:
     """Check every call of every client made from ``session`` from now on."""
     session.events.register("provide-client-params.*.*", _check_call)
+
+
+def check(client: Any, operation: str, params: dict[str, Any]) -> None:
+    """What a call would be refused for, without the call: for operations that moto lacks.
+
+    Raises StrictError.
+    """
+    model = client.meta.service_model.operation_model(operation)
+    report = ParamValidator().validate(params, model.input_shape)
+    if report.has_errors():
+        raise StrictError(f"{operation}: {report.generate_report()}")
+    _check_call(params, model)
 
 
 def _check_call(params: dict[str, Any], model: OperationModel, **_: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, events, kms, logs
+from twin.aws import alarms, autoscaling, costs, events, kms, logs
 from twin.aws.ec2 import (
     endpoints,
     flow_logs,
@@ -34,6 +34,9 @@ _CLASSES: tuple[type[Handler], ...] = (
     autoscaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
+    costs.AnomalyMonitor,
+    costs.AnomalySubscription,
+    costs.Budget,
     endpoints.VpcEndpoint,
     events.EventRule,
     events.EventTarget,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,16 @@ class AwsProvider(Provider):
             raise PluginError("the aws provider has no region: set aws:region in the stack's configuration")
         self._clients = Clients(region, endpoint)
         self._default_tags = _default_tags(config)
+        self._require_account(_structured(config.get("allowedAccountIds") or []))
+
+    def _require_account(self, allowed: Sequence[str]) -> None:
+        """As the official provider does, which asks STS before anything else. Raises PluginError in another account."""
+        if not allowed:
+            return
+        with self._applying() as clients:
+            account = clients.account_id
+        if account not in allowed:
+            raise PluginError(f"AWS account ID not allowed: {account}; aws:allowedAccountIds has {', '.join(allowed)}")
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
         from twin.aws.handler import InvalidInputs
@@ -153,10 +163,12 @@ def _region(config: Mapping[str, Any]) -> str:
 
 
 def _default_tags(config: Mapping[str, Any]) -> dict[str, str]:
+    return dict(_structured(config.get("defaultTags") or {}).get("tags") or {})
+
+
+def _structured(value: Any) -> Any:
     """The engine sends structured configuration as JSON text."""
-    value = config.get("defaultTags") or {}
-    structured = json.loads(value) if isinstance(value, str) else value
-    return dict(structured.get("tags") or {})
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _external(inputs: Mapping[str, Any]) -> Values:

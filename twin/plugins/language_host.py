@@ -11,7 +11,7 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -66,9 +66,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         """Run a plugin written in Python, a policy pack for one, and hand on what it prints."""
         program = request.info.program_directory or request.program
         plugin = subprocess.Popen(
-            [sys.executable, "-P", "-u", *plugin_command(request.kind, program), *request.args],
+            [sys.executable, "-P", "-u", *plugin_command(request.kind, program, request.args)],
             cwd=request.pwd or None,
-            env=program_environment(os.environ) | dict(pair.split("=", 1) for pair in request.env),
+            env=program_environment({**os.environ, **dict(pair.split("=", 1) for pair in request.env)}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -126,9 +126,12 @@ def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any
     }
 
 
-def plugin_command(kind: str, program: str) -> list[str]:
-    """What Python runs for a plugin: policy packs through the policy SDK, anything else as the program that it is."""
-    return ["-m", "pulumi.policy", program] if kind == "analyzer" else [program]
+def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[str]:
+    """What Python runs for a plugin: policy packs through the policy SDK, anything else as the program that it is.
+
+    `arguments` begin with the engine's address, which the policy SDK takes before the pack.
+    """
+    return ["-m", "pulumi.policy", *arguments, program] if kind == "analyzer" else [program, *arguments]
 
 
 def program_environment(environment: Mapping[str, str]) -> dict[str, str]:

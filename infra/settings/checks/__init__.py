@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from infra.settings.checks import (
     autoscaling,
     cluster,
+    cost,
     environment,
     gateway,
     gpu_memory,
@@ -42,10 +43,12 @@ _CHECKS: tuple[Check, ...] = (
     *gateway.CHECKS,
     *tracing.CHECKS,
     *worker.CHECKS,
+    *cost.CHECKS,
     *production.CHECKS,
 )
 _POOL_CHECKS: tuple[PoolCheck, ...] = (*pools.POOL_CHECKS, *node_autoscaler.POOL_CHECKS)
 _WARNINGS: tuple[Check, ...] = (
+    *environment.WARNINGS,
     *network.WARNINGS,
     *cluster.WARNINGS,
     *triton.WARNINGS,

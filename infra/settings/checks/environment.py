@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from infra.settings.checks.subject import Check, Subject
+from infra.settings.model import PROTECTED_ENVIRONMENTS
 from infra.settings.problem import Problem
 
 REQUIRED_TAGS = ("owner", "cost-center")
@@ -35,8 +36,26 @@ def _default_tags_are_the_tags(subject: Subject) -> Iterator[Problem]:
     )
 
 
+def _only_what_is_protected_may_be_let_go(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.allow_destroy and document.environment not in PROTECTED_ENVIRONMENTS:
+        yield Problem("allowDestroy", f"nothing in '{document.environment}' is protected; leave the key out")
+
+
+def _protection_is_off(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.allow_destroy and document.environment in PROTECTED_ENVIRONMENTS:
+        yield Problem(
+            "allowDestroy",
+            f"cluster, VPC, KMS keys and model bucket of '{document.environment}' are not protected; "
+            "remove the key as soon as what had to be deleted or replaced is",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _environment_is_stack,
     _tags_say_who_pays,
     _default_tags_are_the_tags,
+    _only_what_is_protected_may_be_let_go,
 )
+WARNINGS: tuple[Check, ...] = (_protection_is_off,)

@@ -1,11 +1,12 @@
 """The VPC: its range, its zones, its ways out, and whether its subnets have room for the nodes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network
 
 from infra.catalog import INSTANCE_TYPES
 from infra.settings.checks.subject import Check, Subject
+from infra.settings.model import Document
 from infra.settings.problem import Problem
 from infra.subnets import (
     LARGEST_VPC_PREFIX,
@@ -96,12 +97,7 @@ def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
     names = [str(n + 1) for n in range(network.zones)] if isinstance(network.zones, int) else list(network.zones)
     if len(set(names)) != len(names):
         return
-    system = subject.document.nodes.system
-    needed = dict.fromkeys(names, _addresses(system.instance_types, system.max))
-    for pool in subject.document.gpu.pools:
-        for zone in pool.zones or names:
-            if zone in needed:
-                needed[zone] += _addresses(pool.instance_types, pool.max)
+    needed = addresses_per_zone(subject.document, names)
     for block in plan(network.cidr, names).zones:
         room = usable_addresses(block.private)
         if needed[block.zone] > room:
@@ -113,7 +109,19 @@ def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
             return
 
 
-def _addresses(instance_types: tuple[str, ...], nodes: int) -> int:
+def addresses_per_zone(document: Document, zones: Sequence[str]) -> dict[str, int]:
+    """The most addresses that nodes may take in each zone: every group at its max, all of its nodes in that zone."""
+    system = document.nodes.system
+    needed = dict.fromkeys(zones, addresses_of_nodes(system.instance_types, system.max))
+    for pool in document.gpu.pools:
+        for zone in pool.zones or zones:
+            if zone in needed:
+                needed[zone] += addresses_of_nodes(pool.instance_types, pool.max)
+    return needed
+
+
+def addresses_of_nodes(instance_types: tuple[str, ...], nodes: int) -> int:
+    """The most addresses that so many nodes take, of whichever of the types they are."""
     known = [INSTANCE_TYPES[name] for name in instance_types if name in INSTANCE_TYPES]
     return nodes * max((addresses_per_node(t.max_pods, max(2, t.efa_interfaces)) for t in known), default=0)
 

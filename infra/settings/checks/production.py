@@ -45,6 +45,16 @@ def _deletion_protection(subject: Subject) -> Iterator[Problem]:
         yield _broken("cluster.deletionProtection", "deletion protection", "the cluster can be deleted", "use true")
 
 
+def _account_is_named(subject: Subject) -> Iterator[Problem]:
+    if _is_prod(subject) and subject.document.allowed_account_ids is None:
+        yield _broken(
+            "aws:allowedAccountIds",
+            "one account",
+            "whoever is logged in to another account deploys there",
+            'give the account, like ["123456789012"]',
+        )
+
+
 def _audit_trail(subject: Subject) -> Iterator[Problem]:
     days = subject.document.cluster.log_retention_days
     if _is_prod(subject) and days < _MIN_LOG_RETENTION_DAYS:
@@ -108,6 +118,7 @@ CHECKS: tuple[Check, ...] = (
     _zones_stay,
     _nat_per_zone,
     _deletion_protection,
+    _account_is_named,
     _audit_trail,
     _survives_a_pod,
     _survives_a_node,

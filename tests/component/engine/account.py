@@ -12,6 +12,7 @@ from unittest import mock
 
 from moto import mock_aws
 
+from twin import alert_topics
 from twin.aws.clients import Clients
 from twin.aws.iam import trust
 
@@ -48,6 +49,12 @@ def seed_roles(clients: Clients, role_arns: Iterable[str]) -> None:
             clients("iam").create_role(
                 RoleName=name, Path=f"/{folder}/" if folder else "/", AssumeRolePolicyDocument=document
             )
+
+
+def seed_topics(clients: Clients, config: Description) -> None:
+    """Make the SNS topics that a stack's configuration names."""
+    for name in alert_topics.names_in(config):
+        clients("sns").create_topic(Name=name)
 
 
 def observe(clients: Clients) -> Account:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import empty_pb2
 from pulumi.runtime.mocks import MockMonitor
-from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.proto import callback_pb2, resource_pb2
 
 from tests.component.engine import chart, providers
 from tests.component.engine.providers import Applied, Aws, Refused
 from tests.component.engine.recording import Recording, Registration, Values
+from tests.component.engine.transforms import transformed
 from twin.eks.expansion import ExpansionError, expand_cluster
 from twin.plugins.values import from_struct, has_unknown, to_struct, unwrap
 
@@ -40,6 +41,7 @@ class RecordingMonitor(MockMonitor):
         self._preview = preview
         self._by_urn: dict[str, Registration] = {}
         self._broken: set[str] = set()
+        self._transforms: dict[str, list[callback_pb2.Callback]] = {}
         # The SDK registers from several threads; moto's backends are not made for that.
         self._lock = threading.RLock()
 
@@ -48,6 +50,7 @@ class RecordingMonitor(MockMonitor):
             if request.type == _STACK:
                 return resource_pb2.RegisterResourceResponse(urn=self._urn("", request.type, request.name))
             registration = self._registration(request)
+            self._transforms[registration.urn] = list(request.transforms)
             if self._must_skip(registration, request.dependencies):
                 self._broken.add(registration.urn)
                 return self._response(registration, resource_pb2.Result.FAIL)
@@ -91,6 +94,7 @@ class RecordingMonitor(MockMonitor):
             delete_before_replace=request.deleteBeforeReplace,
             ignore_changes=tuple(request.ignoreChanges),
             depends_on=tuple(sorted(set(request.dependencies) - through_inputs)),
+            sources={key: tuple(sorted(listed.urns)) for key, listed in request.propertyDependencies.items()},
         )
 
     def _must_skip(self, registration: Registration, dependencies: Iterable[str]) -> bool:
@@ -143,7 +147,7 @@ class RecordingMonitor(MockMonitor):
                 protect=component.protect if protect is None else protect,
                 depends_on=tuple(sorted(depends_on)),
             )
-            return self._apply(own)
+            return self._apply(transformed(own, self._transforms_of_ancestors(own)))
 
         if component.type == _EKS_CLUSTER:
             return expand_cluster(
@@ -157,6 +161,12 @@ class RecordingMonitor(MockMonitor):
             chart.expand(self._root, component.name, component.inputs, child)
             return {}
         raise Refused(f"the test engine has no component {component.type}: extend tests/component/engine/monitor.py")
+
+    def _transforms_of_ancestors(self, registration: Registration) -> Iterator[callback_pb2.Callback]:
+        parent = registration.parent
+        while parent in self._by_urn:
+            yield from self._transforms.get(parent, ())
+            parent = self._by_urn[parent].parent
 
     def _record(self, registration: Registration, applied: Applied) -> Registration:
         done = replace(registration, id=applied.id, outputs=applied.outputs, checked=applied.checked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Registration:
     ignore_changes: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
     """URNs that the resource depends on beyond those that its inputs come from."""
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Property -> URNs of the resources that its value comes from."""
     remote: bool = False
     checked: Values = field(default_factory=dict)
     """AWS resources: the inputs after the provider's check (default tags, physical name)."""

@@ -13,7 +13,7 @@ import yaml
 from infra import app
 from infra.settings import Settings, load_stack_file
 from infra.versions import PROJECT
-from tests.component.engine.account import Account, fresh_account, living, observe, seed_roles
+from tests.component.engine.account import Account, fresh_account, living, observe, seed_roles, seed_topics
 from tests.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.component.engine.program import run
 from tests.component.engine.recording import Recording
@@ -51,6 +51,7 @@ def bring_up(root: Path, stack: str) -> StackRun:
     with fresh_account(), contextlib.chdir(root):
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_topics(clients, config)
         before = living(clients)
 
         def program() -> None:

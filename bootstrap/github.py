@@ -1,0 +1,146 @@
+"""What GitHub's workflows of one repository may do in the account: an identity provider and two roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from bootstrap import permissions
+from bootstrap.permissions import StateAccess
+from bootstrap.settings import Settings
+from infra.account import Account
+from infra.policy import document
+
+ISSUER = "token.actions.githubusercontent.com"
+AUDIENCE = "sts.amazonaws.com"
+_PREVIEW_SECONDS = 3600
+_DEPLOY_SECONDS = 4 * 3600
+"""A first `up` takes most of an hour, a destroy longer, and a session that ends in the middle leaves a lock."""
+
+
+@dataclass(frozen=True)
+class GitHubArgs:
+    account: Account
+    settings: Settings
+    state_bucket_arn: pulumi.Input[str]
+    state_key_arn: pulumi.Input[str]
+    secrets_key_arn: pulumi.Input[str]
+    tags: Mapping[str, str]
+
+
+class GitHub(pulumi.ComponentResource):
+    """The identity provider, the role of previews and the role of deployments.
+
+    Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
+    each role is bound to both.
+    """
+
+    preview_role_arn: pulumi.Output[str]
+    deploy_role_arn: pulumi.Output[str]
+
+    def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:bootstrap:GitHub", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        state = pulumi.Output.all(args.state_bucket_arn, args.state_key_arn, args.secrets_key_arn).apply(
+            lambda arns: StateAccess(bucket_arn=arns[0], bucket_key_arn=arns[1], secrets_key_arn=arns[2])
+        )
+        provider_arn: pulumi.Input[str]
+        if args.settings.github_provider_arn is None:
+            provider_arn = aws.iam.OpenIdConnectProvider(
+                f"{name}-provider",
+                url=f"https://{ISSUER}",
+                client_id_lists=[AUDIENCE],
+                tags={**args.tags, "Name": "github-actions"},
+                opts=child,
+            ).arn
+        else:
+            provider_arn = args.settings.github_provider_arn
+        self.preview_role_arn = self._role(
+            f"{name}-preview",
+            "triton-eks-preview",
+            "Previews of pull requests and the nightly look for drift: reads",
+            provider_arn,
+            preview_subjects(args.settings),
+            _PREVIEW_SECONDS,
+            {"state": state.apply(permissions.read_state), "read": document(*permissions.read(args.account))},
+            args,
+            child,
+        )
+        self.deploy_role_arn = self._role(
+            f"{name}-deploy",
+            "triton-eks-deploy",
+            "Deployments by GitHub's environments",
+            provider_arn,
+            deploy_subjects(args.settings),
+            _DEPLOY_SECONDS,
+            {
+                "state": state.apply(permissions.write_state),
+                "read": document(*permissions.read(args.account)),
+                **{purpose: document(*what) for purpose, what in permissions.deploy(args.account).items()},
+            },
+            args,
+            child,
+        )
+        self.register_outputs({"previewRoleArn": self.preview_role_arn, "deployRoleArn": self.deploy_role_arn})
+
+    @staticmethod
+    def _role(
+        name: str,
+        role_name: str,
+        description: str,
+        provider_arn: pulumi.Input[str],
+        subjects: Sequence[str],
+        seconds: int,
+        policies: Mapping[str, pulumi.Input[str]],
+        args: GitHubArgs,
+        opts: pulumi.ResourceOptions,
+    ) -> pulumi.Output[str]:
+        role = aws.iam.Role(
+            f"{name}-role",
+            name=role_name,
+            description=description,
+            assume_role_policy=pulumi.Output.from_input(provider_arn).apply(lambda arn: trust(arn, subjects)),
+            max_session_duration=seconds,
+            tags={**args.tags, "Name": role_name},
+            opts=opts,
+        )
+        # Managed ones: the inline policies of a role have a tenth of the room of all together.
+        for purpose, policy in policies.items():
+            made = aws.iam.Policy(
+                f"{name}-{purpose}",
+                name=f"{role_name}-{purpose}",
+                description=f"{description}: {purpose}",
+                policy=policy,
+                tags={**args.tags, "Name": f"{role_name}-{purpose}"},
+                opts=opts,
+            )
+            aws.iam.RolePolicyAttachment(f"{name}-{purpose}-attached", role=role.name, policy_arn=made.arn, opts=opts)
+        return role.arn
+
+
+def preview_subjects(settings: Settings) -> list[str]:
+    """Pull requests of this repository's branches, and the default branch, whose nightly run looks for drift.
+
+    GitHub gives a fork's pull request no token at all.
+    """
+    return [f"repo:{settings.repository}:pull_request", f"repo:{settings.repository}:ref:refs/heads/{settings.branch}"]
+
+
+def deploy_subjects(settings: Settings) -> list[str]:
+    """Jobs that run in one of the environments, which is where GitHub asks approvers."""
+    return [f"repo:{settings.repository}:environment:{name}" for name in settings.environments]
+
+
+def trust(provider_arn: str, subjects: Sequence[str]) -> str:
+    """Trust in GitHub's tokens that are for AWS and for exactly these subjects."""
+    return document(
+        {
+            "Effect": "Allow",
+            "Principal": {"Federated": provider_arn},
+            "Action": "sts:AssumeRoleWithWebIdentity",
+            "Condition": {"StringEquals": {f"{ISSUER}:aud": AUDIENCE, f"{ISSUER}:sub": list(subjects)}},
+        }
+    )

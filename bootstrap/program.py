@@ -1,0 +1,43 @@
+"""The bootstrap stack, on one page."""
+
+from __future__ import annotations
+
+import pulumi
+
+from bootstrap import settings as stack_settings
+from bootstrap.github import GitHub, GitHubArgs
+from bootstrap.settings import Settings, SettingsInvalid
+from bootstrap.state import SECRETS_ALIAS, State, StateArgs
+from infra import account as aws_account
+from infra.versions import PROJECT
+
+
+def main() -> None:
+    """Read the stack's settings and deploy them; what is wrong with them is told without a traceback."""
+    try:
+        settings = stack_settings.from_pulumi()
+    except SettingsInvalid as error:
+        raise pulumi.RunError(str(error)) from None
+    deploy(settings, pulumi.Config("aws").require("region"))
+
+
+def deploy(settings: Settings, region: str) -> None:
+    """Register everything, and export what the workflows and `pulumi login` are told."""
+    account = aws_account.current(region)
+    tags = {"project": PROJECT, "environment": "bootstrap", "owner": "platform", "cost-center": "platform"}
+    state = State("state", StateArgs(account=account, tags=tags))
+    github = GitHub(
+        "github",
+        GitHubArgs(
+            account=account,
+            settings=settings,
+            state_bucket_arn=state.bucket_arn,
+            state_key_arn=state.bucket_key_arn,
+            secrets_key_arn=state.secrets_key_arn,
+            tags=tags,
+        ),
+    )
+    pulumi.export("backendUrl", state.bucket_name.apply(lambda name: f"s3://{name}?region={region}"))
+    pulumi.export("secretsProvider", f"awskms://alias/{SECRETS_ALIAS}?region={region}")
+    pulumi.export("previewRoleArn", github.preview_role_arn)
+    pulumi.export("deployRoleArn", github.deploy_role_arn)

@@ -1,0 +1,58 @@
+"""What the bootstrap stack is told: `Pulumi.<stack>.yaml` of this folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pulumi
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
+_BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
+_ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
+ENVIRONMENTS = ("dev", "staging", "prod")
+
+
+class SettingsInvalid(ValueError):
+    """Everything that is wrong with the stack file, a line each."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`repository` is GitHub's `ORG/REPO`; `environments` are those of GitHub that may deploy; `branch` is the default one.
+
+    `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
+    """
+
+    repository: str
+    branch: str = "main"
+    environments: tuple[str, ...] = ENVIRONMENTS
+    github_provider_arn: str | None = None
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not _REPOSITORY.fullmatch(self.repository):
+            problems.append(f"repository: {self.repository!r} is not a GitHub repository; give ORG/REPO, without wildcards")
+        if not _BRANCH.fullmatch(self.branch):
+            problems.append(f"branch: {self.branch!r} is not a branch; give its name, without wildcards")
+        if not self.environments:
+            problems.append("environments: is empty; give at least one, like [dev]")
+        problems += [
+            f"environments: {name!r} is not an environment of GitHub; give its name, without wildcards"
+            for name in self.environments
+            if not _ENVIRONMENT.fullmatch(name)
+        ]
+        if problems:
+            raise SettingsInvalid("\n".join(problems))
+
+
+def from_pulumi() -> Settings:
+    """The settings of the stack that the engine runs. Raises SettingsInvalid."""
+    config = pulumi.Config()
+    environments = config.get_object("environments")
+    return Settings(
+        repository=config.get("repository") or "",
+        branch=config.get("branch") or "main",
+        environments=tuple(environments) if environments is not None else ENVIRONMENTS,
+        github_provider_arn=config.get("githubProviderArn"),
+    )

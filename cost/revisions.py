@@ -1,0 +1,56 @@
+"""The settings of a stack as of a git revision."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from infra.settings import Settings, SettingsError, load, load_stack_file
+from infra.settings.source import read_config, stack_file
+
+ROOT = Path(__file__).resolve().parents[1]
+_TIMEOUT_SECONDS = 60
+
+
+class StackUnreadable(RuntimeError):
+    """A stack file that is not there, or that this program cannot read; the message says which and why."""
+
+
+def settings_now(stack: str) -> Settings:
+    """The settings in the working tree. Raises StackUnreadable."""
+    path = ROOT / stack_file(stack)
+    try:
+        return load_stack_file(path)
+    except FileNotFoundError:
+        known = sorted(
+            found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
+        )
+        raise StackUnreadable(f"there is no {stack_file(stack)}; the stacks are {', '.join(known)}") from None
+    except SettingsError as error:
+        raise StackUnreadable(str(error)) from None
+
+
+def settings_at(revision: str, stack: str) -> Settings | None:
+    """The settings as of a revision, as this program reads them; None where that revision has no such stack.
+
+    Raises StackUnreadable: git knows no such revision, or the file of then is not valid now.
+    """
+    commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if commit is None:
+        raise StackUnreadable(
+            f"--against {revision}: git knows no commit of that name (branches, tags and hashes are names)"
+        )
+    text = _git("show", f"{commit.strip()}:{stack_file(stack)}")
+    if text is None:
+        return None
+    try:
+        return load(read_config(text, f"{revision}:{stack_file(stack)}"), stack)
+    except SettingsError as error:
+        raise StackUnreadable(f"as of {revision}: {error}") from None
+
+
+def _git(*arguments: str) -> str | None:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS
+    )
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,32 @@
+"""Every AWS operation that the search calls, and the IAM action of each. It can call no other one (`infra.read_only`)."""
+
+from __future__ import annotations
+
+from infra.read_only import Operations
+
+OPERATIONS: Operations = {
+    "sts": {"GetCallerIdentity": "sts:GetCallerIdentity"},
+    "ec2": {
+        operation: f"ec2:{operation}"
+        for operation in (
+            "DescribeAddresses",
+            "DescribeInstances",
+            "DescribeNatGateways",
+            "DescribeNetworkInterfaces",
+            "DescribeSecurityGroups",
+            "DescribeSnapshots",
+            "DescribeVolumes",
+            "DescribeVpcEndpoints",
+            "DescribeVpcs",
+        )
+    },
+    "elbv2": {
+        "DescribeLoadBalancers": "elasticloadbalancing:DescribeLoadBalancers",
+        "DescribeTags": "elasticloadbalancing:DescribeTags",
+        "DescribeTargetGroups": "elasticloadbalancing:DescribeTargetGroups",
+    },
+    "eks": {"ListClusters": "eks:ListClusters", "DescribeCluster": "eks:DescribeCluster"},
+    "logs": {"DescribeLogGroups": "logs:DescribeLogGroups"},
+    "kms": {"DescribeKey": "kms:DescribeKey"},
+    "resourcegroupstaggingapi": {"GetResources": "tag:GetResources"},
+}

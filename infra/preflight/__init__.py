@@ -1,0 +1,1 @@
+"""What an AWS account lacks for a stack, found out before `pulumi up` and without changing anything (docs/preflight.md)."""

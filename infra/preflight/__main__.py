@@ -1,0 +1,34 @@
+"""`python -m infra.preflight STACK`: what the account lacks for a stack. Exit code 1 when `pulumi up` would fail."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from infra.account_guard import caller
+from infra.preflight.check import Subject
+from infra.preflight.checks import CHECKS
+from infra.preflight.operations import OPERATIONS
+from infra.preflight.report import failed, rows, show, summary, terminal
+from infra.read_only import AwsUnusable, Readers
+from infra.stack_argument import fail, settings_of
+
+
+def main(stack: Annotated[str, typer.Argument(help="Stack, like prod: stacks/Pulumi.prod.yaml is read.")]) -> None:
+    """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""
+    settings = settings_of(stack)
+    try:
+        readers = Readers(settings.region, OPERATIONS)
+        found = rows(Subject(settings, readers, caller(readers)), CHECKS)
+    except AwsUnusable as error:
+        fail(str(error), 2)
+    console = terminal()
+    show(found, console)
+    console.print(f"\n{stack}: {summary(found)}")
+    if failed(found):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

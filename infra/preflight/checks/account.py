@@ -1,0 +1,22 @@
+"""Is this the account that the stack means?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.account_guard import ALLOWED_ACCOUNTS_KEY, WrongAccount, require_account
+from infra.preflight.check import Subject
+from infra.preflight.finding import Finding, fail, ok, warn
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """The caller's account against `aws:allowedAccountIds` of the stack file."""
+    caller = subject.caller
+    try:
+        require_account(caller, subject.settings)
+    except WrongAccount as error:
+        message, _, remedy = str(error).partition("; ")
+        named = subject.settings.allowed_account_ids is not None
+        yield fail(message, remedy) if named else warn(message, remedy)
+        return
+    yield ok(f"{caller.account}, as {ALLOWED_ACCOUNTS_KEY} says; {caller.arn}")

@@ -1,0 +1,72 @@
+"""The tables of docs/policies.md, made from the policies.
+
+PYTHONPATH=policies python3 -m triton_policies.document docs/policies.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from triton_policies.policy import LENIENT_ENVIRONMENTS, Policy
+from triton_policies.registry import AREAS
+
+BEGIN, END = "<!-- policies: begin -->", "<!-- policies: end -->"
+"""Between these two lines of the page are the tables, and nothing else."""
+
+
+def tables() -> str:
+    """All tables: the policies of each area, then what can be set."""
+    lines = [line for area, policies in AREAS.items() for line in _area(area, policies)]
+    settings = [line for policies in AREAS.values() for policy in policies for line in _settings(policy)]
+    environments = " | ".join(LENIENT_ENVIRONMENTS)
+    head = [
+        "### What can be set",
+        "",
+        f"| policy | setting | what it is | prod, and unknown stacks | {environments} |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *head, *settings, ""])
+
+
+def written(page: str) -> str:
+    """The page with its tables made anew. Raises ValueError where it lacks the lines that they are between."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"
+
+
+def _area(area: str, policies: tuple[Policy, ...]) -> Iterator[str]:
+    yield from (f"### {area}", "", "| policy | what holds | severity | level | controls |", "|---|---|---|---|---|")
+    for policy in policies:
+        controls = ", ".join(policy.controls)
+        yield f"| `{policy.id}` | {policy.says} | {policy.severity} | {policy.level} | {controls} |"
+    yield ""
+
+
+def _settings(policy: Policy) -> Iterator[str]:
+    for name, setting in policy.settings.items():
+        others = " | ".join(
+            _shown(value) if (value := setting.of(environment)) != setting.strict else "same"
+            for environment in LENIENT_ENVIRONMENTS
+        )
+        yield f"| `{policy.id}` | `{name}` | {setting.what} | {_shown(setting.strict)} | {others} |"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} ({day})" for key, day in value.items())
+    if isinstance(value, list):
+        return ", ".join(f"`{one}`" for one in value)
+    return str(value)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,72 @@
+"""What a rule finds, and how it goes on past what it cannot judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from triton_policies.reading import NotKnownYet, Property
+from triton_policies.resources import Resource
+
+
+@dataclass(frozen=True)
+class Violation:
+    """`path`: the property at fault, "" for the resource as a whole. `resource`: for rules over a whole stack."""
+
+    path: str
+    problem: str
+    resource: Resource | None = None
+    fix: str | None = None
+    """Where it differs from the policy's own."""
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """Something that depends on a value which this preview does not know."""
+
+    path: str
+    resource: Resource | None = None
+
+
+Finding = Violation | Unjudged
+
+
+def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = None) -> Iterator[Finding]:
+    """What `check` finds, up to the first value that is not known yet."""
+    try:
+        yield from check()
+    except NotKnownYet as missing:
+        yield Unjudged(missing.path, resource)
+
+
+def each(properties: Iterable[Property], check: Callable[[Property], Iterable[Finding]]) -> Iterator[Finding]:
+    """What `check` finds in each of them: one that is not known does not hide what is wrong with another."""
+    for one in properties:
+        yield from attempt(lambda one=one: check(one))  # type: ignore[misc]
+
+
+def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix: str | None = None) -> Iterator[Finding]:
+    """A violation unless the property's value holds; `{value}` in `problem` is what it is."""
+
+    def check() -> Iterator[Finding]:
+        value = at.value
+        if not holds(value):
+            yield Violation(at.path, problem.format(value=shown(value)), fix=fix)
+
+    yield from attempt(check)
+
+
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "empty"
+    return str(value)
+
+
+def is_true(value: object) -> bool:
+    """Whether a switch is on, as a boolean or as the text that launch templates have."""
+    return value is True or value == "true"

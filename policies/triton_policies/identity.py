@@ -1,0 +1,155 @@
+"""IAM: what roles may do, who may take them, and keys that nobody should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_policies.documents import Statement, statements
+from triton_policies.findings import Finding, Violation, each
+from triton_policies.policy import Policy, ResourcePolicy, Settings
+from triton_policies.reading import Property
+from triton_policies.resources import Resource
+
+ROLE = "aws:iam/role:Role"
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+POLICY = "aws:iam/policy:Policy"
+USER_POLICY = "aws:iam/userPolicy:UserPolicy"
+GROUP_POLICY = "aws:iam/groupPolicy:GroupPolicy"
+ATTACHMENTS = (
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    "aws:iam/userPolicyAttachment:UserPolicyAttachment",
+    "aws:iam/groupPolicyAttachment:GroupPolicyAttachment",
+    "aws:iam/policyAttachment:PolicyAttachment",
+)
+ACCESS_KEY = "aws:iam/accessKey:AccessKey"
+USER = "aws:iam/user:User"
+
+ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
+_WITHOUT_SOURCE = ("ec2.amazonaws.com",)
+"""Services that send no aws:SourceAccount when they take a role: a condition on it would shut them out."""
+_POD_IDENTITY = "pods.eks.amazonaws.com"
+_POD_TAGS = ("aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account")
+
+
+def _wildcards(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    if resource.type == ROLE:
+        documents = [one["policy"] for one in resource["inlinePolicies"].elements]
+    else:
+        documents = [resource["policy"]]
+    yield from each(documents, _wild_statements)
+
+
+def _wild_statements(document: Property) -> Iterator[Finding]:
+    for statement in statements(document):
+        if not statement.allows:
+            continue
+        for key in ("NotAction", "NotResource"):
+            if statement.at[key].given:
+                yield Violation(statement.at[key].path, "allows all but what it names, and what AWS adds tomorrow")
+        wild = [action for action in statement.actions if action == "*" or action.endswith(":*")]
+        if wild:
+            everything = "*" in statement.resources
+            yield Violation(
+                statement.at["Action"].path,
+                f"is {', '.join(wild)}{' on every resource' if everything else ''}: more than anything needs",
+            )
+
+
+def _trust(role: Resource, settings: Settings) -> Iterator[Finding]:
+    document = role["assumeRolePolicy"]
+    for statement in statements(document):
+        if statement.allows:
+            yield from _bounds(statement)
+
+
+def _bounds(statement: Statement) -> Iterator[Finding]:
+    at = statement.at["Principal"].path
+    if statement.everybody:
+        yield Violation(at, "is *: any AWS account may take the role", fix="name who may")
+    if "Federated" in statement.principals:
+        yield from _oidc_bounds(statement)
+    for service in statement.principals.get("Service", ()):
+        if service in _WITHOUT_SOURCE:
+            continue
+        if service == _POD_IDENTITY:
+            bounded = all(statement.values(tag, "StringEquals") for tag in _POD_TAGS)
+            wanted = "aws:RequestTag/kubernetes-namespace and aws:RequestTag/kubernetes-service-account"
+        else:
+            bounded = bool(statement.values("aws:SourceAccount") or statement.values("aws:SourceArn"))
+            wanted = "aws:SourceAccount or aws:SourceArn"
+        if not bounded:
+            yield Violation(at, f"is {service} without a condition on {wanted}: it may act for anyone who asks it to")
+
+
+def _oidc_bounds(statement: Statement) -> Iterator[Finding]:
+    condition = statement.at["Condition"].path
+    subjects = [
+        value for key in statement.compared if key.endswith(":sub") for value in statement.values(key, "StringEquals")
+    ]
+    patterns = [value for key in statement.compared if key.endswith(":sub") for value in statement.values(key, "StringLike")]
+    audiences = [
+        value for key in statement.compared if key.endswith(":aud") for value in statement.values(key, "StringEquals")
+    ]
+    if not audiences:
+        yield Violation(condition, "does not compare aud: a token that was made for anything else is taken too")
+    if not subjects and not patterns:
+        yield Violation(condition, "does not compare sub: every pod of the cluster may take the role")
+    for pattern in patterns:
+        if "*" in pattern.rpartition(":")[0] or pattern in ("*", ""):
+            yield Violation(condition, f"compares sub with {pattern}: service accounts of other namespaces match too")
+
+
+def _managed(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    arns = resource["managedPolicyArns"].elements if resource.type == ROLE else [resource["policyArn"]]
+
+    def check(one: Property) -> Iterator[Finding]:
+        name = str(one.value).rpartition("/")[2]
+        if name in ADMINISTRATORS:
+            yield Violation(one.path, f"is {name}: whoever gets hold of it owns the account")
+
+    yield from each(arns, check)
+
+
+def _static_keys(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    kind = "an access key" if resource.type == ACCESS_KEY else "an IAM user"
+    yield Violation("", f"is {kind}: its keys are valid until somebody finds them")
+
+
+POLICIES: tuple[Policy, ...] = (
+    ResourcePolicy(
+        id="iam-no-wildcard",
+        says="What a role may do is a list of actions, never all of a service's.",
+        severity="critical",
+        controls=("FSBP IAM.1", "FSBP IAM.21"),
+        fix="list the actions that are needed",
+        types=(ROLE, ROLE_POLICY, POLICY, USER_POLICY, GROUP_POLICY),
+        judge=_wildcards,
+    ),
+    ResourcePolicy(
+        id="iam-trust-bounded",
+        says="A role is taken by one service account or for one account's resources, and by nobody else.",
+        severity="critical",
+        controls=("CIS EKS 5.2.1",),
+        fix="compare aud and sub for OIDC, aws:SourceAccount for services, the pod's tags for EKS Pod Identity",
+        types=(ROLE,),
+        judge=_trust,
+    ),
+    ResourcePolicy(
+        id="iam-no-admin-policy",
+        says="Nothing is an administrator of the account.",
+        severity="critical",
+        controls=("FSBP IAM.1",),
+        fix="attach a policy with the actions that are needed",
+        types=(ROLE, *ATTACHMENTS),
+        judge=_managed,
+    ),
+    ResourcePolicy(
+        id="iam-no-static-keys",
+        says="There are no IAM users and no access keys: workloads take roles.",
+        severity="critical",
+        controls=("FSBP IAM.3", "CIS EKS 5.2.1"),
+        fix="use IRSA or EKS Pod Identity for pods, OIDC for pipelines",
+        types=(ACCESS_KEY, USER),
+        judge=_static_keys,
+    ),
+)

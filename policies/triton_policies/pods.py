@@ -1,0 +1,55 @@
+"""Pods inside of the kinds that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from triton_policies.reading import Property
+from triton_policies.resources import Resource
+
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+_TEMPLATES: Mapping[str, str] = {
+    DEPLOYMENT: "spec.template",
+    "kubernetes:apps/v1:StatefulSet": "spec.template",
+    "kubernetes:apps/v1:DaemonSet": "spec.template",
+    "kubernetes:apps/v1:ReplicaSet": "spec.template",
+    "kubernetes:batch/v1:Job": "spec.template",
+    "kubernetes:batch/v1:CronJob": "spec.jobTemplate.spec.template",
+}
+KINDS = (*_TEMPLATES, "kubernetes:core/v1:Pod")
+"""Type tokens of everything that makes pods."""
+
+
+def pod_spec(resource: Resource) -> Property:
+    """The spec of its pods."""
+    template = _TEMPLATES.get(resource.type)
+    return resource[f"{template}.spec"] if template else resource["spec"]
+
+
+def pod_labels(resource: Resource) -> Property:
+    """The labels of its pods."""
+    template = _TEMPLATES.get(resource.type)
+    return resource[f"{template}.metadata.labels"] if template else resource["metadata.labels"]
+
+
+def containers(spec: Property) -> Iterator[Property]:
+    """All containers, those that run first too. Raises NotKnownYet."""
+    for key in ("initContainers", "containers"):
+        yield from spec[key].elements
+
+
+def namespace_of(resource: Resource) -> str:
+    """The namespace that the object is in."""
+    return str(resource["metadata.namespace"].value or "default")
+
+
+def object_name(resource: Resource) -> str:
+    """The object's name in Kubernetes."""
+    return str(resource["metadata.name"].value or resource.name)
+
+
+def selects(selector: Property, labels: Property) -> bool:
+    """Whether a selector's matchLabels (none: everything) fit the labels. Raises NotKnownYet."""
+    wanted = selector["matchLabels"].value or {}
+    have = labels.value or {}
+    return all(have.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,108 @@
+"""What a policy is: what it asks for, how bad the opposite is, what to do about it, and what each environment may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from triton_policies.findings import Finding, attempt
+from triton_policies.resources import Resource, Stack
+
+Severity = Literal["critical", "high", "medium", "low"]
+Level = Literal["mandatory", "advisory"]
+Settings = Mapping[str, Any]
+
+LENIENT_ENVIRONMENTS = ("local", "dev", "staging")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One number or list that a rule goes by.
+
+    `strict` is what prod gets, and every stack whose name is not one of ours: what is unknown is taken for production.
+    """
+
+    what: str
+    schema: Mapping[str, Any]
+    strict: Any
+    local: Any = None
+    dev: Any = None
+    staging: Any = None
+
+    def of(self, environment: str) -> Any:
+        """What holds in the environment unless the pack's configuration says otherwise."""
+        own = getattr(self, environment) if environment in LENIENT_ENVIRONMENTS else None
+        return self.strict if own is None else own
+
+
+def strings(what: str, strict: list[str], **environments: list[str]) -> Setting:
+    """A setting that is a list of texts."""
+    return Setting(what, {"type": "array", "items": {"type": "string"}}, strict, **environments)
+
+
+def number(what: str, strict: int, **environments: int) -> Setting:
+    """A setting that is a whole number of 0 or more."""
+    return Setting(what, {"type": "integer", "minimum": 0}, strict, **environments)
+
+
+def switch(what: str, strict: bool, **environments: bool) -> Setting:
+    """A setting that is on or off."""
+    return Setting(what, {"type": "boolean"}, strict, **environments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """One rule. `says` is what holds when it is kept, in one sentence; `fix` what to do when it is not."""
+
+    id: str
+    says: str
+    severity: Severity
+    fix: str
+    level: Level = "mandatory"
+    controls: tuple[str, ...] = ()
+    """Ids in the CIS Amazon EKS Benchmark ("CIS EKS 5.4.1") and AWS Foundational Security Best Practices ("FSBP EKS.1")."""
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    @property
+    def tells_unknown(self) -> bool:
+        """Whether a preview says what it could not judge.
+
+        It does where the rule matters most. All rules are judged again at `up`, where everything is known and before the
+        resource is made: rules that matter less wait for that in silence.
+        """
+        return self.severity in ("critical", "high")
+
+    def settings_of(self, environment: str, configured: Mapping[str, Any]) -> Settings:
+        """What holds in the environment, with the pack's configuration on top."""
+        return {name: setting.of(environment) for name, setting in self.settings.items()} | dict(configured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourcePolicy(Policy):
+    """A rule about single resources, of `types`."""
+
+    types: tuple[str, ...]
+    """Type tokens; one that ends in `*` is a prefix."""
+    judge: Callable[[Resource, Settings], Iterator[Finding]]
+
+    def is_about(self, type: str) -> bool:
+        """Whether it judges resources of the type."""
+        return any(type == one or (one.endswith("*") and type.startswith(one[:-1])) for one in self.types)
+
+    def findings(self, resource: Resource, configured: Mapping[str, Any]) -> Iterator[Finding]:
+        """What is wrong with a resource that it is about."""
+        settings = self.settings_of(resource.environment, configured)
+        yield from attempt(lambda: self.judge(resource, settings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackPolicy(Policy):
+    """A rule about how resources of a stack fit together."""
+
+    judge: Callable[[Stack, Settings], Iterator[Finding]]
+
+    def findings(self, stack: Stack, configured: Mapping[str, Any]) -> Iterator[Finding]:
+        """What is wrong with the stack."""
+        settings = self.settings_of(stack.environment, configured)
+        yield from attempt(lambda: self.judge(stack, settings))

@@ -1,0 +1,121 @@
+"""SQS queues, and alarms that somebody hears."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_policies.documents import refuses_plain_http, statements
+from triton_policies.findings import Finding, Violation
+from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number, switch
+from triton_policies.resources import Resource, Stack
+
+QUEUE = "aws:sqs/queue:Queue"
+QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
+REDRIVE_ALLOW = "aws:sqs/redriveAllowPolicy:RedriveAllowPolicy"
+REDRIVE = "aws:sqs/redrivePolicy:RedrivePolicy"
+ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
+
+
+def _encrypted(queue: Resource, settings: Settings) -> Iterator[Finding]:
+    if not queue["kmsMasterKeyId"].given and queue["sqsManagedSseEnabled"].value is not True:
+        yield Violation("kmsMasterKeyId", "is not set, and sqsManagedSseEnabled is not true: messages are not encrypted")
+
+
+def _queue_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
+    document = policy["policy"]
+    found = list(statements(document))
+    if not any(refuses_plain_http(statement, "sqs") for statement in found):
+        yield Violation(document.path, "has no statement that denies sqs:* to everybody when aws:SecureTransport is false")
+    for statement in found:
+        if not statement.allows:
+            continue
+        if statement.everybody and not statement.conditions:
+            yield Violation(statement.at["Principal"].path, "is *: anyone may use the queue", fix="name who may")
+        if statement.principals.get("Service") and not (
+            statement.values("aws:SourceArn") or statement.values("aws:SourceAccount")
+        ):
+            yield Violation(
+                statement.at["Principal"].path,
+                f"is {', '.join(statement.principals['Service'])} without a condition on aws:SourceArn: "
+                "anybody's resources may write",
+                fix="compare aws:SourceArn or aws:SourceAccount",
+            )
+
+
+def _has_policy(stack: Stack, settings: Settings) -> Iterator[Finding]:
+    policies = list(stack.of(QUEUE_POLICY))
+    for queue in stack.of(QUEUE):
+        if not queue["policy"].given and not any(stack.names(policy, "queueUrl", queue) for policy in policies):
+            yield Violation("", "has no policy: requests without TLS are answered", queue)
+
+
+def _dead_letters(stack: Stack, settings: Settings) -> Iterator[Finding]:
+    for queue in stack.of(QUEUE):
+        retention = queue["messageRetentionSeconds"]
+        # AWS keeps messages for four days when nothing is said.
+        lives = int(retention.value or 345_600) if retention.known else None
+        is_target = any(stack.names(allow, "queueUrl", queue) for allow in stack.of(REDRIVE_ALLOW))
+        redriven = queue["redrivePolicy"].given or any(stack.names(one, "queueUrl", queue) for one in stack.of(REDRIVE))
+        if is_target or redriven or (lives is not None and lives <= settings["shortLivedSeconds"]):
+            continue
+        yield Violation(
+            "redrivePolicy", "is not set: a message that cannot be answered comes back until it expires, and is lost", queue
+        )
+
+
+def _heard(alarm: Resource, settings: Settings) -> Iterator[Finding]:
+    if not settings["required"]:
+        return
+    actions = alarm["alarmActions"]
+    if actions.known and not actions.elements:
+        yield Violation(actions.path, "is empty: nobody is told")
+    if alarm["actionsEnabled"].value is False:
+        yield Violation("actionsEnabled", "is false: nobody is told", fix="set it to true")
+
+
+POLICIES: tuple[Policy, ...] = (
+    ResourcePolicy(
+        id="sqs-encrypted",
+        says="Messages are encrypted in queues.",
+        severity="high",
+        controls=("FSBP SQS.1",),
+        fix="set kmsMasterKeyId to your key, or sqsManagedSseEnabled to true",
+        types=(QUEUE,),
+        judge=_encrypted,
+    ),
+    ResourcePolicy(
+        id="sqs-tls-only",
+        says="A queue answers through TLS alone, and not to everybody.",
+        severity="critical",
+        controls=("FSBP SQS.3",),
+        fix="add the statement to the queue's policy",
+        types=(QUEUE_POLICY,),
+        judge=_queue_policy,
+    ),
+    StackPolicy(
+        id="sqs-policy-present",
+        says="Every queue has a policy.",
+        severity="high",
+        controls=("FSBP SQS.3",),
+        fix="make an aws.sqs.QueuePolicy that denies what does not come through TLS",
+        judge=_has_policy,
+    ),
+    StackPolicy(
+        id="sqs-dead-letters",
+        says="Messages that cannot be answered end in a dead-letter queue.",
+        severity="medium",
+        fix="set redrivePolicy, and a RedriveAllowPolicy on the dead-letter queue",
+        settings={"shortLivedSeconds": number("retention below which a message may simply expire", 3600)},
+        judge=_dead_letters,
+    ),
+    ResourcePolicy(
+        id="alarms-heard",
+        says="Alarms tell somebody.",
+        severity="medium",
+        controls=("FSBP CloudWatch.15", "FSBP CloudWatch.17"),
+        fix="set alarmActions to the topic that on-call reads",
+        settings={"required": switch("whether alarms need an action", True, local=False, dev=False, staging=False)},
+        types=(ALARM,),
+        judge=_heard,
+    ),
+)

@@ -1,0 +1,118 @@
+"""Properties of a resource as rules read them: each knows its path, and whether its value is known yet.
+
+In a preview some values are not: they are outputs of resources that are still to be made. Pulumi's SDK ends a whole policy
+at the first touch of one. Here only what needs that value is left undecided, and says so (`findings`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulumi_policy.proxy import UnknownValueError
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class NotKnownYet(Exception):
+    """A rule needs a value that this preview does not have."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is not known yet")
+        self.path = path
+
+
+class _Unknown:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+class Property:
+    """One property, present or not. Nothing but `value` and what goes through a list or mapping needs it to be known."""
+
+    def __init__(self, path: str, raw: Any) -> None:
+        self.path = path
+        self._raw = raw
+
+    def __getitem__(self, key: str | int) -> Property:
+        """A member; one that is absent where there is none, an unknown one where this property is unknown."""
+        path = self._path_of(key)
+        if isinstance(self._raw, _Unknown):
+            return Property(path, self._raw)
+        wanted = Mapping if isinstance(key, str) else Sequence
+        if not isinstance(self._raw, wanted) or isinstance(self._raw, str):
+            return Property(path, None)
+        try:
+            return Property(path, self._raw[key])  # type: ignore[index]
+        except (KeyError, IndexError):
+            return Property(path, None)
+        except UnknownValueError:
+            return Property(path, _Unknown(path))
+
+    def at(self, path: str) -> Property:
+        """The member at a dotted path of keys."""
+        found = self
+        for key in path.split("."):
+            found = found[key]
+        return found
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a value. A value that is not known yet is one: it comes from another resource."""
+        return self._raw is not None
+
+    @property
+    def known(self) -> bool:
+        """Whether the value itself is known; what is inside of it may not be."""
+        return not isinstance(self._raw, _Unknown)
+
+    @property
+    def value(self) -> Any:
+        """Plain data; None where there is none. Raises NotKnownYet when any part of it is not known."""
+        raw = self._known()
+        if isinstance(raw, Mapping):
+            return {key: self[key].value for key in raw}
+        if _is_list(raw):
+            return [element.value for element in self.elements]
+        # Numbers come as floats.
+        return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
+
+    @property
+    def elements(self) -> list[Property]:
+        """The elements of a list; none where there is no list. Raises NotKnownYet."""
+        raw = self._known()
+        return [self[index] for index in range(len(raw))] if _is_list(raw) else []
+
+    @property
+    def entries(self) -> dict[str, Property]:
+        """The members of a mapping; none where there is no mapping. Raises NotKnownYet."""
+        raw = self._known()
+        return {key: self[key] for key in raw} if isinstance(raw, Mapping) else {}
+
+    def document(self) -> Property:
+        """What a text of JSON says, under the same path; nothing where it is no JSON. Raises NotKnownYet."""
+        raw = self._known()
+        if not isinstance(raw, str):
+            return self
+        try:
+            return Property(self.path, json.loads(raw))
+        except ValueError:
+            return Property(self.path, None)
+
+    def _known(self) -> Any:
+        if isinstance(self._raw, _Unknown):
+            raise NotKnownYet(self._raw.path)
+        return self._raw
+
+    def _path_of(self, key: str | int) -> str:
+        if isinstance(key, int):
+            return f"{self.path}[{key}]"
+        if not _PLAIN_KEY.fullmatch(key):
+            return f'{self.path}["{key}"]'
+        return f"{self.path}.{key}" if self.path else key
+
+
+def _is_list(raw: Any) -> bool:
+    return isinstance(raw, Sequence) and not isinstance(raw, str)

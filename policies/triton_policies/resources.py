@@ -1,0 +1,80 @@
+"""Resources and stacks as rules see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triton_policies.reading import NotKnownYet, Property
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource.
+
+    In rules about single resources `properties` are the inputs, as the provider has checked them. In rules about a stack
+    they are the outputs: at `up` the real ones, in a preview what is known of them.
+    """
+
+    type: str
+    name: str
+    urn: str
+    properties: Property
+    protected: bool = False
+    provider: str | None = None
+    """The logical name of its provider; None where Pulumi tells none."""
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Property -> URNs of the resources that its value comes from. Only for rules about a stack."""
+
+    def __getitem__(self, path: str) -> Property:
+        """The property at a dotted path."""
+        return self.properties.at(path)
+
+    @property
+    def environment(self) -> str:
+        """The stack's name, which is the environment's."""
+        return environment_of(self.urn)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All resources of a stack."""
+
+    resources: tuple[Resource, ...]
+
+    def of(self, *types: str) -> Iterator[Resource]:
+        """Those of the types."""
+        return (resource for resource in self.resources if resource.type in types)
+
+    def names(self, user: Resource, key: str, used: Resource) -> bool:
+        """Whether the property `key` of `user` names `used`.
+
+        By where the value comes from, which a preview knows too, else by the ids that are known. Raises NotKnownYet where
+        neither says anything.
+        """
+        if used.urn in user.sources.get(key, ()):
+            return True
+        values = user.properties[key]
+        if not values.known and not user.sources.get(key):
+            raise NotKnownYet(values.path)
+        ids = {_known(used.properties[name]) for name in ("id", "arn", "name", "bucket", "url")} - {None}
+        named = [values, *values.elements] if values.known else []
+        return any(_known(value) in ids for value in named)
+
+    @property
+    def environment(self) -> str:
+        """The stack's name; "" for a stack of nothing."""
+        return environment_of(self.resources[0].urn) if self.resources else ""
+
+
+def environment_of(urn: str) -> str:
+    """The stack that a URN (`urn:pulumi:<stack>::<project>::…`) names."""
+    return urn.split("::", maxsplit=1)[0].rpartition(":")[2]
+
+
+def _known(value: Property) -> Any:
+    if not value.known:
+        return None
+    raw = value.value if not value.elements and not value.entries else None
+    return raw if isinstance(raw, str) and raw else None

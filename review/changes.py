@@ -1,0 +1,180 @@
+"""Which values of a resource change, and how they may be shown: never a secret, never more than a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST_VALUE = 80
+"""Characters of one value that are shown."""
+MOST_CHANGES = 40
+"""Of one resource; the rest is counted."""
+
+SECRET, UNKNOWN, ABSENT = "(secret)", "(known after the update)", "(none)"
+
+_UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
+                                "3eeb2bf0-c639-47a8-9e75-3b44932eb421", "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
+                                "030794c1-ac77-496b-92df-f27374a8bd58", "e48ece36-62e2-4504-bad9-02848725956a",
+                                "dd056dcd-154b-4c76-9bd3-c8f88648b5ff"})  # fmt: skip
+"""How the engine writes a value that a preview cannot know (pulumi sdk/go/common/resource/plugin/rpc.go)."""
+_SIGNATURE = "4dabf18193072939515e22adb298388d"
+_SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the engine's mark of a secret, not one
+_SECRET_TEXT = "[secret]"  # noqa: S105 - what the engine writes in the place of one
+_SECRET_NAME = re.compile(
+    r"pass(word|wd|phrase)|secret(?!s?_?(name|ref|manager|arn))|private_?key|credential|api_?key|access_?key|auth_?token|bearer"
+    r"|user_?data|kubeconfig",
+    re.IGNORECASE,
+)
+"""Properties whose value is not shown whoever forgot to mark it as a secret."""
+_SECRET_VALUE = re.compile(
+    r"-----BEGIN |\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\beyJ[\w-]{10,}\.|://[^/\s:@]+:[^/\s@]+@"
+)
+"""Keys, tokens and passwords in addresses, wherever they stand."""
+_OBJECTS_OF_SECRETS = frozenset({"kubernetes:core/v1:Secret"})
+_INDEX = re.compile(r"\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]|\.?([^.\[\]]+)")
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One property that changes: its path, and both values as they may be shown."""
+
+    path: str
+    before: str
+    after: str
+
+
+def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: Iterable[str]) -> tuple[Change, ...]:
+    """The changed leaves below `paths` of two states of one resource, sorted by path and without repetitions.
+
+    `old` and `new` are states as the engine has them: `inputs`, `outputs`, `additionalSecretOutputs`. A path that can be
+    looked up in neither is told without values.
+    """
+    hidden = frozenset((*old.get("additionalSecretOutputs", ()), *new.get("additionalSecretOutputs", ())))
+    found: dict[str, Change] = {}
+    for path in paths:
+        before, after = _both(old, new, path)
+        for leaf, left, right in _leaves(path, before, after):
+            secret = type_ in _OBJECTS_OF_SECRETS or _names_a_secret(leaf) or _first(leaf) in hidden
+            secret = secret or _contains_secret(left) or _contains_secret(right)  # it is one before and after
+            found[leaf] = Change(leaf, _shown(left, secret), _shown(right, secret))
+    return tuple(found[path] for path in sorted(found))
+
+
+def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
+    """A refresh changes outputs only: the inputs are looked at first, and the outputs where those do not differ."""
+    for part in ("inputs", "outputs"):
+        before, after = _at(old.get(part) or {}, path), _at(new.get(part) or {}, path)
+        if before is _MISSING and after is _MISSING:
+            continue
+        if before != after:
+            return before, after
+    return _MISSING, _MISSING
+
+
+def _at(value: Any, path: str) -> Any:
+    for match in _INDEX.finditer(path):
+        index, quoted, plain = match.groups()
+        if index is not None and isinstance(value, list):
+            if int(index) >= len(value):
+                return _MISSING
+            value = value[int(index)]
+        elif isinstance(value, dict):
+            key = index or (json.loads(f'"{quoted}"') if quoted is not None else plain)
+            if key not in value:
+                return _MISSING
+            value = value[key]
+        else:
+            return _MISSING
+    return value
+
+
+def _leaves(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The places below `path` where two values differ. JSON in a text (policies, chart values) is looked into."""
+    before, after = _parsed(before, after)
+    if before is not _MISSING and before == after:
+        return
+    if _container(before, dict) and _container(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from _leaves(_member(path, key), before.get(key, _MISSING), after.get(key, _MISSING))
+    elif _container(before, list) and _container(after, list):
+        for index in range(max(len(before), len(after))):
+            yield from _leaves(f"{path}[{index}]", _item(before, index), _item(after, index))
+    else:
+        yield path, before, after
+
+
+def _container(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not _is_secret(value)
+
+
+def _item(values: Sequence[Any], index: int) -> Any:
+    return values[index] if index < len(values) else _MISSING
+
+
+def _member(path: str, key: str) -> str:
+    return f"{path}.{key}" if re.fullmatch(r"[A-Za-z_][\w-]*", key) else f"{path}[{json.dumps(key)}]"
+
+
+def _parsed(before: Any, after: Any) -> tuple[Any, Any]:
+    if not (isinstance(before, str) and isinstance(after, str) and before[:1] in "{[" and after[:1] in "{["):
+        return before, after
+    try:
+        left, right = json.loads(before), json.loads(after)
+    except ValueError:
+        return before, after
+    return (left, right) if type(left) is type(right) else (before, after)
+
+
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(_SIGNATURE) == _SECRET_SIGNATURE
+
+
+def _contains_secret(value: Any) -> bool:
+    if _is_secret(value):
+        return True
+    if isinstance(value, str):
+        return _SECRET_TEXT in value or _SECRET_VALUE.search(value) is not None or _contains_secret(_structure(value))
+    if isinstance(value, dict):
+        return any(_contains_secret(item) or _SECRET_NAME.search(str(key)) for key, item in value.items())
+    if isinstance(value, list):
+        return any(_contains_secret(item) for item in value)
+    return False
+
+
+def _structure(text: str) -> Any:
+    """What a JSON text holds; None for any other text."""
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _names_a_secret(path: str) -> bool:
+    return _SECRET_NAME.search(path) is not None
+
+
+def _first(path: str) -> str:
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def _shown(value: Any, secret: bool) -> str:
+    if value is _MISSING or value is None:
+        return ABSENT
+    if secret or _contains_secret(value):
+        return SECRET
+    if isinstance(value, str):
+        if value in _UNKNOWN_SENTINELS:
+            return UNKNOWN
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for sentinel in _UNKNOWN_SENTINELS:
+            text = text.replace(f'"{sentinel}"', UNKNOWN)
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

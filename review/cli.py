@@ -1,0 +1,161 @@
+"""The command line: collect what is known of a stack, render the comment, write it to GitHub."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from review import document, plan, report
+from review.github import GitHubError, Repository
+
+EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
+_MOST_REPORTS = 20
+
+
+class UsageError(RuntimeError):
+    """Something that the caller has to do otherwise; the text says what."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; an expected failure is one message on standard error and the exit code 1."""
+    given = _parser().parse_args(arguments)
+    try:
+        result = given.run(given)
+    except (*EXPECTED, UsageError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    return int(result or 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m review", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    collect = commands.add_parser("collect", help="the report of one stack, as JSON (needs the Python environment)")
+    collect.add_argument("stack")
+    collect.add_argument("--preview", type=Path, required=True, metavar="FILE", help="what the engine printed; - is stdin")
+    collect.add_argument("--against", metavar="REV", help="the git revision that models, cost and quotas are compared with")
+    collect.add_argument("--output", type=Path, metavar="FILE", help="where to write it; else standard output")
+    collect.set_defaults(run=_collect)
+
+    render = commands.add_parser("render", help="the comment about one or more reports")
+    render.add_argument(
+        "reports", type=Path, nargs="*", metavar="REPORT", help="files of `collect`, or folders of such files"
+    )
+    render.add_argument("--title", default="What this change does")
+    render.add_argument("--name", default="preview", help="by which the comment is found again")
+    render.add_argument("--output", type=Path, metavar="FILE")
+    render.set_defaults(run=_render)
+
+    comment = commands.add_parser("comment", help="write the comment of a pull request, or edit it")
+    comment.add_argument("--pull-request", type=int, required=True, metavar="NUMBER")
+    comment.add_argument("--name", default="preview")
+    comment.add_argument("body", type=Path)
+    comment.set_defaults(run=_comment)
+
+    issue = commands.add_parser("issue", help="open an issue, edit the open one, or close it")
+    issue.add_argument("--name", required=True)
+    issue.add_argument("--title", default="")
+    issue.add_argument("--label", required=True)
+    issue.add_argument("--close", action="store_true", help="the body is its last comment")
+    issue.add_argument("body", type=Path)
+    issue.set_defaults(run=_issue)
+
+    find = commands.add_parser("pull-request", help="the number of the open pull request of a branch at a commit")
+    find.add_argument("--head", required=True, metavar="OWNER:BRANCH")
+    find.add_argument("--sha", required=True)
+    find.set_defaults(run=_pull_request)
+
+    gate = commands.add_parser("gate", help="fail when a preview failed or a mandatory policy is not kept")
+    gate.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
+    gate.set_defaults(run=_gate)
+    unchanged = commands.add_parser("unchanged", help="succeed when no report has a change or a failure")
+    unchanged.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
+    unchanged.set_defaults(run=_unchanged)
+    return parser
+
+
+def _collect(given: argparse.Namespace) -> None:
+    # Both imported here: what they need is not there where comments are written.
+    import virtual_environment
+
+    virtual_environment.enter("review")
+    from review import collect
+
+
+    text = sys.stdin.read() if str(given.preview) == "-" else given.preview.read_text(encoding="utf-8")
+    try:
+        made = collect.report(given.stack, plan.read(text), given.against)
+    except collect.CollectFailed as error:
+        raise UsageError(str(error)) from None
+    _write(made.to_json(), given.output)
+
+
+def _render(given: argparse.Namespace) -> None:
+    _write(document.render(_reports(given.reports), title=given.title, name=given.name), given.output)
+
+
+def _comment(given: argparse.Namespace) -> None:
+    body = given.body.read_text(encoding="utf-8")
+    print(Repository.from_environment().comment(given.pull_request, document.marker(given.name), body))
+
+
+def _issue(given: argparse.Namespace) -> None:
+    body, repository = given.body.read_text(encoding="utf-8"), Repository.from_environment()
+    marker = document.marker(given.name)
+    if given.close:
+        print(repository.close_issue(marker, given.label, body) or "there is no open issue")
+    else:
+        print(repository.issue(marker, given.title, body, given.label))
+
+
+def _pull_request(given: argparse.Namespace) -> int:
+    number = Repository.from_environment().pull_request(given.head, given.sha)
+    if number is None:
+        print(f"no open pull request of {given.head} has {given.sha} as its head", file=sys.stderr)
+        return 1
+    print(number)
+    return 0
+
+
+def _gate(given: argparse.Namespace) -> int:
+    bad = 0
+    for made in _reports(given.reports):
+        mandatory = sum(violation.mandatory for violation in made.plan.violations)
+        if made.plan.errors or mandatory:
+            bad = 1
+            failed = "the preview failed; " if made.plan.errors else ""
+            print(f"{made.stack}: {failed}{mandatory} mandatory violations", file=sys.stderr)
+    return bad
+
+
+def _unchanged(given: argparse.Namespace) -> int:
+    differing = [made.stack for made in _reports(given.reports) if made.plan.steps or made.plan.errors]
+    if differing:
+        print(f"changes or failures: {', '.join(differing)}", file=sys.stderr)
+    return 1 if differing else 0
+
+
+def _reports(paths: Sequence[Path]) -> list[report.Report]:
+    files = [file for path in paths for file in (sorted(path.rglob("*.json")) if path.is_dir() else [path])]
+    if len(files) > _MOST_REPORTS:
+        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
+    found = []
+    for file in files:
+        try:
+            found.append(report.from_json(file.read_text(encoding="utf-8")))
+        except (report.UnreadableReport, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: {error}") from None
+    return sorted(found, key=lambda made: made.stack)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")

@@ -1,0 +1,81 @@
+"""What goes down when a resource is replaced or deleted. A type that is not here is told without a consequence.
+
+Written for who approves: what stops, what is lost, what has to be done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+_REPLACED: Mapping[str, str] = {
+    "aws:ec2/vpc:Vpc": "the whole network goes, and with it the cluster and everything on it: plan a new stack instead",
+    "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in this subnet go; the cluster cannot change its subnets",
+    "aws:ec2/natGateway:NatGateway": "nodes of its zones have no way out until the new one is there; the address changes",
+    "aws:ec2/eip:Eip": "the public address changes: allow lists elsewhere that have it break",
+    "aws:ec2/internetGateway:InternetGateway": "everything loses the internet until the new one is attached",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls of that service from private subnets fail until the new one is available",
+    "aws:ec2/routeTable:RouteTable": "its subnets have no routes until the new one is associated",
+    "aws:ec2/securityGroup:SecurityGroup": "connections that it allows end; AWS refuses while something uses it",
+    "aws:ec2/launchTemplate:LaunchTemplate": "every node of its group is replaced, one after the other",
+    "aws:ec2/placementGroup:PlacementGroup": "its node group is replaced with it",
+    "aws:eks/cluster:Cluster": "the whole cluster goes: Triton, gateway, monitoring. Nothing is answered meanwhile",
+    "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and their pods; new GPU nodes may find no capacity",
+    "aws:eks/addon:Addon": "what the add-on does (DNS, network, volumes) stops until the new one runs",
+    "aws:eks/accessEntry:AccessEntry": "that role has no access to the cluster meanwhile",
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": "new pods of that service account get no credentials meanwhile",
+    "aws:kms/key:Key": "what the old key encrypted cannot be read once it is deleted, 30 days from then",
+    "aws:s3/bucket:Bucket": "the bucket is emptied or its deletion fails; what reads it (Triton: models) fails",
+    "aws:sqs/queue:Queue": "messages in the queue are lost, and its URL changes for who sends",
+    "aws:iam/role:Role": "its ARN may change: who uses it is refused until restarted with the new one",
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account takes a role (IRSA) meanwhile",
+    "aws:cloudwatch/logGroup:LogGroup": "the logs in it are lost",
+    "pulumi:providers:aws": "every AWS resource of the provider may be replaced with it",
+    "pulumi:providers:kubernetes": "every Kubernetes object goes with it: look for the cluster in this list",
+    "kubernetes:apps/v1:Deployment": "all of its pods end before new ones are there, unless the new one has another name",
+    "kubernetes:apps/v1:StatefulSet": "all of its pods end before new ones are there; volumes stay",
+    "kubernetes:apps/v1:DaemonSet": "it is on no node until the new one is there",
+    "kubernetes:core/v1:Service": "its address changes, and a load balancer behind it is made anew with another name",
+    "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
+    "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
+    "kubernetes:helm.sh/v3:Release": "the chart is uninstalled and installed again; its custom resources may go",
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "the load balancer is made anew: clients need its new name",
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": "nothing scales meanwhile; the number of pods stays",
+    "kubernetes:karpenter.sh/v1:NodePool": "its nodes are drained and go",
+}
+
+_DELETED: Mapping[str, str] = {
+    "aws:eks/cluster:Cluster": "the whole cluster goes, with everything on it",
+    "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and the pods on them",
+    "aws:kms/key:Key": "what it encrypted cannot be read 30 days from then; it can be rescued until",
+    "aws:s3/bucket:Bucket": "what is in it is lost",
+    "aws:sqs/queue:Queue": "messages in it are lost",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls of that AWS service go through NAT, and fail where there is none",
+    "aws:ec2/natGateway:NatGateway": "nodes of its zones lose the way out, or take another zone's",
+    "aws:cloudwatch/logGroup:LogGroup": "the logs in it are lost",
+    "aws:cloudwatch/metricAlarm:MetricAlarm": "nobody is told any more",
+    "aws:budgets/budget:Budget": "nobody is told of spending any more",
+    "kubernetes:apps/v1:Deployment": "its pods end",
+    "kubernetes:apps/v1:StatefulSet": "its pods end; volumes stay and are billed",
+    "kubernetes:core/v1:Service": "who calls it finds nothing; a load balancer behind it goes",
+    "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
+    "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
+    "kubernetes:helm.sh/v3:Release": "what the chart runs ends; its custom resources may go",
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "clients find nothing: its load balancer goes",
+    "kubernetes:karpenter.sh/v1:NodePool": "its nodes are drained and go",
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": "nothing scales any more",
+    "kubernetes:policy/v1:PodDisruptionBudget": "a drain may take all of its pods at once",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": "who may reach the pods is not restricted by it any more",
+}
+
+_BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _DELETED}
+
+
+def of(action: Literal["replace", "delete"], type_: str) -> str | None:
+    """What goes down, as half a sentence; None where this table does not know."""
+    return _BY_ACTION[action].get(type_)
+
+
+def types() -> frozenset[str]:
+    """All types of the table."""
+    return frozenset(_REPLACED) | frozenset(_DELETED)

@@ -1,0 +1,246 @@
+"""What the engine intends to do, from the JSON that it prints.
+
+Two forms are read: the document of `pulumi preview --json`, and the stream of events, one a line, that the same command
+prints with PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true. Only the stream has the results of policies: the engine leaves them
+out of the document (pulumi pkg/backend/display/json.go).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from review import changes
+
+Action = Literal["create", "update", "replace", "delete"]
+
+# The engine's words for one step, by what they mean for the resource. A replacement is told as up to three steps.
+_ACTIONS: Mapping[str, Action] = {
+    "create": "create",
+    "import": "create",
+    "update": "update",
+    "refresh": "update",
+    "delete": "delete",
+    "replace": "replace",
+    "create-replacement": "replace",
+    "import-replacement": "replace",
+    "delete-replaced": "replace",
+}
+_PROVIDER = "pulumi:providers:"
+_STACK_TYPE = "pulumi:pulumi:Stack"
+_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
+"""The engine's own colour tags, and a terminal's."""
+
+
+class UnreadablePlan(ValueError):
+    """Text that is neither of the engine's two forms; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens to one resource. `replace_reasons`: the property paths whose change forces a replacement."""
+
+    action: Action
+    type: str
+    name: str
+    changed: tuple[changes.Change, ...] = ()
+    replace_reasons: tuple[str, ...] = ()
+    protected: bool = False
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One policy that one resource, or the whole stack (`resource` empty), does not keep."""
+
+    policy: str
+    mandatory: bool
+    severity: str
+    resource: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The engine's intent for one stack.
+
+    `counts`: resources by operation, those that stay included, as the engine counts them. `packs`: policy packs that ran, by
+    version; None where the engine's JSON does not say. `errors`: why the preview failed.
+    """
+
+    steps: tuple[Step, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    packs: Mapping[str, str] | None = None
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read(text: str) -> Plan:
+    """The plan in what the engine printed. Raises UnreadablePlan."""
+    if not text.strip():
+        raise UnreadablePlan("the engine's JSON is empty: the preview has not begun, or its output went elsewhere")
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return _from_events(list(_lines(text)))
+    if not isinstance(document, dict):
+        raise UnreadablePlan("the engine's JSON is not an object")
+    if any(key.endswith("Event") for key in document):
+        return _from_events([document])
+    return _from_document(document)
+
+
+def _lines(text: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            raise UnreadablePlan(f"line {number} of the engine's output is not JSON: {error}") from None
+        if not isinstance(event, dict):
+            raise UnreadablePlan(f"line {number} of the engine's output is not an event")
+        yield event
+
+
+def _from_document(document: Mapping[str, Any]) -> Plan:
+    diagnostics = document.get("diagnostics") or []
+    return Plan(
+        steps=_merged(_document_step(raw) for raw in document.get("steps") or ()),
+        counts=dict(document.get("changeSummary") or {}),
+        errors=_messages(diagnostics, "error"),
+        warnings=_messages(diagnostics, "warning"),
+    )
+
+
+def _document_step(raw: Mapping[str, Any]) -> tuple[str, Step | None]:
+    old, new = raw.get("oldState") or {}, raw.get("newState") or {}
+    return raw["urn"], _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffReasons", "replaceReasons")
+
+
+def _event_step(raw: Mapping[str, Any]) -> tuple[str, Step | None]:
+    old, new = raw.get("old") or {}, raw.get("new") or {}
+    return raw["urn"], _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffs", "keys")
+
+
+def _from_events(events: list[dict[str, Any]]) -> Plan:
+    steps, violations, diagnostics = [], [], []
+    packs: dict[str, str] = {}
+    counts: Mapping[str, int] = {}
+    for event in events:
+        if (resource := event.get("resourcePreEvent")) is not None:
+            steps.append(_event_step(resource["metadata"]))
+        elif (diagnostic := event.get("diagnosticEvent")) is not None:
+            if not diagnostic.get("ephemeral"):
+                diagnostics.append(diagnostic)
+        elif (failure := event.get("errorEvent")) is not None:
+            diagnostics.append({"severity": "error", "message": failure.get("error", "")})
+        elif (violation := event.get("policyEvent")) is not None:
+            violations.append(_violation(violation))
+        elif (summary := event.get("summaryEvent")) is not None:
+            counts, packs = dict(summary.get("resourceChanges") or {}), dict(summary.get("PolicyPacks") or {})
+    ordered = sorted(set(violations), key=lambda one: (not one.mandatory, one.policy, one.resource, one.message))
+    return Plan(
+        steps=_merged(steps),
+        counts=counts,
+        violations=tuple(ordered),
+        packs=packs,
+        errors=_messages(diagnostics, "error"),
+        warnings=_messages(diagnostics, "warning"),
+    )
+
+
+def _violation(raw: Mapping[str, Any]) -> Violation:
+    return Violation(
+        policy=str(raw.get("policyName", "")),
+        mandatory=raw.get("enforcementLevel") in ("mandatory", "remediate"),
+        severity=str(raw.get("severity") or ""),
+        resource=name_of(str(raw.get("resourceUrn") or "")),
+        message=plain(str(raw.get("message", ""))),
+    )
+
+
+def _step(
+    op: str,
+    urn: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    detailed: Mapping[str, Any] | None,
+    raw: Mapping[str, Any],
+    changed_key: str,
+    replaces_key: str,
+) -> Step | None:
+    action = _ACTIONS.get(op)
+    type_ = type_of(urn)
+    if action is None or not _told(action, type_, new or old):
+        return None
+    reasons = set(raw.get(replaces_key) or ())
+    reasons |= {
+        path for path, diff in (detailed or {}).items() if str(diff.get("kind", diff.get("diffKind"))).endswith("replace")
+    }
+    changed: tuple[changes.Change, ...] = ()
+    if action in ("update", "replace") and old and new:
+        paths = list(detailed) if detailed else list(raw.get(changed_key) or ())
+        changed = changes.between(type_, old, new, paths)
+    return Step(
+        action,
+        type_,
+        name_of(urn),
+        changed,
+        tuple(sorted(_most_precise(reasons))) if action == "replace" else (),
+        bool((old or new).get("protect")),
+    )
+
+
+def _told(action: Action, type_: str, state: Mapping[str, Any]) -> bool:
+    """Components and the stack are only names for what is in them; a new or changed provider is the engine's affair."""
+    if type_ == _STACK_TYPE or not state.get("custom", True):
+        return False
+    return not (type_.startswith(_PROVIDER) and action in ("create", "update"))
+
+
+def _most_precise(paths: Iterable[str]) -> list[str]:
+    """Without those that only begin another one: `vpcConfig` beside `vpcConfig.subnetIds`."""
+    kept = set(paths)
+    return [path for path in kept if not any(other != path and other.startswith((f"{path}.", f"{path}[")) for other in kept)]
+
+
+def _merged(steps: Iterable[tuple[str, Step | None]]) -> tuple[Step, ...]:
+    """One step for each resource: the three of a replacement are one, told by the one that knows most."""
+    by_urn: dict[str, Step] = {}
+    for urn, step in steps:
+        if step is None:
+            continue
+        known = by_urn.get(urn)
+        if known is None or (step.action == "replace", len(step.changed)) > (known.action == "replace", len(known.changed)):
+            by_urn[urn] = step
+    return tuple(by_urn[urn] for urn in sorted(by_urn))
+
+
+def type_of(urn: str) -> str:
+    """The type of a resource: what stands after the types of its parents in the third part of its URN."""
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
+
+
+def name_of(urn: str) -> str:
+    """The name that the program gives a resource; empty for the stack itself, which a stack policy names."""
+    parts = urn.split("::", 3)
+    return parts[3] if len(parts) == 4 and type_of(urn) != _STACK_TYPE else ""
+
+
+def plain(text: str) -> str:
+    """A message of the engine without colours."""
+    return _MARKUP.sub("", text).strip()
+
+
+def _messages(diagnostics: Iterable[Mapping[str, Any]], severity: str) -> tuple[str, ...]:
+    found = (
+        plain(f"{one.get('prefix') or ''}{one.get('message') or ''}")
+        for one in diagnostics
+        if one.get("severity") == severity
+    )
+    return tuple(dict.fromkeys(message for message in found if message))

@@ -1,0 +1,253 @@
+"""The parts of the comment about one stack, in the order in which a reviewer wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from review import consequences
+from review.changes import Change
+from review.markdown import block, code, prose, shortened
+from review.plan import Step, Violation
+from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
+
+MOST_CHANGES = 12
+"""Properties of one resource that are told."""
+MOST_NAMES = 20
+"""Names of one type that are told."""
+_LONGEST_NAME = 160
+_CENTS_BELOW = 100
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its items, each of which stands for itself. `noun`: what one item is, for what is left out."""
+
+    title: str
+    items: tuple[str, ...]
+    noun: str
+    head: str = ""
+
+
+def of(report: Report) -> list[Section]:
+    """All sections that have something to say."""
+    plan = report.plan
+    replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
+    updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
+    sections = [
+        Section("The preview failed", tuple(block(error) for error in plan.errors), "errors"),
+        Section("Replaced: these are deleted and made anew", tuple(map(_replaced, replaced)), "resources"),
+        Section("Deleted", tuple(map(_deleted, deleted)), "resources"),
+        Section("Models", _models(report), "models"),
+        _policies(report),
+        _cost(report.cost),
+        _quotas(report.quotas),
+        Section("Changed in place", tuple(map(_updated, updated)), "resources"),
+        Section("Created", tuple(_by_type(created)), "types"),
+        Section("Warnings", tuple(f"- {prose(warning)}" for warning in plan.warnings), "warnings"),
+    ]
+    return [section for section in sections if section.items or section.head]
+
+
+def summary_row(report: Report) -> str:
+    """The row of the stack in the table at the top."""
+    cells = [code(_name(report.stack))]
+    for action in ("replace", "delete", "update", "create"):
+        count = len(_doing(report.plan.steps, action))
+        cells.append(f"**{count}**" if count and action in ("replace", "delete") else str(count))
+    cells.append(_policy_cell(report))
+    cells.append(_cost_cell(report.cost))
+    if report.plan.errors:
+        cells[0] += " **failed**"
+    return f"| {' | '.join(cells)} |"
+
+
+SUMMARY_HEAD = (
+    "| stack | replaced | deleted | changed | created | policies | US$ a month, expected |\n"
+    "| --- | ---: | ---: | ---: | ---: | --- | ---: |"
+)
+
+
+def _doing(steps: Iterable[Step], action: str) -> list[Step]:
+    return [step for step in steps if step.action == action]
+
+
+def _name(text: str) -> str:
+    return shortened(text, _LONGEST_NAME)
+
+
+def _resource(step: Step) -> str:
+    return f"{code(_name(step.name))} ({code(_name(step.type))})"
+
+
+def _replaced(step: Step) -> str:
+    reasons = [code(_name(reason)) for reason in step.replace_reasons[:MOST_CHANGES]]
+    why = f" because {_listed(reasons)} cannot change in place" if reasons else ""
+    down = consequences.of("replace", step.type)
+    lines = [f"- **{_resource(step)} is replaced**{why}."]
+    if down is not None:
+        lines.append(f"  **What goes down:** {down}.")
+    if step.protected:
+        lines.append("  It is protected: the engine refuses until somebody unprotects it.")
+    return "\n".join([*lines, *_changes(step.changed)])
+
+
+def _deleted(step: Step) -> str:
+    down = consequences.of("delete", step.type)
+    text = f"- {_resource(step)}" + (f": {down}" if down is not None else "")
+    return text + (". It is protected: the engine refuses until somebody unprotects it" if step.protected else "")
+
+
+def _updated(step: Step) -> str:
+    return "\n".join([f"- {_resource(step)}", *_changes(step.changed)])
+
+
+def _changes(changed: Sequence[Change]) -> list[str]:
+    lines = [f"  - {code(_name(one.path))}: {code(one.before)} → {code(one.after)}" for one in changed[:MOST_CHANGES]]
+    if len(changed) > MOST_CHANGES:
+        lines.append(f"  - and {len(changed) - MOST_CHANGES} more properties")
+    return lines
+
+
+def _by_type(steps: Sequence[Step]) -> list[str]:
+    by_type: dict[str, list[str]] = {}
+    for step in steps:
+        by_type.setdefault(step.type, []).append(step.name)
+    lines = []
+    for type_, names in sorted(by_type.items()):
+        told = [code(_name(name)) for name in names[:MOST_NAMES]]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"- {len(names)} {code(_name(type_))}: {', '.join(told)}{more}")
+    return lines
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _models(report: Report) -> tuple[str, ...]:
+    lines = []
+    if report.release_before != report.release_after:
+        lines.append(f"- release {_or_none(report.release_before)} → {_or_none(report.release_after)}")
+    return (*lines, *(_model(change) for change in report.models or ()))
+
+
+def _or_none(release: str | None) -> str:
+    return code(_name(release)) if release is not None else "none"
+
+
+def _model(change: ModelChange) -> str:
+    name = code(_name(change.model))
+    if change.before is None:
+        return f"- {name} {change.after}: new"
+    if change.after is None:
+        return f"- {name} {change.before}: no longer served"
+    return f"- {name} {change.before} → {change.after}"
+
+
+def _policies(report: Report) -> Section:
+    items = tuple(_violation(violation) for violation in report.plan.violations)
+    packs = report.plan.packs
+    if packs is None:
+        head = "" if not items else "Violations:"
+    elif not packs:
+        head = "No policy pack ran."
+    else:
+        ran = _listed([f"{code(_name(name))} {prose(version)}".strip() for name, version in sorted(packs.items())])
+        head = f"{ran}: " + ("no violation." if not items else _violations_counted(report.plan.violations) + ".")
+    return Section("Policies", items, "violations", head)
+
+
+def _violation(violation: Violation) -> str:
+    level = "**mandatory**" if violation.mandatory else "advisory"
+    severity = f" ({prose(violation.severity)})" if violation.severity else ""
+    where = f" on {code(_name(violation.resource))}" if violation.resource else ""
+    return f"- {level} {code(_name(violation.policy))}{severity}{where}: {prose(violation.message)}"
+
+
+def _violations_counted(violations: Sequence[Violation]) -> str:
+    mandatory = sum(violation.mandatory for violation in violations)
+    return f"{mandatory} mandatory, {len(violations) - mandatory} advisory"
+
+
+def _policy_cell(report: Report) -> str:
+    plan = report.plan
+    if plan.violations:
+        counted = _violations_counted(plan.violations)
+        return f"**{counted}**" if any(violation.mandatory for violation in plan.violations) else counted
+    return "kept" if plan.packs else "not checked"
+
+
+def _cost_cell(cost: Cost | None) -> str:
+    if cost is None:
+        return "not known"
+    return _moved(cost.before.expected if cost.before else None, cost.after.expected)
+
+
+def _cost(cost: Cost | None) -> Section:
+    if cost is None:
+        return Section("Cost", (), "parts")
+    compared = cost.before is not None
+    rows = [_cost_row("**all**", CostLine("all", cost.before, cost.after), compared)]
+    rows += [_cost_row(code(_name(line.name)), line, compared) for line in cost.lines]
+    head = "\n".join(
+        (
+            f"US$ a month at list prices of {prose(cost.region)} as of {prose(cost.as_of)}: "
+            "with as few nodes as there may be, as expected, with the most.",
+            *(f"{_per_million(cost)}" for _ in (0,) if cost.per_million_after is not None),
+            *(f"{prose(note)}." for note in cost.notes),
+            "",
+            "| | at least | expected | at most |",
+            "| --- | ---: | ---: | ---: |",
+        )
+    )
+    return Section("Cost", tuple(rows), "parts", head)
+
+
+def _per_million(cost: Cost) -> str:
+    assert cost.per_million_after is not None
+    moved = _moved(cost.per_million_before, cost.per_million_after)
+    return f"A million inferences at the stack's expected rates: {moved} US$."
+
+
+def _cost_row(name: str, line: CostLine, compared: bool) -> str:
+    cells = [
+        _moved(_amount(line.before, size, compared), _amount(line.after, size, True) or Decimal(0))
+        for size in Range.__dataclass_fields__
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _amount(amounts: Range | None, size: str, zero: bool) -> Decimal | None:
+    if amounts is None:
+        return Decimal(0) if zero else None
+    amount: Decimal = getattr(amounts, size)
+    return amount
+
+
+def _moved(before: Decimal | None, after: Decimal) -> str:
+    if before is None or _dollars(before) == _dollars(after):
+        return _dollars(after)
+    difference = after - before
+    sign = "+" if difference > 0 else "−"  # noqa: RUF001 - a minus sign, for people
+    return f"{_dollars(before)} → {_dollars(after)} ({sign}{_dollars(abs(difference))})"
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+
+
+def _quotas(quotas: tuple[Quota, ...] | None) -> Section:
+    if not quotas:
+        return Section("Quotas", (), "quotas")
+    head = (
+        "What the account's service quotas have to be, at least, for the stack at its largest.\n\n"
+        "| quota | code | needed |\n| --- | --- | ---: |"
+    )
+    return Section("Quotas", tuple(_quota_row(quota) for quota in quotas), "quotas", head)
+
+
+def _quota_row(quota: Quota) -> str:
+    moved = f"{quota.after}" if quota.before in (None, quota.after) else f"{quota.before} → **{quota.after}**"
+    return f"| {prose(quota.name)} | {code(_name(quota.code))} | {moved} {prose(quota.unit)} |"

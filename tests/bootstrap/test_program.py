@@ -1,0 +1,212 @@
+"""The bootstrap stack on moto: what it makes, whom it trusts, and what it lets them do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bootstrap import github, permissions, program
+from bootstrap.settings import Settings, SettingsInvalid
+from infra.account import Account
+from tests.component.engine.account import fresh_account
+from tests.component.engine.lifecycle import refresh
+from tests.component.engine.program import run
+from tests.component.engine.recording import Recording
+from twin.aws.clients import Clients
+
+ROOT = Path(__file__).parents[2]
+REGION = "us-west-2"
+ACCOUNT = Account(id="123456789012", partition="aws", region=REGION, caller_arn="arn:aws:iam::123456789012:role/x")
+REPOSITORY = "example-org/triton-eks"
+ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
+_MANAGED_LIMIT = 6144
+_READS = re.compile(r"^[\w-]+:(Describe|Get|List|View|Decrypt$)")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A preview of the program, an update, and the account."""
+
+    clients: Clients
+    preview: Recording
+    up: Recording
+
+
+def recorded(clients: Clients, *, preview: bool = False, **settings: Any) -> Recording:
+    """One run of the program."""
+    wanted = Settings(repository=REPOSITORY, **settings)
+
+    def deploy() -> None:
+        program.deploy(wanted, REGION)
+
+    config = {"aws:region": REGION}
+    return run(
+        deploy, project="triton-eks-bootstrap", stack="main", config=config, root=ROOT, clients=clients, preview=preview
+    )
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Made]:
+    with fresh_account():
+        clients = Clients(REGION)
+        yield Made(clients, recorded(clients, preview=True), recorded(clients))
+
+
+def statements(document: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(document)["Statement"]
+    return found
+
+
+def test_preview_and_up_register_the_same_and_a_refresh_finds_no_drift(made: Made) -> None:
+    assert made.preview.urns() == made.up.urns()
+    found = refresh(made.clients, made.up)
+    assert (found.outputs, found.inputs) == ([], [])
+
+
+def test_the_state_bucket_is_versioned_encrypted_private_and_outlives_the_stack(made: Made) -> None:
+    bucket = made.up.one("aws:s3/bucket:Bucket")
+    assert bucket.checked["bucket"] == "pulumi-state-123456789012-us-west-2"
+    assert (bucket.protect, bucket.retain_on_delete, bucket.checked["forceDestroy"]) == (True, True, False)
+    versioning = made.up.one("aws:s3/bucketVersioning:BucketVersioning")
+    assert versioning.checked["versioningConfiguration"] == {"status": "Enabled"}
+    block = made.up.one("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock").checked
+    assert {value for key, value in block.items() if key != "bucket"} == {True}
+    denied = {one["Sid"]: one for one in statements(made.up.one("aws:s3/bucketPolicy:BucketPolicy").checked["policy"])}
+    assert denied["TlsOnly"]["Action"] == "s3:*"
+    assert denied["NoOtherKey"]["Effect"] == "Deny"
+
+
+def test_both_keys_rotate_and_are_never_deleted(made: Made) -> None:
+    keys = made.up.of_type("aws:kms/key:Key")
+    assert [key.name for key in keys] == ["state-encryption-key", "state-secrets-key"]
+    for key in keys:
+        assert (key.checked["enableKeyRotation"], key.protect, key.retain_on_delete) == (True, True, True)
+    assert {alias.checked["name"] for alias in made.up.of_type("aws:kms/alias:Alias")} == {
+        "alias/pulumi-secrets",
+        "alias/pulumi-state",
+    }
+
+
+def test_what_the_workflows_are_told_is_exported(made: Made) -> None:
+    assert made.up.exports == {
+        "backendUrl": "s3://pulumi-state-123456789012-us-west-2?region=us-west-2",
+        "secretsProvider": "awskms://alias/pulumi-secrets?region=us-west-2",
+        "previewRoleArn": "arn:aws:iam::123456789012:role/triton-eks-preview",
+        "deployRoleArn": "arn:aws:iam::123456789012:role/triton-eks-deploy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "subjects"),
+    [
+        ("github-preview-role", ["pull_request", "ref:refs/heads/main"]),
+        ("github-deploy-role", ["environment:dev", "environment:staging", "environment:prod"]),
+    ],
+)
+def test_a_role_is_bound_to_this_repository_and_its_purpose(made: Made, role: str, subjects: list[str]) -> None:
+    provider = made.up.one("aws:iam/openIdConnectProvider:OpenIdConnectProvider")
+    assert (provider.checked["url"], provider.checked["clientIdLists"]) == (
+        f"https://{github.ISSUER}",
+        ["sts.amazonaws.com"],
+    )
+    (trust,) = statements(made.up.one(ROLE, role).checked["assumeRolePolicy"])
+    assert trust == {
+        "Effect": "Allow",
+        "Principal": {"Federated": provider.outputs["arn"]},
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Condition": {
+            "StringEquals": {
+                "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+                "token.actions.githubusercontent.com:sub": [f"repo:{REPOSITORY}:{subject}" for subject in subjects],
+            }
+        },
+    }
+
+
+def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
+    """The statements of each policy of a role, by the policy's name."""
+    attached = {
+        item.checked["policyArn"]
+        for item in made.up.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+        if item.checked["role"] == role
+    }
+    return {
+        item.name: statements(item.checked["policy"]) for item in made.up.of_type(POLICY) if item.outputs["arn"] in attached
+    }
+
+
+def actions(found: list[dict[str, Any]], effect: str = "Allow") -> set[str]:
+    return {action for one in found if one["Effect"] == effect for action in one["Action"]}
+
+
+def test_previews_read_and_do_nothing_else(made: Made) -> None:
+    found = policies(made, "triton-eks-preview")
+    assert set(found) == {"github-preview-state", "github-preview-read"}
+    allowed = set().union(*map(actions, found.values()))
+    assert {action for action in allowed if not _READS.match(action)} == set()
+
+
+def test_previews_read_no_data_but_the_state(made: Made) -> None:
+    found = policies(made, "triton-eks-preview")
+    data = {"s3:GetObject", "sqs:ReceiveMessage", "logs:GetLogEvents", "secretsmanager:GetSecretValue", "ssm:GetParameter"}
+    assert not data & actions(found["github-preview-read"])
+    (reading,) = [one for one in found["github-preview-state"] if one["Action"] == ["s3:GetObject"]]
+    assert reading["Resource"] == ["arn:aws:s3:::pulumi-state-123456789012-us-west-2/.pulumi/*"]
+
+
+@pytest.mark.parametrize("role", ["triton-eks-preview", "triton-eks-deploy"])
+def test_no_action_is_a_wildcard_and_each_policy_fits(made: Made, role: str) -> None:
+    for name, found in policies(made, role).items():
+        assert not [action for action in actions(found) if "*" in action], name
+        assert len(re.sub(r"\s", "", json.dumps(found))) < _MANAGED_LIMIT - 50, name
+
+
+def test_who_deploys_cannot_give_itself_more(made: Made) -> None:
+    (denied,) = [one for one in policies(made, "triton-eks-deploy")["github-deploy-identity"] if one["Effect"] == "Deny"]
+    assert "arn:aws:iam::123456789012:role/triton-eks-deploy*" in denied["Resource"]
+    assert "arn:aws:iam::123456789012:policy/triton-eks-deploy*" in denied["Resource"]
+    assert {"iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:CreatePolicyVersion", "iam:UpdateAssumeRolePolicy"} <= set(
+        denied["Action"]
+    )
+
+
+def test_state_is_overwritten_and_never_deleted_and_locks_are() -> None:
+    access = permissions.StateAccess("arn:aws:s3:::b", "arn:k1", "arn:k2")
+    deleting = [one for one in statements(permissions.write_state(access)) if "s3:DeleteObject" in one["Action"]]
+    assert [one["Resource"] for one in deleting] == [["arn:aws:s3:::b/.pulumi/locks/*"]]
+
+
+def test_what_changes_without_a_name_of_ours_is_bound_by_tag_region_or_service() -> None:
+    for purpose, found in permissions.deploy(ACCOUNT).items():
+        for one in found:
+            unbound = one["Effect"] == "Allow" and one["Resource"] == ["*"] and "Condition" not in one
+            assert not unbound or one["Sid"] == "MakeAnomalyAlarms", (purpose, one["Sid"])
+
+
+def test_an_accounts_existing_provider_is_used(made: Made) -> None:
+    arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+    found = recorded(made.clients, preview=True, github_provider_arn=arn)
+    assert found.of_type("aws:iam/openIdConnectProvider:OpenIdConnectProvider") == []
+    (trust,) = statements(found.one(ROLE, "github-preview-role").checked["assumeRolePolicy"])
+    assert trust["Principal"] == {"Federated": arn}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"repository": ""}, "repository: '' is not a GitHub repository; give ORG/REPO"),
+        ({"repository": "org/*"}, r"repository: 'org/\*' is not"),
+        ({"repository": "org/repo", "branch": "*"}, r"branch: '\*' is not a branch"),
+        ({"repository": "org/repo", "environments": ()}, "environments: is empty"),
+        ({"repository": "org/repo", "environments": ("prod", "*")}, r"environments: '\*' is not an environment"),
+    ],
+)
+def test_a_trust_without_bounds_cannot_be_asked_for(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsInvalid, match=said):
+        Settings(**wrong)

@@ -1,0 +1,150 @@
+"""IAM policy documents against what AWS says of its actions: the data that cfn-lint ships.
+
+cfn-lint's own rules read CloudFormation templates, which there are none of here, and are content with `*`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from tests.component.engine.recording import Recording
+
+_DOCUMENTS: Mapping[str, str] = {
+    "aws:iam/role:Role": "assumeRolePolicy",
+    "aws:iam/rolePolicy:RolePolicy": "policy",
+    "aws:iam/policy:Policy": "policy",
+    "aws:s3/bucketPolicy:BucketPolicy": "policy",
+    "aws:sqs/queuePolicy:QueuePolicy": "policy",
+    "aws:sns/topicPolicy:TopicPolicy": "policy",
+    "aws:kms/key:Key": "policy",
+    "aws:ecr/repositoryPolicy:RepositoryPolicy": "policy",
+}
+"""Type -> the property that holds its policy document."""
+_TRUST = "aws:iam/role:Role"
+_IDENTITY = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
+_POD_TAGS = {"aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account"}
+_SOURCES = {"aws:sourceaccount", "aws:sourcearn", "kms:encryptioncontext:aws:logs:arn"}
+"""Keys of which one bounds what a service may do for others."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A policy document and the resource that has it."""
+
+    owner: str
+    type: str
+    statements: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with one statement. `subject`: the action or principal at fault."""
+
+    owner: str
+    statement: str
+    subject: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.statement}: {self.subject}: {self.problem}"
+
+
+def documents(recording: Recording) -> Iterator[Document]:
+    """Every document of a run that has one. Raises ValueError for one that is no JSON."""
+    for item in recording.registrations:
+        key = _DOCUMENTS.get(item.type)
+        text = (item.checked or item.inputs).get(key) if key else None
+        if text is not None:
+            found = json.loads(text)["Statement"]
+            yield Document(item.name, item.type, tuple(found if isinstance(found, list) else [found]))
+
+
+def lint(document: Document) -> Iterator[Finding]:
+    """Everything that is wrong with the document."""
+    for index, statement in enumerate(document.statements):
+        label = statement.get("Sid", f"Statement[{index}]")
+        for subject, problem in _problems(document, statement):
+            yield Finding(document.owner, label, subject, problem)
+
+
+def _problems(document: Document, statement: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key in ("NotAction", "NotResource", "NotPrincipal"):
+        if key in statement:
+            yield key, "means all but what it names"
+    if statement["Effect"] == "Deny":
+        return
+    for action in _list(statement["Action"]):
+        yield from _action_problems(action, _list(statement.get("Resource", [])), document)
+    if document.type not in _IDENTITY:
+        yield from _principal_problems(statement, document)
+
+
+def _action_problems(action: str, arns: list[str], document: Document) -> Iterator[tuple[str, str]]:
+    if "*" in action or "?" in action:
+        yield action, "is a pattern: it grows with what AWS adds"
+        return
+    service, _, name = action.partition(":")
+    known = _services().get(service, {}).get("Actions", {}).get(name.lower())
+    if known is None:
+        yield action, "is no action of AWS"
+        return
+    if document.type == _TRUST:
+        return
+    kinds = known.get("Resources", [])
+    if not kinds:
+        if document.type in _IDENTITY and "*" not in arns:
+            yield action, "takes no resource: with anything but * it is allowed nothing"
+        return
+    if "*" in arns and document.type in _IDENTITY:
+        yield action, f"has resource *, and takes {', '.join(sorted(kinds)[:3])}"
+    elif "*" not in arns and not any(_fits(arn, service, kind) for arn in arns for kind in kinds):
+        yield action, f"takes {', '.join(sorted(kinds)[:3])}, and none of its resources is one"
+
+
+def _principal_problems(statement: Mapping[str, Any], document: Document) -> Iterator[tuple[str, str]]:
+    principal = statement.get("Principal", {})
+    keys = {key.lower() for operator in statement.get("Condition", {}).values() for key in operator}
+    if principal == "*" or "*" in _list(principal.get("AWS", [])):
+        yield "*", "is anyone, in any account"
+        return
+    for service in _list(principal.get("Service", [])):
+        # EC2 takes a role for an instance, and sends neither key.
+        bounded = keys >= _POD_TAGS if service == "pods.eks.amazonaws.com" else bool(_SOURCES & keys)
+        if service != "ec2.amazonaws.com" and not bounded:
+            yield service, "may act for anyone: compare aws:SourceAccount, aws:SourceArn or the pod's tags"
+    for provider in _list(principal.get("Federated", [])):
+        equal = statement.get("Condition", {}).get("StringEquals", {})
+        for suffix in (":aud", ":sub"):
+            values = [value for key, value in equal.items() if key.endswith(suffix)]
+            if not values or any("*" in one for value in values for one in _list(value)):
+                yield provider, f"is not bounded by an exact {suffix[1:]}"
+
+
+def _fits(arn: str, service: str, kind: str) -> bool:
+    """Whether an ARN, which may have wildcards, can be one of the kind."""
+    formats = _services()[service]["Resources"].get(kind, {}).get("ARNFormats", [])
+    return any(_pattern(one).fullmatch(arn) for one in formats)
+
+
+def _pattern(form: str) -> re.Pattern[str]:
+    parts = re.split(r"(\$\{[A-Za-z]+\}|\.\*)", form)
+    return re.compile(
+        "".join("[^:]*" if part.startswith("${") else ".*" if part == ".*" else re.escape(part) for part in parts)
+    )
+
+
+@cache
+def _services() -> Mapping[str, Any]:
+    text = resources.files("cfnlint.data.AdditionalSpecs").joinpath("Policies.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

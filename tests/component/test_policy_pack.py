@@ -1,0 +1,54 @@
+"""The real policy pack process over what every stack registers, and over the same with a defect for each policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.component.engine.analyzer import Pack, running
+from tests.component.engine.stack_run import TODAY, StackRun
+from tests.component.policy_defects import DEFECTS, seed
+
+_DAY = {"asOf": TODAY.isoformat()}
+_PACK = Path(__file__).parents[2] / "policies"
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Pack]:
+    """The pack, which judges Kubernetes versions by the day by which the stack files are judged."""
+    with running(_PACK) as pack:
+        pack.configure({"eks-version-supported": _DAY, "eks-version-ageing": _DAY})
+        yield pack
+
+
+def test_the_process_tells_severity_level_and_remedy_of_every_policy(pack: Pack) -> None:
+    policies = pack.policies()
+    assert sorted(policies) == sorted(DEFECTS)
+    assert [
+        name for name, info in policies.items() if not (info.severity and info.remediation_steps and info.description)
+    ] == []
+
+
+def test_what_a_stack_registers_violates_no_policy(stack_run: StackRun, pack: Pack) -> None:
+    assert [str(found) for found in pack.judge(stack_run.up)] == []
+
+
+def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun, pack: Pack) -> None:
+    found = pack.judge(stack_run.preview)
+    assert [str(one) for one in found if one.level != "advisory" or "is not known yet" not in one.message] == []
+    # Documents that name what is still to be made. Nothing else may be left open, or nobody would read what is.
+    assert {one.policy for one in found} <= {"iam-no-wildcard", "iam-trust-bounded", "s3-tls-only", "sqs-tls-only"}
+
+
+def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:
+    """All of them are seeded at once: none hides another."""
+    found = pack.judge(seed(stack_runs("prod").up))
+    told = {(one.policy, one.message.partition("\n")[2].partition(": ")[0]) for one in found}
+    told |= {(one.policy, "") for one in found if one.message.partition("\n")[2].startswith("the stack ")}
+    assert [policy for policy, defect in DEFECTS.items() if (policy, defect.at_fault) not in told] == []
+    assert {one.level for one in found if one.policy not in ADVISORY} == {"mandatory"}
+
+
+ADVISORY = {"eks-version-ageing", "vpc-endpoints-present", "nat-ha-in-prod", "budget-present"}

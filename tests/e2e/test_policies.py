@@ -1,0 +1,49 @@
+"""The policy pack in the real engine: in `preview`, in the twin's shell, and where a program is not what it should be."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.conftest import Twin, clone
+
+
+def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twin: Twin) -> None:
+    done = twin.run("preview", "prod", "--json", seconds=600)
+    assert done.returncode == 0, done.stdout
+    results = json.loads(done.stdout)["policies"]
+    assert results, "a first preview cannot judge documents that name what is still to be made, and says so"
+    assert [one for one in results if one["level"] != "advisory" or "is not known yet" not in one["message"]] == []
+
+
+def test_the_events_have_the_results_of_policies(twin: Twin) -> None:
+    done = twin.run("preview", "dev", "--events", seconds=600)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, done.stdout
+    policies = {event["policyEvent"]["policyName"] for event in map(json.loads, lines) if "policyEvent" in event}
+    assert policies == {"iam-no-wildcard", "iam-trust-bounded", "s3-tls-only"}
+
+
+def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin: Twin, tmp_path: Path) -> None:
+    checkout = clone(tmp_path)
+    launch = checkout / "infra" / "launch.py"
+    text = launch.read_text()
+    assert 'http_tokens="required"' in text
+    launch.write_text(text.replace('http_tokens="required"', 'http_tokens="optional"'))
+    done = Twin(twin.home, checkout).run("preview", "dev", seconds=600)
+    assert done.returncode == 1
+    assert "[mandatory] [severity: critical]  lt-imdsv2" in done.stdout
+    assert (
+        "nodes-system-template: metadataOptions.httpTokens: is optional: a request forged by a pod reads the node's "
+        "credentials (IMDSv1). Fix: set it to required"
+    ) in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_the_pack_runs_in_the_twins_shell_and_takes_a_configuration(twin: Twin, tmp_path: Path) -> None:
+    """One GPU is less than the stack `dev` has; the same stack without that configuration is in order."""
+    configuration = tmp_path / "policies.json"
+    configuration.write_text(json.dumps({"ng-max-size-cap": {"maxGpus": 1}}))
+    command = "pulumi preview --stack dev --policy-pack policies"
+    done = twin.shell(f"{command} --policy-pack-config {configuration}", seconds=600)
+    assert done.returncode != 0
+    assert "the stack may start 6 GPUs (nodes-pool-g5-group 4, nodes-pool-shared-group 2), 1 is the most here" in done.stdout
+    assert twin.shell(command, seconds=600).returncode == 0

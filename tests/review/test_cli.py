@@ -1,0 +1,85 @@
+"""The commands of the workflows that need no GitHub, and what they need of Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from review import cli, report
+from tests.review import scenarios
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    for made in (scenarios.nothing(), scenarios.much()):
+        (folder / f"{made.stack}.json").write_text(made.to_json(), encoding="utf-8")
+    return folder
+
+
+def test_a_folder_of_reports_becomes_one_comment(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", str(reports)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("<!-- triton-eks: preview -->\n")
+    assert text.index("### `dev`") < text.index("### `prod`")
+
+
+def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["gate", str(reports / "dev.json")]) == 0
+    assert cli.main(["gate", str(reports)]) == 1
+    assert capsys.readouterr().err == "prod: 1 mandatory violations\n"
+    failed = tmp_path / "staging.json"
+    failed.write_text(scenarios.failed().to_json(), encoding="utf-8")
+    assert cli.main(["gate", str(failed)]) == 1
+
+
+def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) -> None:
+    assert cli.main(["unchanged", str(reports / "dev.json")]) == 0
+    assert cli.main(["unchanged", str(reports)]) == 1
+
+
+def test_an_unreadable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
+    assert cli.main(["render", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/bad.json: schema None; this program reads schema")
+    assert cli.main(["render", str(tmp_path / "none.json")]) == 1
+    assert "none.json: No such file" in capsys.readouterr().err
+
+
+def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
+    events = tmp_path / "events.json"
+    events.write_text(scenarios.stream(scenarios.summary({"triton-eks": "1.0.0"}, same=1)), encoding="utf-8")
+    out = tmp_path / "prod.json"
+    assert cli.main(["collect", "prod", "--preview", str(events), "--output", str(out)]) == 0
+    made = report.from_json(out.read_text(encoding="utf-8"))
+    assert made.cost is not None and made.cost.before is None and made.cost.after.expected > 1000
+    assert made.quotas is not None and {quota.code for quota in made.quotas} >= {"ec2/L-DB2E81BA", "ec2/L-417A185B"}
+    assert made.models is None
+
+
+def test_collect_names_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = tmp_path / "events.json"
+    events.write_text(scenarios.stream(scenarios.summary()), encoding="utf-8")
+    assert cli.main(["collect", "nowhere", "--preview", str(events)]) == 1
+    assert "there is no stacks/Pulumi.nowhere.yaml; the stacks are dev, local, prod, staging" in capsys.readouterr().err
+
+
+def test_comments_are_rendered_and_written_with_the_standard_library_alone(reports: Path) -> None:
+    """Where a fork is commented on, nothing is installed: -S hides every installed package. `cli` imports `github` too."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "review", "render", str(reports)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,103 @@
+"""The comment, as a whole: golden files, and what holds however long it would be."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from review import document
+from review.plan import Plan, Step, Violation
+from review.report import Report
+from tests.review import scenarios
+
+GOLDEN = Path(__file__).parent / "golden"
+SCENARIOS = {
+    "a-little-of-everything": [scenarios.much],
+    "nothing": [scenarios.nothing],
+    "several-stacks": [scenarios.nothing, scenarios.failed, scenarios.much],
+    "no-stack": [],
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_comment_is_as_reviewed(name: str) -> None:
+    """UPDATE_GOLDEN=1 writes the files; review their difference."""
+    text = document.render([make() for make in SCENARIOS[name]], title="What this pull request does", name="preview")
+    file = GOLDEN / f"{name}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_no_secret_is_in_the_comment() -> None:
+    text = document.render([scenarios.much()], title="t", name="n")
+    for value in ("b2xk", "bmV3", "c2VjcmV0", "plain text of a secret"):
+        assert value not in text
+    assert text.count("(secret)") == 4
+
+
+def test_a_comment_that_is_too_long_says_of_each_section_what_is_left_out() -> None:
+    many = Plan(tuple(Step("delete", "aws:sqs/queue:Queue", f"queue-{number:04}") for number in range(2000)))
+    other = Plan(tuple(Step("update", "aws:ec2/eip:Eip", f"address-{number}") for number in range(3)))
+    text = document.render([Report("prod", many), Report("dev", other)], title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    shown = len(re.findall(r"^- `queue-", text, re.MULTILINE))
+    assert f"… and {2000 - shown} more resources, left out for want of space." in text
+    assert shown > 500
+    assert text.count("address-") == 3
+
+
+def test_a_limit_without_room_for_headings_is_refused() -> None:
+    with pytest.raises(ValueError, match="a limit of 100 characters; at least 8000"):
+        document.render([], title="t", name="n", limit=100)
+
+
+NASTY = st.text(alphabet=st.sampled_from("ab`|<>@\n\\*_[]#&~$!-. é…→"), max_size=400)
+STEPS = st.builds(
+    Step,
+    st.sampled_from(["create", "update", "replace", "delete"]),
+    NASTY,
+    NASTY,
+    replace_reasons=st.lists(NASTY, max_size=3).map(tuple),
+)
+PLANS = st.builds(
+    Plan,
+    st.lists(STEPS, max_size=60).map(tuple),
+    violations=st.lists(st.builds(Violation, NASTY, st.booleans(), NASTY, NASTY, NASTY), max_size=20).map(tuple),
+    packs=st.none() | st.dictionaries(NASTY, NASTY, max_size=2),
+    errors=st.lists(NASTY.filter(str.strip), max_size=10).map(tuple),
+    warnings=st.lists(NASTY, max_size=10).map(tuple),
+)
+REPORTS = st.lists(st.builds(Report, NASTY, PLANS, base=st.none() | NASTY), max_size=5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(reports=REPORTS, limit=st.integers(document.FEWEST_CHARACTERS, 40_000), title=NASTY)
+def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
+    reports: list[Report], limit: int, title: str
+) -> None:
+    text = document.render(reports, title=title, name="n", limit=limit)
+    assert len(text) <= limit
+    everything = document.render(reports, title=title, name="n", limit=10_000_000)
+    assert "left out for want of space" not in everything
+    assert "more sections" not in everything
+    if text != everything:
+        assert "left out for want of space" in text or "more sections" in text
+        said = sum(int(count) for count in re.findall(r"^… and (\d+) more \w+, left out", text, re.MULTILINE))
+        assert said > 0 or "more sections" in text
+
+
+@settings(max_examples=100, deadline=None)
+@given(name=NASTY, message=NASTY)
+def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, message: str) -> None:
+    plan = Plan((), violations=(Violation(name, True, "", name, message),), packs={"p": "1"})
+    text = document.render([Report("prod", plan)], title="t", name="n")
+    (line,) = [line for line in text.splitlines() if line.startswith("- **mandatory**")]
+    outside = re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "", line.removeprefix("- **mandatory**"))
+    outside = re.sub(r"\\[\\`*_\[\]<>#|~@&$]", "", outside)
+    assert not re.search(r"[`*\[\]<>|]|@(?!&#8203;)", outside), line
