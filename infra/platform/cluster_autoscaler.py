@@ -49,7 +49,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
                 description=f"cluster-autoscaler of {args.cluster_name}",
                 service_account=CONTROLLER,
                 trust=irsa_trust(args.oidc, CONTROLLER),
-                policy=autoscaler_policy(args.cluster_name),
+                policy=autoscaler_policy(args.account, args.cluster_name),
                 tags=args.tags,
             ),
             pulumi.ResourceOptions(parent=self),
@@ -64,8 +64,8 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def autoscaler_policy(cluster_name: str) -> str:
-    """Look at everything, change the groups of this cluster (the project's own least privileges, bound to EKS's tag)."""
+def autoscaler_policy(account: Account, cluster_name: str) -> str:
+    """Look at everything, change the groups of this cluster: those that carry the tag that EKS puts on them."""
     return document(
         allow(
             [
@@ -78,14 +78,14 @@ def autoscaler_policy(cluster_name: str) -> str:
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
                 "ec2:GetInstanceTypesFromInstanceRequirements",
-                "eks:DescribeNodegroup",
             ],
             ["*"],
             sid="LookAround",
         ),
+        allow(["eks:DescribeNodegroup"], [account.arn("eks", f"nodegroup/{cluster_name}/*")], sid="ReadNodeGroups"),
         allow(
             ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-            ["*"],
+            [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*")],
             sid="ResizeOwnGroups",
             condition={"StringEquals": {f"aws:ResourceTag/k8s.io/cluster-autoscaler/{cluster_name}": "owned"}},
         ),

@@ -94,13 +94,17 @@ class Nodes(Section):
 
 
 class Sharing(Section):
-    """How the pods of a node share one GPU. `replicas`: how many pods one physical GPU is offered to."""
+    """How the pods of a node share one GPU. `replicas`: how many pods one physical GPU is offered to.
 
-    strategy: Literal["exclusive", "time-slicing", "mps"] = Field(description="time-slicing or mps")
+    `profile`: of MIG, which cuts a GPU into instances with memory of their own, like 1g.10gb.
+    """
+
+    strategy: Literal["exclusive", "time-slicing", "mps", "mig"] = Field(description="time-slicing, mps or mig")
     replicas: Annotated[int, between(1, 48, "pods per GPU")] = Field(description="how many pods share one GPU, 2 to 48")
+    profile: Name | None = None
 
 
-EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1)
+EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1, profile=None)
 
 
 def _sharing(value: Any) -> Any:
@@ -108,7 +112,8 @@ def _sharing(value: Any) -> Any:
     if value == "exclusive":
         return {"strategy": "exclusive", "replicas": 1}
     if not isinstance(value, dict):
-        refuse(f"{describe(value)}; use exclusive, or {{strategy: time-slicing, replicas: 4}} (or mps)")
+        ways = "{strategy: time-slicing, replicas: 4} (or mps), or {strategy: mig, profile: 1g.10gb, replicas: 7}"
+        refuse(f"{describe(value)}; use exclusive, {ways}")
     return value
 
 
@@ -158,9 +163,11 @@ class Release(Section):
 class Models(Section):
     """Where models come from, and what is wanted of each (`serving`, by model name).
 
+    `access`: how pods read a release. `s3`: Triton copies it to their disks. `mountpoint`: it is mounted from the bucket.
     `release` None: the platform without Triton, before the first `modelctl release`.
     """
 
+    access: Literal["s3", "mountpoint"] = "s3"
     s3_endpoint: Endpoint | None = None
     old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
         description="days that objects of deleted releases are kept, like 90"

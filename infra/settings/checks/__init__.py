@@ -11,6 +11,7 @@ from infra.settings.checks import (
     environment,
     gateway,
     gpu_memory,
+    model_access,
     monitoring,
     network,
     node_autoscaler,
@@ -38,6 +39,8 @@ _CHECKS: tuple[Check, ...] = (
     *triton.CHECKS,
     *serving.CHECKS,
     *gpu_memory.CHECKS,
+    *model_access.CHECKS,
+    *monitoring.CHECKS,
     *autoscaling.CHECKS,
     *gateway.CHECKS,
     *tracing.CHECKS,
@@ -52,6 +55,7 @@ _WARNINGS: tuple[Check, ...] = (
     *serving.WARNINGS,
     *monitoring.WARNINGS,
     *autoscaling.WARNINGS,
+    *worker.WARNINGS,
 )
 
 

@@ -37,8 +37,9 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
         largest = max(models, key=lambda term: term.mib)
         terms.append(_Term("", largest.mib, f"{largest.name} once more during an in-place rollout {largest.mib}"))
     smallest = min(types, key=lambda known: known.gpu_memory_gib)
-    sharers = pool.sharing.replicas
-    room, needed = smallest.gpu_memory_gib * 1024 // sharers, sum(term.mib for term in terms)
+    sharers, profile = pool.sharing.replicas, smallest.mig_profiles.get(pool.sharing.profile or "")
+    room = profile.memory_mib if profile is not None else smallest.gpu_memory_gib * 1024 // sharers
+    needed = sum(term.mib for term in terms)
     if needed > room:
         part = f", of which {sharers} pods share one by {pool.sharing.strategy}" if sharers > 1 else ""
         yield Problem(
