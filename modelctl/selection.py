@@ -67,8 +67,8 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
             known = ", ".join(models) or "none"
             message = f"versions.{model}: there is no such model; models: {known}"
             selection.problems.append(Problem(selection.path, message))
-        elif message := _mistake(version):
-            selection.problems.append(Problem(selection.path, f"versions.{model}: {message}"))
+        elif mistake := _mistake(version):
+            selection.problems.append(Problem(selection.path, f"versions.{model}: {mistake}"))
         else:
             selection.versions[model] = tuple(sorted(version)) if isinstance(version, list) else (version,)
     return selection
