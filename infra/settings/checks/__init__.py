@@ -5,7 +5,18 @@ A check whose inputs are invalid is skipped, so that it neither hides nor repeat
 
 from collections.abc import Iterator
 
-from infra.settings.checks import cluster, environment, gpu_memory, network, nodes, pools, production, serving, triton
+from infra.settings.checks import (
+    cluster,
+    environment,
+    gpu_memory,
+    network,
+    nodes,
+    pools,
+    production,
+    serving,
+    triton,
+    versions,
+)
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
 from infra.settings.problem import Problem
 from infra.settings.section import Absent
@@ -21,6 +32,7 @@ _CHECKS: tuple[Check, ...] = (
     *triton.CHECKS,
     *serving.CHECKS,
     *gpu_memory.CHECKS,
+    *versions.CHECKS,
     *production.CHECKS,
 )
 _POOL_CHECKS: tuple[PoolCheck, ...] = pools.POOL_CHECKS
