@@ -167,6 +167,8 @@ def _server_values(server: Triton) -> dict[str, Any]:
 def _release_values(args: TritonServerArgs) -> dict[str, Any]:
     release = args.release
     values: dict[str, Any] = {"bytes": release.bytes, "models": dict(release.models)}
+    if release.others:
+        values["others"] = {model: list(versions) for model, versions in release.others.items()}
     if args.server.rollout == "in-place":
         return values  # which release a pod serves, and with which configs, is what the rollout has written
     values["id"] = release.id

@@ -143,19 +143,24 @@ class Gpu(Section):
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
 
 
+_Version = Annotated[int, between(1, 999_999_999, "for a version")]
+
+
 class Release(Section):
     """The model release that Triton serves: an immutable prefix of the bucket.
 
-    `bytes`: the sum of its objects. `serving`: the digest of the wants that its configs were made from
-    (`serving_digest`), None where the stack has none. `previous`: the release that this one replaced, to which
-    `modelctl rollback` returns.
+    `bytes`: what a pod downloads, the sum of its objects where each model has one version. `models`: the version that
+    answers requests which name none; `others`: the lower ones that are served beside it. `serving`: the digest of the wants
+    that its configs were made from (`serving_digest`), None where the stack has none. `previous`: the release that this one
+    replaced, to which `modelctl rollback` returns.
     """
 
     id: ReleaseId = Field(description="the id that `modelctl release` printed")
     bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")
-    models: Annotated[dict[ModelName, Annotated[int, between(1, 999_999_999, "for a version")]], Field(min_length=1)] = (
-        Field(description="the models and the version of each, like {resnet50: 1}")
+    models: Annotated[dict[ModelName, _Version], Field(min_length=1)] = Field(
+        description="the models and the version of each, like {resnet50: 1}"
     )
+    others: dict[ModelName, Annotated[tuple[_Version, ...], Field(min_length=1)]] = Field(default_factory=dict)
     serving: ServingDigest | None = None
     previous: ReleaseId | None = None
 

@@ -228,6 +228,9 @@ endpoint is no such thing: it answers 400 during every load and stays there afte
 {{- $paths := list -}}
 {{- range $model, $version := .Values.release.models -}}
 {{- $paths = append $paths (include "triton.inPlace" $ | empty | ternary (printf "%s/versions/%d" $model (int64 $version)) $model) -}}
+{{- range index $.Values.release.others $model -}}
+{{- $paths = append $paths (printf "%s/versions/%d" $model (int64 .)) -}}
+{{- end -}}
 {{- end -}}
 {{- if eq (len $paths) 1 -}}
 httpGet:

@@ -21,6 +21,7 @@ from infra.settings.checks import (
     serving,
     tracing,
     triton,
+    versions,
     worker,
 )
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
@@ -39,6 +40,7 @@ _CHECKS: tuple[Check, ...] = (
     *triton.CHECKS,
     *serving.CHECKS,
     *gpu_memory.CHECKS,
+    *versions.CHECKS,
     *model_access.CHECKS,
     *monitoring.CHECKS,
     *autoscaling.CHECKS,

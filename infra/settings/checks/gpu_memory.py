@@ -20,11 +20,19 @@ class _Term:
     shown: str
 
 
+def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
+    each = f"{instances} x {mib}" if versions == 1 else f"{versions} versions x {instances} x {mib}"
+    return _Term(name, versions * instances * mib, f"{name} {each}")
+
+
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
-    """`instances` are per GPU, so each GPU of a pod holds all of them. A model without an entry is not known here."""
-    triton = subject.document.triton
+    """`instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is
+    known here.
+    """
+    triton, release = subject.document.triton, subject.document.models.release
+    others = release.others if release is not None else {}
     models = [
-        _Term(name, model.instances * (model.gpu_memory_mib or 0), f"{name} {model.instances} x {model.gpu_memory_mib}")
+        _term(name, model.instances, 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
         for name, model in subject.document.models.serving.items()
         if model.device == "gpu"
     ]
