@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Cuts each GPU of the node into MIG_INSTANCES instances of MIG_PROFILE, which infra/mig.py sets above this line.
 #
 # cloud-init runs it at the first boot, before nodeadm starts the kubelet. It makes itself a service that comes before nodeadm at
@@ -44,7 +45,8 @@ if ! all_enabled; then
   sleep infinity # so that nothing after this service starts
 fi
 
-if ! nvidia-smi -L | grep --quiet '^ *MIG '; then
+# Not --quiet: it would leave before nvidia-smi has said everything, which then fails.
+if ! nvidia-smi -L | grep '^ *MIG ' >/dev/null; then
   layout=$(printf "$MIG_PROFILE,%.0s" $(seq "$MIG_INSTANCES"))
   nvidia-smi mig -cgi "${layout%,}" -C
 fi

@@ -84,7 +84,7 @@ async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Annou
     taken over. Raises ChartFailed, with the end of its log, for a program that does not come up before `ready`; later that
     is logged and tried again.
     """
-    records = [await _bring_up(home, program) for program in programs]
+    records = await _bring_up_all(home, programs)
     await ready()
     pause = 0.0
     while True:
@@ -94,10 +94,9 @@ async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Annou
             pause = 0.0
             continue
         log.warning("%s ended: starting it again", programs[dead].service.name)
-        for record in reversed(records[dead:]):
-            await stop(home, record.name)
+        await stop(home, programs[dead].service.name)
         try:
-            records[dead:] = [await _bring_up(home, program) for program in programs[dead:]]
+            records = await _bring_up_all(home, programs)
         except ChartFailed as error:
             log.warning("%s", error)
             pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or 1.0)
@@ -113,6 +112,19 @@ async def stop(home: TwinHome, name: str) -> None:
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
     """Whether `url` is answered with 200."""
     return (await client.get(url)).status_code == 200
+
+
+async def _bring_up_all(home: TwinHome, programs: Sequence[Program]) -> list[Record]:
+    records: list[Record] = []
+    renewed = False
+    for program in programs:
+        before = processes.find(home, program.service.name)
+        if renewed:
+            await stop(home, program.service.name)
+        record = await _bring_up(home, program)
+        renewed = renewed or record != before
+        records.append(record)
+    return records
 
 
 async def _bring_up(home: TwinHome, program: Program) -> Record:

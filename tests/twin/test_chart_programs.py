@@ -93,14 +93,15 @@ def test_the_next_agent_takes_over_what_runs_and_replaces_what_should_be_another
         await beside(home, [program(home, "operator"), program(home, "adapter")], note)
         assert all(pid(home, name) for name in ("operator", "adapter"))
         await beside(home, [program(home, "operator"), program(home, "adapter", "sleep 601")], note)
+        await beside(home, [program(home, "operator", "sleep 602"), program(home, "adapter", "sleep 601")], note)
         await stop(home, "operator")
         await stop(home, "never-started")
         assert pid(home, "operator") == 0
 
     asyncio.run(turns())
-    [(operator, adapter), (operator_then, adapter_then)] = seen
-    assert operator_then == operator
-    assert adapter_then not in (0, adapter)
+    [(operator, adapter), (same, other), (another, following)] = seen
+    assert (same, other != adapter) == (operator, True)
+    assert (another != operator, following != other) == (True, True), "the second has to find the new first one"
 
 
 def test_a_program_that_does_not_start_says_the_end_of_its_log(home: TwinHome) -> None:
