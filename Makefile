@@ -18,8 +18,8 @@ help: ## this list
 
 venv: $(VENV)/.installed ## the Python environment alone
 
-up: $(VENV)/.installed ## the whole platform on this machine: AWS stand-in, control plane, Pulumi, Triton, one inference
-	@$(PY) -m twin up
+up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
+	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made
@@ -101,6 +101,7 @@ lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed l
 	done
 	$(VENV)/bin/uv pip compile requirements/runtime.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
+	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
 
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
 	@rm -rf $(VENV) .audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,6 +6,7 @@ ends; the server ends each after `grpcMaxConnectionAgeSeconds` of the chart for 
 
     python -m examples.grpc_client dns:///triton-headless.triton.svc.cluster.local:8001     # in the cluster
     python -m examples.grpc_client ipv4:127.0.0.2:8001,127.0.0.3:8001                       # here
+    python -m examples.grpc_client dns:///inference.example.com:8443 --tls                  # through the gateway
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tritonclient.grpc import InferResult
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from examples import gateway
 from examples.failures import CallFailed, code_of, sentences, stop
 from examples.retries import RetryPolicy
 from examples.served_versions import ServedVersions
@@ -40,10 +42,20 @@ CHANNEL_OPTIONS = [
 
 
 class BalancedClient:
-    """Asks models at `target`, a gRPC name: `dns:///name:port`, or `ipv4:a:1,b:2`. Close it, or use `async with`."""
+    """Asks models at `target`, a gRPC name: `dns:///name:port`, or `ipv4:a:1,b:2`. Close it, or use `async with`.
 
-    def __init__(self, target: str, versions: ServedVersions | None = None, policy: RetryPolicy | None = None) -> None:
-        self._client = InferenceServerClient(target, channel_args=CHANNEL_OPTIONS)
+    `tls`: the target has a certificate that this machine trusts, as the gateway has.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        versions: ServedVersions | None = None,
+        policy: RetryPolicy | None = None,
+        *,
+        tls: bool = False,
+    ) -> None:
+        self._client = InferenceServerClient(target, ssl=tls, channel_args=CHANNEL_OPTIONS)
         self._versions = versions or ServedVersions()
         self._policy = policy or RetryPolicy()
 
@@ -62,7 +74,9 @@ class BalancedClient:
 
         async def send(seconds: float) -> InferResult:
             try:
-                return await self._client.infer(model, inputs, model_version=version, client_timeout=seconds)
+                return await self._client.infer(
+                    model, inputs, model_version=version, client_timeout=seconds, headers=gateway.headers(model)
+                )
             except InferenceServerException as error:
                 raise CallFailed(code_of(error), error.message()) from None
 
@@ -79,6 +93,7 @@ def main(
     follow_versions: Annotated[
         bool, typer.Option("--follow-versions", help="Ask for the versions that the cluster's ConfigMap names.")
     ] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="The target speaks TLS, as the gateway does.")] = False,
 ) -> None:
     """Classify four measurements and print scores, class and the version that answered."""
     try:
@@ -86,15 +101,21 @@ def main(
     except ValueError:
         stop(f"--features: {features!r} is no list of numbers; for example 5.25,3.5,1.75,0.25")
     with sentences(target):
-        asyncio.run(_classify(target, model, values, requests, RetryPolicy(deadline), follow_versions))
+        asyncio.run(_classify(target, model, values, requests, RetryPolicy(deadline), follow_versions, tls))
 
 
 async def _classify(
-    target: str, model: str, values: np.ndarray, requests: int, policy: RetryPolicy, follow_versions: bool
+    target: str,
+    model: str,
+    values: np.ndarray,
+    requests: int,
+    policy: RetryPolicy,
+    follow_versions: bool,
+    tls: bool,
 ) -> None:
     async with AsyncExitStack() as stack:
         versions = await _follow(stack) if follow_versions else ServedVersions()
-        balanced = await stack.enter_async_context(BalancedClient(target, versions, policy))
+        balanced = await stack.enter_async_context(BalancedClient(target, versions, policy, tls=tls))
         for _ in range(requests):
             answer = await balanced.infer(model, {"FEATURES": values})
             scores, chosen = answer.outputs["SCORES"][0].tolist(), int(answer.outputs["CLASS"][0][0])

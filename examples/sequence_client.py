@@ -24,6 +24,7 @@ import typer
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from examples import gateway
 from examples.failures import CallFailed, code_of, sentences, stop
 from examples.tensors import Answer, Arrays, to_answer, to_inputs
 
@@ -77,6 +78,7 @@ class Sequence:
                 sequence_start=not self._begun,
                 sequence_end=end,
                 client_timeout=self._deadline,
+                headers=gateway.headers(self._model, self.id),
             )
         except InferenceServerException as error:
             code, message = code_of(error), error.message()

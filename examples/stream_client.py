@@ -18,6 +18,7 @@ import numpy as np
 import typer
 from tritonclient.grpc.aio import InferenceServerClient
 
+from examples import gateway
 from examples.failures import CallFailed, sentences
 from examples.tensors import to_inputs
 
@@ -55,7 +56,9 @@ async def generate(
     unfinished = set(prompts)
     async with InferenceServerClient(target) as client:
         answers = client.stream_infer(
-            _requests(prompts, model), stream_timeout=deadline_seconds, headers={WITH_CODES: "true"}
+            _requests(prompts, model),
+            stream_timeout=deadline_seconds,
+            headers={**gateway.headers(model), WITH_CODES: "true"},
         )
         try:
             async for result, error in answers:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.account import Account
+from infra.gpu_pool import gpu_toleration
 from infra.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
 from infra.versions import KubernetesPins
 
+MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
 _EBS_CSI_ACCOUNT = ServiceAccount("kube-system", "ebs-csi-controller-sa")
 
 
@@ -22,10 +26,16 @@ class AddonsArgs:
     cluster_arn: str
     pins: KubernetesPins
     tags: Mapping[str, str]
+    mountpoint: bool = False
+    """Buckets can be mounted, by pods whose own role may read them."""
 
 
 class Addons(pulumi.ComponentResource):
-    """coredns, metrics-server, and the EBS driver with its role through the Pod Identity agent."""
+    """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and Mountpoint for S3 on demand.
+
+    The monitoring agent says as conditions of a node what is wrong with it: kernel, network, storage, containers, GPUs. Node
+    groups and Karpenter replace a node for them; without the agent they see no more than that it is not Ready.
+    """
 
     def __init__(self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:addons:Addons", name, None, opts)
@@ -33,6 +43,8 @@ class Addons(pulumi.ComponentResource):
         self._args = args
         self._addon("coredns")
         self._addon("metrics-server")
+        # What asks the GPUs would not land on our GPU nodes: by default it tolerates no taint, and nothing says so.
+        self._addon("eks-node-monitoring-agent", configuration={"dcgmAgent": {"tolerations": [gpu_toleration()]}})
         agent = self._addon("eks-pod-identity-agent")
         role = WorkloadRole(
             f"{name}-ebs-csi",
@@ -50,6 +62,9 @@ class Addons(pulumi.ComponentResource):
             identity=aws.eks.AddonPodIdentityAssociationArgs(service_account=_EBS_CSI_ACCOUNT.name, role_arn=role.arn),
             after=(agent,),
         )
+        if args.mountpoint:
+            # No role: each pod mounts with its own. GPU nodes have a taint, and without the driver no pod of theirs starts.
+            self._addon(MOUNTPOINT, configuration={"node": {"tolerateAllTaints": True}})
         self.register_outputs({})
 
     def _addon(
@@ -57,6 +72,7 @@ class Addons(pulumi.ComponentResource):
         addon: str,
         *,
         identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
+        configuration: Mapping[str, Any] | None = None,
         after: tuple[pulumi.Resource, ...] = (),
     ) -> aws.eks.Addon:
         return aws.eks.Addon(
@@ -64,6 +80,7 @@ class Addons(pulumi.ComponentResource):
             cluster_name=self._args.cluster_name,
             addon_name=addon,
             addon_version=self._args.pins.addons[addon],
+            configuration_values=None if configuration is None else json.dumps(configuration, sort_keys=True),
             pod_identity_associations=[identity] if identity is not None else None,
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",

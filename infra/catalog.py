@@ -24,6 +24,29 @@ _EVICTION_MIB = 100
 
 
 @dataclass(frozen=True)
+class MigProfile:
+    """Equal instances that NVIDIA's MIG cuts a GPU into: how many there is room for, and the memory of each in MiB."""
+
+    instances: int
+    memory_mib: int
+
+
+# `nvidia-smi mig -lgip` by GPU and its GiB: the profiles that fit more than once. For 80 GiB they are those of the A100;
+# an H100 has up to 2 % more for each.
+_MIG_80_GIB = {
+    "1g.10gb": MigProfile(7, 9728),
+    "1g.20gb": MigProfile(4, 19_968),
+    "2g.20gb": MigProfile(3, 19_968),
+    "3g.40gb": MigProfile(2, 40_192),
+}
+_MIG_PROFILES: Mapping[tuple[str | None, int], Mapping[str, MigProfile]] = {
+    ("A100", 40): {"1g.5gb": MigProfile(7, 4864), "2g.10gb": MigProfile(3, 9984), "3g.20gb": MigProfile(2, 19_968)},
+    ("A100", 80): _MIG_80_GIB,
+    ("H100", 80): _MIG_80_GIB,
+}
+
+
+@dataclass(frozen=True)
 class InstanceType:
     """One EC2 instance type.
 
@@ -46,6 +69,11 @@ class InstanceType:
     def family(self) -> str:
         """The part before the dot: `g5` of `g5.xlarge`."""
         return self.name.partition(".")[0]
+
+    @property
+    def mig_profiles(self) -> Mapping[str, MigProfile]:
+        """How MIG can cut each GPU, by profile; empty where it cannot."""
+        return _MIG_PROFILES.get((self.gpu_name, self.gpu_memory_gib), {})
 
     @property
     def ami_type(self) -> str:

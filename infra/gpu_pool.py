@@ -18,6 +18,9 @@ GPU_RESOURCE = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE = "nvidia.com/gpu.shared"
 """What a shared GPU is advertised as, so that a pod that wants a whole one never lands on it by accident."""
 
+MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
+"""Of an instance that MIG has cut off a GPU; the profile follows."""
+
 _STRATEGY_PREFIX = {"time-slicing": "ts", "mps": "mps"}
 
 
@@ -52,14 +55,16 @@ def gpu_toleration() -> dict[str, str]:
 
 
 def sharing_config(sharing: Sharing) -> str:
-    """The name of the device plugin's configuration: `exclusive`, `ts4`, `mps2`."""
-    if sharing.strategy == "exclusive":
-        return "exclusive"
+    """The name of the device plugin's configuration: `exclusive`, `ts4`, `mps2`, `mig`."""
+    if sharing.strategy in ("exclusive", "mig"):
+        return sharing.strategy
     return f"{_STRATEGY_PREFIX[sharing.strategy]}{sharing.replicas}"
 
 
 def gpu_resource(sharing: Sharing) -> str:
     """The extended resource that pods on the pool ask for."""
+    if sharing.strategy == "mig":
+        return f"{MIG_RESOURCE_PREFIX}{sharing.profile}"
     return GPU_RESOURCE if sharing.strategy == "exclusive" else SHARED_GPU_RESOURCE
 
 

@@ -90,6 +90,15 @@ def irsa_trust(provider: OidcProvider, account: ServiceAccount) -> pulumi.Output
     )
 
 
+def irsa_annotations(role_arn: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
+    """What a service account carries so that its pods take the role."""
+    return {
+        "eks.amazonaws.com/role-arn": role_arn,
+        # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
+        "eks.amazonaws.com/sts-regional-endpoints": "true",
+    }
+
+
 def pod_identity(cluster_arn: str, account: ServiceAccount) -> str:
     """Trust through EKS Pod Identity, for workloads with a current SDK."""
     return pod_identity_trust(cluster_arn, account.namespace, account.name)

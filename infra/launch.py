@@ -10,6 +10,8 @@ import pulumi
 import pulumi_aws as aws
 import yaml
 
+from infra.mig import MigLayout, boot_script
+
 _BOUNDARY = "//"
 
 
@@ -36,6 +38,8 @@ class LaunchTemplateArgs:
     security_group_id: pulumi.Input[str] | None = None
     """Needed with EFA: a template that lists interfaces has to name their group."""
     placement_group: pulumi.Input[str] | None = None
+    mig: MigLayout | None = None
+    """How the GPUs are cut before the node joins; None: not at all."""
 
 
 def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
@@ -77,7 +81,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named)
             for kind in ("instance", "volume", "network-interface")
         ],
-        user_data=base64.b64encode(user_data(args.max_pods, args.local_nvme).encode()).decode(),
+        user_data=base64.b64encode(user_data(args.max_pods, args.local_nvme, args.mig).encode()).decode(),
         tags=named,
         capacity_reservation_specification=_capacity_reservation(args.reservation),
         # A Capacity Block is a market of its own, and EKS wants its one instance type here.
@@ -89,8 +93,11 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
     )
 
 
-def user_data(max_pods: int, local_nvme: bool) -> str:
-    """Node configuration for nodeadm (AL2023); EKS adds the cluster's address and certificate to it."""
+def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None) -> str:
+    """Node configuration for nodeadm (AL2023), and what cloud-init runs before it.
+
+    EKS adds the cluster's address and certificate.
+    """
     spec: dict[str, object] = {"kubelet": {"config": {"maxPods": max_pods}}}
     if local_nvme:
         # One array over all instance-store disks, with the kubelet's and containerd's folders on it: the model cache
@@ -107,10 +114,17 @@ def user_data(max_pods: int, local_nvme: bool) -> str:
             "",
             yaml.safe_dump(config, sort_keys=True).rstrip(),
             "",
+            *_script_part(mig),
             f"--{_BOUNDARY}--",
             "",
         ]
     )
+
+
+def _script_part(mig: MigLayout | None) -> list[str]:
+    if mig is None:
+        return []
+    return [f"--{_BOUNDARY}", 'Content-Type: text/x-shellscript; charset="us-ascii"', "", boot_script(mig).rstrip(), ""]
 
 
 def _efa_interfaces(args: LaunchTemplateArgs) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:

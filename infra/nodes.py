@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra import gpu_pool
+from infra import gpu_pool, mig
 from infra.account import Account
 from infra.catalog import INSTANCE_TYPES
 from infra.gpu_pool import POOL_LABEL, Taint
 from infra.launch import LaunchTemplateArgs, Reservation, launch_template
+from infra.mig import MigLayout
 from infra.policy import service_trust
 from infra.settings.model import SYSTEM_GROUP_NAME, GpuPool, SystemGroup
 
@@ -67,6 +68,7 @@ class NodeGroupArgs:
     """Resources for the scale-from-zero template; None: the group never is at zero."""
     reservation_id: str | None = None
     efa: bool = False
+    mig: MigLayout | None = None
 
 
 class NodeGroup(pulumi.ComponentResource):
@@ -146,6 +148,7 @@ class NodeGroup(pulumi.ComponentResource):
             efa_interfaces=min(instance_type.efa_interfaces for instance_type in types) if args.efa else 0,
             security_group_id=args.cluster.security_group_id if args.efa else None,
             placement_group=placement_group,
+            mig=args.mig,
         )
 
     def _template_tags(
@@ -232,6 +235,7 @@ class Nodes(pulumi.ComponentResource):
             advertised=gpu_pool.advertised(pool),
             reservation_id=pool.reservation_id,
             efa=pool.efa,
+            mig=mig.layout(pool.sharing),
         )
 
     def _role(self, name: str, args: NodesArgs) -> tuple[aws.iam.Role, list[pulumi.Resource]]:

@@ -22,6 +22,8 @@ BATCH = 10
 _CLOSING_SECONDS = 10
 _DEAD_RETENTION_DAYS = 14
 """The longest that SQS has. It counts from the message's sending, so that it must not be less than the queue's own."""
+_MESSAGE_BYTES = 1_048_576
+"""The most that SQS takes; what the provider sets by default is a quarter of it."""
 _ALARM_PERIOD_SECONDS = 60
 _DAY_SECONDS = 86_400
 
@@ -80,6 +82,7 @@ class RequestQueue(pulumi.ComponentResource):
             f"{name}-dead-letters",
             name=f"{args.queue_name}-dead",
             kms_master_key_id=key.arn,
+            max_message_size=_MESSAGE_BYTES,
             message_retention_seconds=_DEAD_RETENTION_DAYS * _DAY_SECONDS,
             tags={**args.tags, "Name": f"{args.queue_name}-dead"},
             opts=child,
@@ -88,6 +91,7 @@ class RequestQueue(pulumi.ComponentResource):
             f"{name}-queue",
             name=args.queue_name,
             kms_master_key_id=key.arn,
+            max_message_size=_MESSAGE_BYTES,
             message_retention_seconds=args.retention_days * _DAY_SECONDS,
             receive_wait_time_seconds=POLL_SECONDS,
             visibility_timeout_seconds=args.visibility_timeout_seconds,

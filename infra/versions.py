@@ -70,8 +70,13 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
             # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.34
             "metrics-server": "v0.9.0-eksbuild.5",
+            # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
+            # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.34
+            "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
             # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.34
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+            # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.34
+            "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
         # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.34
         ami_release="1.34.9-20260801",
@@ -89,8 +94,13 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
             # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.35
             "metrics-server": "v0.9.0-eksbuild.5",
+            # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
+            # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.35
+            "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
             # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.35
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+            # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.35
+            "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
         # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.35
         # Not v20261003: its kernel 6.12.110 panics on some instance types with Kubernetes 1.31 to 1.35.
@@ -168,7 +178,8 @@ CLUSTER_AUTOSCALER = ChartPin(
     version="9.59.0",
 )
 # It simulates the scheduler of its own minor version: the image is that of the cluster, whatever the chart brings.
-CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {"1.34": "v1.34.0", "1.35": "v1.35.0"}
+# renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler
+CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {"1.34": "v1.34.5", "1.35": "v1.35.2"}
 
 
 AWS_LOAD_BALANCER_CONTROLLER = ChartPin(

@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from modelctl import catalog
 from modelctl.command_line import Bucket, Endpoint, Json, failures, print_json, stderr, stdout, table
-from modelctl.manifest import Manifest
+from modelctl.manifest import Manifest, ModelEntry
 from modelctl.pin import pin as pin_release
 from modelctl.pin import required_stack_files
 from modelctl.progress import observer
@@ -60,7 +60,7 @@ def release(
         else:
             sent = f"{published.uploaded} objects uploaded, {published.reused} found"
             typer.echo(f"{manifest.id} released: {decimal(manifest.bytes)}, {sent}")
-        typer.echo("models: " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
+        typer.echo("models: " + ", ".join(f"{name} {_versions(entry)}" for name, entry in manifest.models.items()))
         if manifest.serving:
             typer.echo("configs made for the stacks: " + ", ".join(manifest.serving))
         elif stacks is None and not _stacks_beside(models_dir).is_dir():
@@ -101,7 +101,7 @@ def show(release_id: ReleaseIdArgument, bucket: Bucket, endpoint_url: Endpoint =
         typer.echo(f"{manifest.id}  {manifest.created:%Y-%m-%d %H:%M:%S} UTC  {decimal(manifest.bytes)}")
         models = table("model", "version", "backend")
         for name, model in manifest.models.items():
-            models.add_row(name, str(model.version), model.backend)
+            models.add_row(name, _versions(model), model.backend)
         objects = table("object", "bytes", "sha-256")
         for key, entry in manifest.objects.items():
             objects.add_row(key, str(entry.bytes), entry.sha256)
@@ -168,6 +168,10 @@ def retire(
 
 for command in (promote, rollback, rollout, parity, tune):
     app.command()(command)
+
+
+def _versions(model: ModelEntry) -> str:
+    return ", ".join(map(str, (*model.others, model.version)))
 
 
 def _stacks_beside(models_dir: Path) -> Path:

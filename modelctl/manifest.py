@@ -28,13 +28,20 @@ class ObjectEntry(BaseModel):
     bytes: Annotated[int, Field(ge=0)]
 
 
+Version = Annotated[int, Field(ge=1)]
+
+
 class ModelEntry(BaseModel):
-    """One model of a release: the version that is served, and the backend (or `ensemble`) that serves it."""
+    """One model of a release, and the backend (or `ensemble`) that serves it.
+
+    `version` answers requests that name none. `others`, all lower, are served beside it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Annotated[int, Field(ge=1)]
+    version: Version
     backend: str
+    others: tuple[Version, ...] = ()
 
 
 class Manifest(BaseModel):
@@ -93,8 +100,19 @@ class Manifest(BaseModel):
 
     @property
     def versions(self) -> dict[str, int]:
-        """The served version of each model, as the stack's `models.release.models` wants it."""
+        """The version of each model that answers requests which name none: the stack's `models.release.models`."""
         return {name: entry.version for name, entry in self.models.items()}
+
+    @property
+    def others(self) -> dict[str, list[int]]:
+        """The versions served beside those, of the models that have any: the stack's `models.release.others`."""
+        return {name: list(entry.others) for name, entry in self.models.items() if entry.others}
+
+    @property
+    def download_bytes(self) -> int:
+        """What a pod downloads: the server fetches all of a model once for each version that it serves."""
+        copies = {name: 1 + len(entry.others) for name, entry in self.models.items()}
+        return sum(entry.bytes * copies[key.partition("/")[0]] for key, entry in self.objects.items())
 
 
 def content_id(objects: Mapping[str, ObjectEntry]) -> str:

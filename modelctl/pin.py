@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.util import load_yaml_guess_indent
@@ -160,8 +160,10 @@ def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) 
     """
     replaced = before.get("id")
     previous = before.get("previous") if replaced == manifest.id else replaced
-    values: dict[str, Any] = {"id": DoubleQuotedScalarString(manifest.id), "bytes": manifest.bytes}
+    values: dict[str, Any] = {"id": DoubleQuotedScalarString(manifest.id), "bytes": manifest.download_bytes}
     values["models"] = manifest.versions
+    if manifest.others:
+        values["others"] = {model: _on_one_line(versions) for model, versions in manifest.others.items()}
     if serving is not None:
         values["serving"] = DoubleQuotedScalarString(serving)
     if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
@@ -169,8 +171,15 @@ def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) 
     return values
 
 
+def _on_one_line(versions: list[int]) -> CommentedSeq:
+    written = CommentedSeq(versions)
+    written.fa.set_flow_style()
+    return written
+
+
 def _write_release(config: CommentedMap, values: dict[str, Any]) -> None:
-    complete = CommentedMap({**values, "models": CommentedMap(values["models"])})
+    mappings = {key: CommentedMap(value) for key, value in values.items() if isinstance(value, dict)}
+    complete = CommentedMap({**values, **mappings})
     if not config.get(KEY):
         merge_mapping(config, KEY, {"release": complete})
         return
@@ -180,7 +189,7 @@ def _write_release(config: CommentedMap, values: dict[str, Any]) -> None:
         return
     release = models["release"]
     for key, value in values.items():
-        if key == "models":
+        if isinstance(value, dict):
             merge_mapping(release, key, value)
         else:
             set_key(release, key, value)
@@ -195,13 +204,18 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
         for key in ("id", "bytes", "serving")
         if before.get(key) != values.get(key)
     ]
-    old = before.get("models")
-    old = dict(old) if isinstance(old, dict) else {}
-    for name in sorted(old.keys() | values["models"].keys()):
-        was, becomes = old.get(name, "none"), values["models"].get(name, "none")
+    old, new = _served(before), _served(values)
+    for name in sorted(old.keys() | new.keys()):
+        was, becomes = old.get(name, "none"), new.get(name, "none")
         if was != becomes:
             changes.append(f"{name} {was} → {becomes}")
     return changes
+
+
+def _served(release: Mapping[str, Any]) -> dict[str, str]:
+    """`1` or `1, 2` of each model of a section `release`, which may be one that a person wrote wrong."""
+    models, others = (found if isinstance(found := release.get(key), dict) else {} for key in ("models", "others"))
+    return {name: ", ".join(map(str, (*(others.get(name) or ()), version))) for name, version in models.items()}
 
 
 def replace_document(file: Path, yaml: YAML, document: Any) -> None:

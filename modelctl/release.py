@@ -71,7 +71,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
     objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
     manifest = Manifest.of(
         {key: ObjectEntry(sha256=planned.digest.sha256, bytes=planned.digest.bytes) for key, planned in objects.items()},
-        {model.name: ModelEntry(version=model.version, backend=model.backend) for model in models},
+        {model.name: ModelEntry(version=model.version, backend=model.backend, others=model.others) for model in models},
         datetime.now(UTC),
         made.digests,
     )

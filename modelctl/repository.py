@@ -1,11 +1,11 @@
-"""A model repository on disk: its models, the version of each that a release serves, and everything wrong
+"""A model repository on disk: its models, the versions of each that a release serves, and everything wrong
 with it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,15 +33,30 @@ _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 class Model:
     """One model of a release, its config completed by what only the release decides.
 
-    `files` are relative to `directory` and hold no other version's files.
+    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files.
     """
 
     name: str
     directory: Path
-    version: int
+    versions: tuple[int, ...]
     config: ModelConfig
     config_text: str
     files: tuple[Path, ...]
+
+    @property
+    def version(self) -> int:
+        """The version that answers requests which name none."""
+        return self.versions[-1]
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The versions that are served beside it."""
+        return self.versions[:-1]
+
+    @property
+    def files_of_every_version(self) -> frozenset[str]:
+        """The names that lie in the directory of each served version: what its one config may name."""
+        return _common_names(self.versions, self.files)
 
     @property
     def backend(self) -> str:
@@ -51,10 +66,10 @@ class Model:
 
 @dataclass
 class _Draft:
-    """A model while it is being read; None marks what could not be."""
+    """A model while it is being read; None, or no versions, marks what could not be."""
 
     directory: Path
-    version: int | None = None
+    versions: tuple[int, ...] = ()
     config: ModelConfig | None = None
     config_text: str = ""
     additions: ModelConfig = field(default_factory=ModelConfig)
@@ -74,10 +89,10 @@ def load(models_dir: Path) -> list[Model]:
         raise ValidationFailed(problems)
     models = []
     for name, draft in drafts.items():
-        if draft.config is None or draft.version is None:
+        if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        models.append(Model(name, draft.directory, draft.version, draft.config, text, draft.files))
+        models.append(Model(name, draft.directory, draft.versions, draft.config, text, draft.files))
     return models
 
 
@@ -92,7 +107,7 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     selection = read_selection(models_dir, names)
     problems += selection.problems
     drafts = {name: _read_model(models_dir / name, selection) for name in names}
-    peers = {name: ensembles.Peer(draft.config, draft.version) for name, draft in drafts.items()}
+    peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
         if draft.config is not None and backends.is_ensemble(draft.config):
@@ -118,19 +133,19 @@ def _read_model(directory: Path, selection: Selection) -> _Draft:
         draft.problems.append(
             Problem(directory, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
         )
-    versions = _versions(directory, draft.problems)
-    draft.version = selection.version_of(directory.name, versions, draft.problems)
+    available = _versions(directory, draft.problems)
+    draft.versions = selection.versions_of(directory.name, available, draft.problems)
     _read_config(draft)
     draft.files = tuple(_walk(directory, Path(), draft))
     if draft.config is not None:
         _complete(draft, draft.config)
         draft.problems += [
-            Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.version)
+            Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.versions)
         ]
-        if draft.version is not None:
-            draft.problems += files.check_model_files(draft.config, directory, draft.version)
+        for version in draft.versions:
+            draft.problems += files.check_model_files(draft.config, directory, version)
     for relative in draft.files:
-        entry = relative == _entry_point(draft)
+        entry = relative in _entry_points(draft)
         draft.problems += files.check_contents(directory / relative, entry_point=entry)
     return draft
 
@@ -160,14 +175,14 @@ def _read_config(draft: _Draft) -> None:
     draft.problems += problems
 
 
-def config_messages(config: ModelConfig, directory: Path, version: int | None) -> Iterator[str]:
-    """What is wrong with the config of the model in `directory`, by itself, when `version` is released."""
+def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:
+    """What is wrong with the config of the model in `directory`, by itself, when these versions are released."""
     name = directory.name
     if config.name and config.name != name:
         yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
     yield from backends.check(config)
     yield from tensors.check(config)
-    yield from _version_policy(config, version)
+    yield from _version_policy(config, versions)
     if backends.is_ensemble(config):
         return
     yield from tensors.check_compute_capabilities(config)
@@ -176,39 +191,39 @@ def config_messages(config: ModelConfig, directory: Path, version: int | None) -
     yield from warmup.check(config, directory)
 
 
-def _version_policy(config: ModelConfig, version: int | None) -> Iterator[str]:
-    if not config.HasField("version_policy") or version is None:
+def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:
+    if not config.HasField("version_policy") or not versions:
         return
     policy = config.version_policy
-    wanted = f"specific {{ versions: [ {version} ] }}"
+    wanted = f"specific {{ versions: [ {', '.join(map(str, versions))} ] }}"
     choice = policy.WhichOneof("policy_choice")
     if choice != "specific":
         yield (
-            f"version_policy: {choice or 'empty'}, but a release serves exactly one version; "
+            f"version_policy: {choice or 'empty'}, but a release serves exactly the versions that {RELEASE_FILE} says; "
             f"leave it out (the release adds {wanted})"
         )
-    elif list(policy.specific.versions) != [version]:
+    elif sorted(policy.specific.versions) != sorted(versions):
         yield (
-            f"version_policy: specific {list(policy.specific.versions)}, but the release serves version {version}; "
-            f"leave it out (the release adds {wanted})"
+            f"version_policy: specific {list(policy.specific.versions)}, but the release serves "
+            f"version {' and '.join(map(str, versions))}; leave it out (the release adds {wanted})"
         )
 
 
 def _golden_problems(draft: _Draft) -> list[Problem]:
-    if draft.config is None or draft.version is None:
+    if draft.config is None:
         return []
-    version_directory = draft.directory / str(draft.version)
-    return [Problem(version_directory / golden.FILE, message) for message in golden.check(draft.config, version_directory)]
+    folders = [draft.directory / str(version) for version in draft.versions]
+    return [Problem(folder / golden.FILE, message) for folder in folders for message in golden.check(draft.config, folder)]
 
 
 def _complete(draft: _Draft, config: ModelConfig) -> None:
-    """What the server must never choose by itself: the version, and the plan that fits its GPU."""
-    if draft.version is None:
+    """What the server must never choose by itself: the versions, and the plan that fits its GPU."""
+    if not draft.versions:
         return
     added = draft.additions
     if not config.HasField("version_policy"):
-        added.version_policy.specific.versions.append(draft.version)
-    names = {path.name for path in draft.files if path.parent == Path(str(draft.version))}
+        added.version_policy.specific.versions.extend(draft.versions)
+    names = _common_names(draft.versions, draft.files)
     if not config.cc_model_filenames and backends.model_file_of(config) not in names:
         added.cc_model_filenames.update(files_by_capability(config, names))
     config.MergeFrom(added)
@@ -221,14 +236,19 @@ def _completed(text: str, added: ModelConfig) -> str:
     return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"
 
 
-def _entry_point(draft: _Draft) -> Path | None:
-    if draft.config is None or draft.version is None or backends.backend_of(draft.config) != "python":
-        return None
-    return Path(str(draft.version)) / (draft.config.default_model_filename or "model.py")
+def _common_names(versions: Sequence[int], files: Sequence[Path]) -> frozenset[str]:
+    names = [frozenset(path.name for path in files if path.parent == Path(str(version))) for version in versions]
+    return frozenset.intersection(*names)
+
+
+def _entry_points(draft: _Draft) -> set[Path]:
+    if draft.config is None or backends.backend_of(draft.config) != "python":
+        return set()
+    return {Path(str(version)) / (draft.config.default_model_filename or "model.py") for version in draft.versions}
 
 
 def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
-    """What the release holds beside the config: the chosen version, and whatever is shared between versions."""
+    """What the release holds beside the config: the chosen versions, and whatever is shared between versions."""
     for path in sorted((root / relative).iterdir()):
         inner = relative / path.name
         if inner == Path(CONFIGS_DIRECTORY):
@@ -241,8 +261,8 @@ def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
         if path.is_symlink() and not path.is_file():
             draft.problems.append(Problem(path, "a link to a directory or to nothing; only links to files are followed"))
         elif path.is_dir():
-            other_version = relative == Path() and _VERSION.fullmatch(path.name) and path.name != str(draft.version)
-            if not other_version:
+            is_version = relative == Path() and _VERSION.fullmatch(path.name)
+            if not is_version or int(path.name) in draft.versions:
                 yield from _walk(root, inner, draft)
         elif path.is_file():
             yield inner

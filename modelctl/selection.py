@@ -1,8 +1,8 @@
-"""`release.yaml`: which version of each model a release serves.
+"""`release.yaml`: which versions of each model a release serves.
 
-Exactly one version per model is released, since the server downloads every version that lies under a prefix,
-once per served version (research triton.md 1.10). Models that the file does not name are served in their
-highest version.
+As a rule one per model, since the server downloads every version that lies under a prefix, once per served version. Of a
+model that is given a list, all of them are served side by side, and a request that names none gets the highest. Models that
+the file does not name are served in their highest version.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ class Selection:
     """The versions that release.yaml asks for, by model."""
 
     path: Path
-    versions: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, tuple[int, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def version_of(self, model: str, available: Sequence[int], problems: list[Problem]) -> int | None:
-        """The version to release of `model`; None, and a problem, when it is not there."""
+    def versions_of(self, model: str, available: Sequence[int], problems: list[Problem]) -> tuple[int, ...]:
+        """The versions to release of `model`, in order; empty, and a problem for each, when one is not there."""
         if not available:
-            return None
-        wanted = self.versions.get(model, max(available))
-        if wanted not in available:
-            there = ", ".join(map(str, available))
-            problems.append(Problem(self.path, f"versions.{model}: there is no version {wanted}; there is {there}"))
-            return None
-        return wanted
+            return ()
+        wanted = self.versions.get(model, (max(available),))
+        missing = [version for version in wanted if version not in available]
+        there = ", ".join(map(str, available))
+        problems += [Problem(self.path, f"versions.{model}: there is no version {v}; there is {there}") for v in missing]
+        return () if missing else wanted
 
 
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
@@ -68,9 +67,21 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
             known = ", ".join(models) or "none"
             message = f"versions.{model}: there is no such model; models: {known}"
             selection.problems.append(Problem(selection.path, message))
-        elif type(version) is not int or version < 1:
-            message = f"versions.{model}: {version!r} is no version; a whole number from 1"
-            selection.problems.append(Problem(selection.path, message))
+        elif mistake := _mistake(version):
+            selection.problems.append(Problem(selection.path, f"versions.{model}: {mistake}"))
         else:
-            selection.versions[model] = version
+            selection.versions[model] = tuple(sorted(version)) if isinstance(version, list) else (version,)
     return selection
+
+
+def _mistake(given: object) -> str | None:
+    """What is wrong with a version, or a list of them, as it was written."""
+    if given == []:
+        return "an empty list; give at least one version, or leave the model out for its highest"
+    versions = given if isinstance(given, list) else [given]
+    for version in versions:
+        if type(version) is not int or version < 1:
+            return f"{version!r} is no version; a whole number from 1, or a list of them"
+    if len(set(versions)) < len(versions):
+        return f"{given} names a version twice"
+    return None

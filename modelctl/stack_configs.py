@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -56,21 +55,21 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
 
 
 def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
-    version = Path(str(model.version))
-    names = frozenset(path.name for path in model.files if path.parent == version)
-    return configure(model.config, wants, Facts(stack.compute_capabilities, stack.server, model.version, names))
+    facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
+    return configure(model.config, wants, facts)
 
 
 def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[str, ModelConfig]) -> Iterator[Problem]:
     """What the rules for written configs say of those that were made, alone and together."""
     for name, config in configs.items():
         model = models[name]
-        for message in config_messages(config, model.directory, model.version):
+        for message in config_messages(config, model.directory, model.versions):
             yield _problem(stack, model, message)
-        for message in golden.check(config, model.directory / str(model.version)):
-            yield _problem(stack, model, f"{golden.FILE}: {message}")
+        for version in model.versions:
+            for message in golden.check(config, model.directory / str(version)):
+                yield _problem(stack, model, f"{version}/{golden.FILE}: {message}")
     served = {name: configs.get(name, model.config) for name, model in models.items()}
-    peers = {name: ensembles.Peer(config, models[name].version) for name, config in served.items()}
+    peers = {name: ensembles.Peer(config, models[name].versions) for name, config in served.items()}
     for name, config in served.items():
         if backends.is_ensemble(config):
             for message in ensembles.check(name, config, peers):

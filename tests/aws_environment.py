@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import boto3
 import pytest
 from botocore.loaders import JSONFileLoader
 
@@ -14,6 +15,8 @@ def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """Leaves no profile, endpoint, credentials or region of the developer within a test's reach."""
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
+    # The session that `boto3.client` keeps has the credentials of the test before.
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

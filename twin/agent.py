@@ -1,4 +1,5 @@
-"""The twin's agent: one background process that plays the machines (nodes.py) and runs pods (pods.py, cluster_dns.py).
+"""The twin's agent: one background process that plays the machines (nodes.py), runs pods (pods.py, cluster_dns.py)
+and the programs that stand for charts (chart_programs.py).
 
 It may be killed at any time: what it started goes on, and the next agent takes it over.
 """
@@ -13,12 +14,17 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from twin import certificates, ports, processes
+from twin import certificates, keda, ports, processes, prometheus_objects, tools
 from twin.certificates import Pki
+from twin.chart_programs import ChartPrograms, ChartRunner
 from twin.cluster_dns import ClusterDns
+from twin.cluster_proxy import ClusterProxy
+from twin.cluster_services import ClusterServices
 from twin.home import REPOSITORY, TwinHome, read_json, write_json
 from twin.irsa import IdentityExchange
+from twin.keda import Keda
 from twin.kube_api import KubeApi
 from twin.kubelet import KubeletEndpoint
 from twin.node_groups import AwsReader
@@ -27,6 +33,8 @@ from twin.pod_addresses import Addresses
 from twin.pod_worker import Surroundings
 from twin.pods import PodRunner
 from twin.processes import Service
+from twin.prometheus_stack import PrometheusStack
+from twin.web_identity import WebIdentityService
 
 NAME = "agent"
 _STOP_ORDER = 100
@@ -34,6 +42,15 @@ _STOP_ORDER = 100
 _START_SECONDS = 60.0
 
 log = logging.getLogger("twin.agent")
+
+
+class Ports(NamedTuple):
+    """Where the agent listens on 127.0.0.1."""
+
+    kubelet: int
+    dns: int
+    proxy: int
+    sts: int
 
 
 def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
@@ -44,16 +61,16 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
     """
     endpoints = home.load_endpoints()
     running = processes.find(home, NAME)
-    port = ports.keep(home, "kubelet", held=running is not None)
-    dns_port = ports.keep(home, "dns", held=running is not None)
+    kept = {name: ports.keep(home, name, held=running is not None) for name in Ports._fields}
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home.path),
         "PYTHONPATH": str(REPOSITORY),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TWIN_HOME": str(home.path),
-        "TWIN_KUBELET_PORT": str(port),
-        "TWIN_DNS_PORT": str(dns_port),
+        **{_variable(name): str(port) for name, port in kept.items()},
+        # Its HOME is the twin's, and the programs are built for all twins of a user.
+        "XDG_CACHE_HOME": str(tools.cache_directory().parents[1]),
         "AWS_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
@@ -70,7 +87,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
     return processes.ensure(home, service, ready=caught_up, what="the agent to catch up", seconds=_START_SECONDS)
 
 
-async def work(home: TwinHome, region: str, kubelet_port: int, dns_port: int) -> None:
+async def work(home: TwinHome, region: str, listen: Ports) -> None:
     """Runs until cancelled."""
     endpoints = home.load_endpoints()
     if not (endpoints.api_server_url and endpoints.aws_url):
@@ -78,18 +95,29 @@ async def work(home: TwinHome, region: str, kubelet_port: int, dns_port: int) ->
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), dns_port))
-    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), kubelet_port)
+    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), listen.dns))
+    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), listen.kubelet)
+    around = keda.Surroundings(
+        endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), proxy_url=_url(listen.proxy), region=region
+    )
+    programs: dict[str, ChartPrograms] = {
+        keda.CHART: Keda(home, api, around),
+        prometheus_objects.CHART: PrometheusStack(home, api),
+    }
+    charts = ChartRunner(api, programs)
 
     def log_file(namespace: str, pod: str, container: str) -> Path | None:
         uid = runner.uid(namespace, pod)
         return home.pods / uid / f"{Path(container).name}.log" if uid else None
 
-    await KubeletEndpoint(pki, log_file).start(kubelet_port)
-    await ClusterDns(api).start(dns_port)
-    loops = [asyncio.create_task(simulator.run()), asyncio.create_task(runner.run())]
+    await KubeletEndpoint(pki, log_file).start(listen.kubelet)
+    services = ClusterServices(api)
+    await ClusterDns(services).start(listen.dns)
+    await ClusterProxy(services).start(listen.proxy)
+    await WebIdentityService(api, identity, endpoints.aws_url).start(listen.sts)
+    loops = [asyncio.create_task(loop) for loop in (simulator.run(), runner.run(), charts.run())]
     try:
-        await asyncio.gather(simulator.synced.wait(), runner.synced.wait())
+        await asyncio.gather(simulator.synced.wait(), runner.synced.wait(), charts.synced.wait())
         write_json(_ready_file(home), {"pid": os.getpid()})
         log.info("caught up")
         await asyncio.gather(*loops)
@@ -106,13 +134,21 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
     async def until_terminated() -> None:
-        kubelet_port, dns_port = (int(os.environ[f"TWIN_{name}_PORT"]) for name in ("KUBELET", "DNS"))
-        task = asyncio.create_task(work(TwinHome.from_environment(), os.environ["AWS_REGION"], kubelet_port, dns_port))
+        listen = Ports(**{name: int(os.environ[_variable(name)]) for name in Ports._fields})
+        task = asyncio.create_task(work(TwinHome.from_environment(), os.environ["AWS_REGION"], listen))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
     asyncio.run(until_terminated())
+
+
+def _variable(port: str) -> str:
+    return f"TWIN_{port.upper()}_PORT"
+
+
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
 
 
 def _ready_file(home: TwinHome) -> Path:

@@ -10,6 +10,7 @@ import base64
 import datetime
 import ipaddress
 import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +59,17 @@ NODE_SIMULATOR = Client("kwok", "twin-kwok", ("system:masters",))
 AGENT = Client("agent", "twin-agent", ("system:masters",))
 FRONT_PROXY = Client("front-proxy-client", "front-proxy-client", authority="front-proxy-ca")
 KUBELET_CLIENT = Client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", ("system:masters",))
-CLIENTS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, NODE_SIMULATOR, AGENT, FRONT_PROXY, KUBELET_CLIENT)
+PROMETHEUS_OPERATOR = Client("prometheus-operator", "twin-prometheus-operator")
+CLIENTS = (
+    ADMIN,
+    CONTROLLER_MANAGER,
+    SCHEDULER,
+    NODE_SIMULATOR,
+    AGENT,
+    FRONT_PROXY,
+    KUBELET_CLIENT,
+    PROMETHEUS_OPERATOR,
+)
 KUBECONFIGS = (CONTROLLER_MANAGER, SCHEDULER, NODE_SIMULATOR, AGENT)
 
 
@@ -126,13 +137,13 @@ def ensure(home: TwinHome) -> Pki:
         names: list[x509.GeneralName] = [x509.DNSName(n) for n in SERVING_NAMES]
         names += [x509.IPAddress(ipaddress.ip_address(a)) for a in SERVING_ADDRESSES]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        _write_leaf(pki.serving, pki._pair("ca"), subject, now, usage=ExtendedKeyUsageOID.SERVER_AUTH, names=names)
+        _write_leaf(pki.serving, pki._pair("ca"), subject, now, usages=[ExtendedKeyUsageOID.SERVER_AUTH], names=names)
     for client in CLIENTS:
         if fresh[client.authority] or not _valid(pki.client(client), now):
             groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in client.groups]
             subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, client.user)])
             issuer = pki._pair(client.authority)
-            _write_leaf(pki.client(client), issuer, subject, now, usage=ExtendedKeyUsageOID.CLIENT_AUTH)
+            _write_leaf(pki.client(client), issuer, subject, now, usages=[ExtendedKeyUsageOID.CLIENT_AUTH])
     if not (pki.service_account_key.exists() and pki.service_account_public_key.exists()):
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -141,23 +152,44 @@ def ensure(home: TwinHome) -> Pki:
     return pki
 
 
+def ensure_mutual(pki: Pki, directory: Path, names: Sequence[str]) -> None:
+    """`ca.crt`, `tls.crt` and `tls.key` in `directory`, for programs that are each other's servers and clients.
+
+    The certificate is for 127.0.0.1 and the DNS `names`, the first of which is its subject. Made anew when it is about to
+    expire, has other names, or the authority is another one.
+    """
+    pair, authority = Pair(directory / "tls.crt", directory / "tls.key"), directory / "ca.crt"
+    wanted: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+    wanted.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    now = datetime.datetime.now(datetime.UTC)
+    known = authority.exists() and authority.read_bytes() == pki.ca.read_bytes()
+    if known and _valid(pair, now) and _names(pair) == wanted:
+        return
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    _write_leaf(pair, pki._pair("ca"), subject, now, usages=usages, names=wanted)
+    write_atomically(authority, pki.ca.read_bytes())
+
+
 def write_kubeconfig(path: Path, pki: Pki, client: Client, server: str) -> None:
     """Writes a kubeconfig for `client` with everything embedded, so that the file can be copied and used anywhere here."""
     pair = pki.client(client)
+    user = {"client-certificate-data": embedded(pair.certificate), "client-key-data": embedded(pair.key)}
+    _write_kubeconfig(path, pki, client.user, user, server)
+
+
+def write_token_kubeconfig(path: Path, pki: Pki, name: str, token_file: Path, server: str) -> None:
+    """Writes a kubeconfig for who has the token in a file, which clients read again when it changes."""
+    _write_kubeconfig(path, pki, name, {"tokenFile": str(token_file)}, server)
+
+
+def _write_kubeconfig(path: Path, pki: Pki, name: str, user: Mapping[str, str], server: str) -> None:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "twin", "cluster": {"server": server, "certificate-authority-data": _embedded(pki.ca)}}],
-        "users": [
-            {
-                "name": client.user,
-                "user": {
-                    "client-certificate-data": _embedded(pair.certificate),
-                    "client-key-data": _embedded(pair.key),
-                },
-            }
-        ],
-        "contexts": [{"name": "twin", "context": {"cluster": "twin", "user": client.user}}],
+        "clusters": [{"name": "twin", "cluster": {"server": server, "certificate-authority-data": embedded(pki.ca)}}],
+        "users": [{"name": name, "user": dict(user)}],
+        "contexts": [{"name": "twin", "context": {"cluster": "twin", "user": name}}],
         "current-context": "twin",
     }
     content = yaml.safe_dump(document, sort_keys=False).encode()
@@ -165,7 +197,8 @@ def write_kubeconfig(path: Path, pki: Pki, client: Client, server: str) -> None:
         write_atomically(path, content)
 
 
-def _embedded(path: Path) -> str:
+def embedded(path: Path) -> str:
+    """A file as kubeconfigs and objects of the API hold it: in base64."""
     return base64.b64encode(path.read_bytes()).decode()
 
 
@@ -178,6 +211,11 @@ def _valid(pair: Pair, now: datetime.datetime) -> bool:
     if certificate.not_valid_after_utc - now < _RENEW_BEFORE:
         return False
     return isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key()
+
+
+def _names(pair: Pair) -> list[x509.GeneralName]:
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
 
 
 def _write_authority(pair: Pair, name: str, now: datetime.datetime) -> None:
@@ -197,7 +235,7 @@ def _write_leaf(
     subject: x509.Name,
     now: datetime.datetime,
     *,
-    usage: x509.ObjectIdentifier,
+    usages: list[x509.ObjectIdentifier],
     names: list[x509.GeneralName] | None = None,
 ) -> None:
     authority = x509.load_pem_x509_certificate(issuer.certificate.read_bytes())
@@ -208,7 +246,7 @@ def _write_leaf(
         _builder(subject, authority.subject, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(certificate_signing=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -12,12 +12,13 @@ import typer
 from rich.console import Console
 
 from twin import down as down_command
-from twin import engine, preview, processes, scratch, shell, stack_files, standalone, status, tritonserver
+from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
 from twin import up as up_command
 from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
 from twin.home import TwinBusy, TwinHome
 from twin.inference import Answer, InferenceFailed
+from twin.load.refused import LoadRefused
 from twin.processes import DeadlinePassed, ProcessFailed
 from twin.readiness import NotServing
 from twin.servers import NotRunning, Servers
@@ -46,6 +47,7 @@ EXPECTED = (
     EngineError,
     stack_files.StackFileUnreadable,
     InferenceFailed,
+    LoadRefused,
     NotRunning,
     NotServing,
     TwinBusy,
@@ -68,17 +70,29 @@ def main() -> None:
 
 
 @app.command()
-def up() -> None:
+def up(
+    autoscaling: Annotated[
+        bool, typer.Option("--autoscaling", help="with KEDA, Prometheus and a slow model: pods that follow a load")
+    ] = False,
+) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     started = time.monotonic()
     home = TwinHome.from_environment()
     with _interruptible(home), home.lock("python3 -m twin up"):
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
-        servers = Servers.start(home, console)
+        stack_files.ask_for_autoscaling(home, autoscaling)
+        stack = stack_files.config(home, up_command.STACK)
+        servers = Servers.start(home, console, families=stack_programs.families(stack))
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
     console.print(f"\nup in {time.monotonic() - started:.0f} s. How to go on:\n", markup=False)
+    if autoscaling:
+        console.print(
+            "  python3 -m twin load --rate 30 --seconds 120         # pods that follow a load\n"
+            "  python3 -m twin load --rate 10 --seconds 60 --sqs    # workers that follow a queue, from none",
+            markup=False,
+        )
     console.print(
         '  eval "$(python3 -m twin env)"       # pulumi, kubectl, aws and helm of this shell talk to the twin\n'
         "  kubectl get pods -A -o wide\n"
@@ -95,6 +109,28 @@ def down() -> None:
     home = TwinHome.from_environment()
     for line in down_command.down(home):
         say(line)
+
+
+@app.command("load")
+def run_load(
+    rate: Annotated[float, typer.Option(min=0.1, max=200, help="requests/s, on average")] = 30,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="how long they are sent")] = 120,
+    model: Annotated[str | None, typer.Option(help="one of the release; default: the slow one, `timed_batch`")] = None,
+    sqs: Annotated[bool, typer.Option("--sqs", help="as messages in the request queue, for the workers")] = False,
+    follow: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="watch the pods so long after it; default: until they rest"),
+    ] = None,
+) -> None:
+    """Send a load to the twin, and show live what the autoscaler makes of it; Ctrl-C ends it."""
+    from twin.load.command import Wanted, load  # here: what only a load needs takes a second to import
+
+    home = TwinHome.from_environment()
+    servers = Servers.running(home)
+    failed = load(home, servers, Wanted(rate, seconds, model, sqs, follow), console)
+    if failed:
+        errors.print(f"error: {failed} requests failed", style="red", markup=False)
+        raise typer.Exit(1)
 
 
 @app.command("status")

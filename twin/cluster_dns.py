@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import struct
 from typing import cast
 
 import httpx
 
-from twin import pod_addresses
-from twin.kube_api import ApiError, KubeApi
+from twin.cluster_services import ClusterServices
+from twin.kube_api import ApiError
 
 log = logging.getLogger("twin.dns")
-_NAME = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.cluster\.local)?")
 _HEADER = struct.Struct(">6H")
 _A, _INTERNET = 1, 1
 _ANSWER_FLAGS = 0x8580  # an answer, authoritative, recursion asked for and available
@@ -31,8 +29,8 @@ _MOST_ANSWERS = 24
 class ClusterDns(asyncio.DatagramProtocol):
     """Answers A questions over UDP; other types exist of no name."""
 
-    def __init__(self, api: KubeApi) -> None:
-        self._api = api
+    def __init__(self, services: ClusterServices) -> None:
+        self._services = services
         self._transport: asyncio.DatagramTransport | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -56,23 +54,12 @@ class ClusterDns(asyncio.DatagramProtocol):
             return  # no question
         addresses: list[str] | None
         try:
-            addresses, failure = await self._addresses(name), _NO_SUCH_NAME
+            addresses, failure = await self._services.addresses(name), _NO_SUCH_NAME
         except (ApiError, httpx.HTTPError) as error:
             log.warning("cannot answer for %s: %s", name, error)
             addresses, failure = None, _SERVER_FAILURE
         assert self._transport is not None
         self._transport.sendto(answer(data[:end], addresses if kind == _A or addresses is None else [], failure), addr)
-
-    async def _addresses(self, name: str) -> list[str] | None:
-        """Where the ready pods of the Service listen; None when there is no such Service."""
-        match = _NAME.fullmatch(name)
-        if match is None or await self._api.find(f"/api/v1/namespaces/{match[2]}/services/{match[1]}") is None:
-            return None
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{match[2]}/endpointslices"
-        listed = await self._api.get(path, labelSelector=f"kubernetes.io/service-name={match[1]}")
-        endpoints = [endpoint for item in listed["items"] for endpoint in item.get("endpoints") or []]
-        ready = {a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]}
-        return sorted(pod_addresses.loopback(address) for address in ready)
 
 
 def question(data: bytes) -> tuple[str, int, int]:

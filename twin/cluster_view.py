@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin import pod_addresses
+from twin import pod_addresses, prometheus_objects
 from twin.kwok_stages import runs_as_process
 
 TRITON_NAMESPACE = "triton"
@@ -57,15 +57,24 @@ class ClusterView:
 
     def ready_addresses(self, namespace: str, service: str) -> list[str]:
         """The IPs behind `service` that take new requests, sorted; what a client or kube-proxy would use."""
-        slices = self._get("endpointslices", "--namespace", namespace, f"--selector=kubernetes.io/service-name={service}")
-        endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
-        return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
+        return self._ready("--namespace", namespace, f"--selector=kubernetes.io/service-name={service}")
+
+    def prometheus_urls(self) -> list[str]:
+        """Where each Prometheus of the stack answers on this machine."""
+        selector = f"--selector={prometheus_objects.LABEL}={prometheus_objects.CHART}"
+        addresses = self._ready("--all-namespaces", selector)
+        return [f"http://{pod_addresses.loopback(address)}:{prometheus_objects.PORT}" for address in addresses]
 
     def warnings(self, namespace: str, pod: str) -> list[str]:
         """What the cluster complained about in a pod, oldest first, a line each."""
         selector = f"--field-selector=type=Warning,involvedObject.name={pod}"
         items = self._get("events", "--namespace", namespace, selector, "--sort-by=.lastTimestamp")
         return [f"{event['reason']}: {event['message'].strip()}" for event in items]
+
+    def _ready(self, *selection: str) -> list[str]:
+        slices = self._get("endpointslices", *selection)
+        endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
+        return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
 
     def _get(self, *arguments: str) -> list[dict[str, Any]]:
         done = self._kubectl("get", *arguments, "--output=json")

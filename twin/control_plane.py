@@ -124,6 +124,8 @@ def _ensure_controller_manager(home: TwinHome, binary: Path, pki: Pki, progress:
         "--kube-api-qps=300",
         "--kube-api-burst=600",
         f"--flex-volume-plugin-dir={home.cache / 'flex-volumes'}",
+        # On EKS it is 15 s. What it decides is the same; nobody wants to wait for it here.
+        "--horizontal-pod-autoscaler-sync-period=5s",
     ]
     _ensure_component(home, "kube-controller-manager", argv, pki.kubeconfig(certificates.CONTROLLER_MANAGER), progress)
 

@@ -17,8 +17,13 @@ RELEASE_LABEL = "twin.triton-eks/release=true"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MPS_LABEL = "nvidia.com/mps.capable"
 GPU = "nvidia.com/gpu"
-RESOURCES = (GPU, f"{GPU}.shared")
-"""Every resource name that this module may advertise."""
+MIG_PREFIX = "nvidia.com/mig-"
+
+
+def is_resource(name: str) -> bool:
+    """Whether this module may advertise a resource of this name."""
+    return name in (GPU, f"{GPU}.shared") or name.startswith(MIG_PREFIX)
+
 
 _DEFAULT_AFFINITY: dict[str, Any] = {
     "nodeAffinity": {
@@ -46,9 +51,16 @@ class Advertisement:
 
 
 def advertised(
-    values: Mapping[str, Any] | None, labels: Mapping[str, str], taints: Sequence[Mapping[str, str]], gpus: int
+    values: Mapping[str, Any] | None,
+    labels: Mapping[str, str],
+    taints: Sequence[Mapping[str, str]],
+    gpus: int,
+    mig: tuple[str, int] | None = None,
 ) -> Advertisement:
-    """The extended resources of a node with `gpus` whole GPUs. `values` is None while the chart is not installed."""
+    """The extended resources of a node with `gpus` whole GPUs. `values` is None while the chart is not installed.
+
+    `mig`: profile and number of the instances that each GPU was cut into when the node started.
+    """
     if gpus == 0:
         return Advertisement({})
     if values is None:
@@ -57,7 +69,10 @@ def advertised(
     if obstacle:
         return Advertisement({}, f"the NVIDIA device plugin's DaemonSet does not run here: {obstacle}")
     try:
-        return Advertisement(_offer(_sharing(values, labels), values, labels, gpus))
+        config = _config(values, labels)
+        if mig is not None:
+            return _instances(config, gpus, *mig)
+        return Advertisement(_offer(config.get("sharing") or {}, values, labels, gpus))
     except ValueError as error:
         return Advertisement({}, f"the NVIDIA device plugin does not start: {error}")
 
@@ -84,8 +99,8 @@ def scheduling_obstacle(
     return None
 
 
-def _sharing(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """The `sharing` section of the configuration that the node's label picks."""
+def _config(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str, Any]:
+    """The configuration that the node's label picks."""
     config = values.get("config") or {}
     known = config.get("map") or {}
     name = labels.get(CONFIG_LABEL) or config.get("default") or ""
@@ -100,7 +115,19 @@ def _sharing(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[st
     if name not in known:
         raise ValueError(f"label {CONFIG_LABEL}={name} names no configuration; there are {', '.join(sorted(known))}")
     document = yaml.safe_load(known[name]) if isinstance(known[name], str) else known[name]
-    return (document or {}).get("sharing") or {}
+    return document or {}
+
+
+def _instances(config: Mapping[str, Any], gpus: int, profile: str, instances: int) -> Advertisement:
+    """What the plugin makes of GPUs that are cut: nothing of theirs is a whole GPU any more."""
+    strategy = (config.get("flags") or {}).get("migStrategy", "none")
+    if strategy == "none":
+        return Advertisement(
+            {}, "MIG has cut its GPUs, and with migStrategy: none the plugin offers whole ones, which nobody can use"
+        )
+    if config.get("sharing"):
+        return Advertisement({}, "its configuration shares what MIG has cut, which the twin does not know")
+    return Advertisement({GPU if strategy == "single" else f"{MIG_PREFIX}{profile}": gpus * instances})
 
 
 def _offer(sharing: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, str], gpus: int) -> dict[str, int]:

@@ -132,15 +132,16 @@ class IdentityExchange:
         self._sts = session.client("sts", endpoint_url=endpoint_url)
         self._eks = session.client("eks", endpoint_url=endpoint_url)
 
-    def assume(self, role_arn: str, token: str, cluster: str) -> dict[str, str]:
-        """The variables with the role's credentials for the holder of `token`, a pod of the EKS cluster `cluster`.
+    def check(self, role_arn: str, token: str, cluster: str | None = None) -> None:
+        """Raises IdentityRefused unless the role exists and trusts the token, as one of the EKS cluster `cluster`.
 
-        Raises IdentityRefused when the role does not exist or does not trust the token.
+        Without a name it is the account's only cluster.
         """
         role = role_arn.rpartition("/")[2]
         try:
             described = self._iam.get_role(RoleName=role)["Role"]
-            issuer = self._eks.describe_cluster(name=cluster)["cluster"]["identity"]["oidc"]["issuer"]
+            name = cluster if cluster is not None else self._only_cluster()
+            issuer = self._eks.describe_cluster(name=name)["cluster"]["identity"]["oidc"]["issuer"]
         except ClientError as error:
             raise IdentityRefused(f"{role_arn}: {error.response['Error']['Message']}") from None
         if described["Arn"] != role_arn:
@@ -148,6 +149,13 @@ class IdentityExchange:
         own = claims(token)
         presented = Claims(issuer, own.subject, own.audiences)
         check_trust(_document(described["AssumeRolePolicyDocument"]), presented, self._providers(), role_arn)
+
+    def assume(self, role_arn: str, token: str, cluster: str) -> dict[str, str]:
+        """The variables with the role's credentials for the holder of `token`, a pod of the EKS cluster `cluster`.
+
+        Raises IdentityRefused when the role does not exist or does not trust the token.
+        """
+        self.check(role_arn, token, cluster)
         answer = self._sts.assume_role_with_web_identity(RoleArn=role_arn, RoleSessionName="twin", WebIdentityToken=token)[
             "Credentials"
         ]
@@ -156,6 +164,12 @@ class IdentityExchange:
             "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
             "AWS_SESSION_TOKEN": answer["SessionToken"],
         }
+
+    def _only_cluster(self) -> str:
+        clusters: list[str] = self._eks.list_clusters()["clusters"]
+        if len(clusters) != 1:
+            raise IdentityRefused(f"the account has {len(clusters)} EKS clusters: whose token this is, only one would tell")
+        return clusters[0]
 
     def _providers(self) -> list[Provider]:
         listed = self._iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]

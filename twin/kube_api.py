@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 Object = dict[str, Any]
+_FIELD_MANAGER = "twin-agent"
 
 
 class ApiError(RuntimeError):
@@ -55,6 +56,14 @@ class KubeApi:
     async def patch(self, path: str, body: Object, kind: str = "strategic-merge") -> Object:
         """Patches an object. `kind` is `strategic-merge` (lists by their keys, as the kubelet does it) or `merge`."""
         return await self._request("PATCH", path, body=body, content_type=f"application/{kind}-patch+json")
+
+    async def apply(self, path: str, body: Object) -> Object:
+        """Makes the object at `path` what `body` says: creates it, or changes the fields that were applied before.
+
+        A field that its kind does not have is refused.
+        """
+        params = {"fieldManager": _FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+        return await self._request("PATCH", path, params=params, body=body, content_type="application/apply-patch+yaml")
 
     async def delete(self, path: str, body: Object | None = None) -> None:
         """Deletes an object; that it is gone already, or is another one by now, is fine."""

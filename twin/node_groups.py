@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import re
 from typing import Any
 
 import boto3
@@ -13,6 +14,7 @@ from twin import moto_server
 from twin.node_objects import Machine, NodeGroup
 
 _DEFAULT_DISK_GIB = 20
+_MIG = re.compile(r"^MIG_PROFILE=(\S+)\nMIG_INSTANCES=(\d+)$", re.MULTILINE)
 
 
 class AwsReader:
@@ -62,6 +64,7 @@ class AwsReader:
             # A group without a version of its own gets the cluster's; moto would say 1.19.
             kubernetes_version=version,
             disk_gib=_disk_gib(template, described.get("diskSize"), machine),
+            mig=_mig(_user_data(template)),
         )
 
     def _launch_template(self, reference: dict[str, str] | None) -> dict[str, Any]:
@@ -90,8 +93,18 @@ class AwsReader:
 
 def _disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
     """What pods get as ephemeral storage: the instance store when the node configuration joins it, else the root disk."""
-    user_data = base64.b64decode(template.get("UserData") or "").decode(errors="replace")
+    user_data = _user_data(template)
     if "localStorage" in user_data and "RAID0" in user_data and machine.instance_store_gb:
         return machine.instance_store_gb * 10**9 // 2**30
     sizes = [m.get("Ebs", {}).get("VolumeSize") for m in template.get("BlockDeviceMappings", [])]
     return next((size for size in sizes if size), disk_size or _DEFAULT_DISK_GIB)
+
+
+def _user_data(template: dict[str, Any]) -> str:
+    return base64.b64decode(template.get("UserData") or "").decode(errors="replace")
+
+
+def _mig(user_data: str) -> tuple[str, int] | None:
+    """What infra/mig.sh, in the user data, would make of each GPU."""
+    match = _MIG.search(user_data)
+    return (match[1], int(match[2])) if match else None

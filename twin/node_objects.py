@@ -33,7 +33,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """An EKS node group. `zones` are those of its subnets. `disk_gib` is what pods may use as ephemeral storage."""
+    """An EKS node group. `zones` are those of its subnets. `disk_gib` is what pods may use as ephemeral storage.
+
+    `mig`: profile and number of the instances that the boot cuts each GPU into.
+    """
 
     cluster: str
     name: str
@@ -45,6 +48,7 @@ class NodeGroup:
     capacity_type: str = "ON_DEMAND"
     kubernetes_version: str = "1.35"
     disk_gib: int = 20
+    mig: tuple[str, int] | None = None
 
     @property
     def node_taints(self) -> list[dict[str, str]]:
@@ -111,7 +115,7 @@ def _node(group: NodeGroup, index: int, plugin_values: Mapping[str, Any] | None)
         "eks.amazonaws.com/capacityType": group.capacity_type,
     }
     taints = group.node_taints
-    offer = device_plugin.advertised(plugin_values, labels, taints, group.machine.gpus)
+    offer = device_plugin.advertised(plugin_values, labels, taints, group.machine.gpus, group.mig)
     capacity, offered = allocatable(group.machine, group.disk_gib)
     gpus = {resource: str(count) for resource, count in offer.resources.items()}
     applied = json.dumps({"labels": sorted(group.labels), "taints": taints}, sort_keys=True)

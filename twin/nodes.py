@@ -158,7 +158,7 @@ def status_changes(present: Object, wanted: Object) -> Object:
     patch: Object = {}
     for kind in ("capacity", "allocatable"):
         old, new = present["status"].get(kind) or {}, wanted["status"][kind]
-        gone = [r for r in device_plugin.RESOURCES if r in old and r not in new]
+        gone = [r for r in old if device_plugin.is_resource(r) and r not in new]
         # The API server writes quantities in its own form: 16384Mi comes back as 16Gi.
         changed = {k: v for k, v in new.items() if k not in old or quantity.parse(old[k]) != quantity.parse(v)}
         if changed or gone:
@@ -183,7 +183,7 @@ def _pod_path(pod: Object) -> str:
 
 
 def _summary(node: Object) -> str:
-    gpus = {k: v for k, v in node["status"]["allocatable"].items() if k in device_plugin.RESOURCES}
+    gpus = {k: v for k, v in node["status"]["allocatable"].items() if device_plugin.is_resource(k)}
     offer = ", ".join(f"{v} {k}" for k, v in gpus.items())
     problem = node["metadata"]["annotations"].get(node_objects.PROBLEM_ANNOTATION)
     return offer or problem or "no GPUs"

@@ -31,7 +31,10 @@ Report = Callable[[str, str, str], Awaitable[None]]
 
 
 class ContainerProcess:
-    """Keeps one container running by its pod's rules until `stop`. A process that an earlier agent started is taken over."""
+    """Keeps one container running by its pod's rules until `stop`. A process that an earlier agent started is taken over.
+
+    `restart_policy` is the pod's, where it is not another one for this container.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class ContainerProcess:
         pod: Object,
         container: Mapping[str, Any],
         *,
+        restart_policy: str | None = None,
         address: Callable[[], str],
         prepare: Prepare,
         report: Report,
@@ -49,7 +53,7 @@ class ContainerProcess:
         self._home = home
         self._container = container
         self._containers = pod["spec"]["containers"]
-        self._restart_policy = pod["spec"].get("restartPolicy", "Always")
+        self._restart_policy = restart_policy or pod["spec"].get("restartPolicy", "Always")
         self._grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 30)
         self._address = address
         self._prepare = prepare

@@ -27,7 +27,8 @@ class ContainerStatus:
     @classmethod
     def resume(cls, container: Object, pod: Object) -> ContainerStatus:
         """What the API knows of the container, for an agent that starts anew; a fresh status for a new container."""
-        known = pod.get("status", {}).get("containerStatuses") or []
+        status_now = pod.get("status", {})
+        known = [s for kind in ("initContainerStatuses", "containerStatuses") for s in status_now.get(kind) or []]
         before = next((s for s in known if s["name"] == container["name"]), None)
         status = cls(container["name"], container["image"])
         if before:
@@ -38,6 +39,11 @@ class ContainerStatus:
             status.restart_count = before.get("restartCount", 0)
             status.container_id = before.get("containerID", "")
         return status
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ran to its end and said that all is well."""
+        return "terminated" in self.state and self.state["terminated"]["exitCode"] == 0
 
     @classmethod
     def simulated(cls, container: Object) -> ContainerStatus:
@@ -72,16 +78,27 @@ def terminated(code: int, reason: str, started_at: str) -> dict[str, Any]:
     return {"terminated": details}
 
 
-def pod_status(pod: Object, containers: Sequence[ContainerStatus], pod_ip: str | None, start_time: str) -> Object:
-    """The whole status. Conditions that others own (the scheduler's, readiness gates) are left to them."""
+def pod_status(
+    pod: Object,
+    containers: Sequence[ContainerStatus],
+    pod_ip: str | None,
+    start_time: str,
+    inits: Sequence[ContainerStatus] = (),
+) -> Object:
+    """The whole status. Conditions that others own (the scheduler's, readiness gates) are left to them.
+
+    `inits` are the init containers that run here.
+    """
     conditions = {c["type"]: c for c in pod.get("status", {}).get("conditions") or []}
     gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or []]
     closed = [g for g in gates if conditions.get(g, {}).get("status") != "True"]
     unready = [c.name for c in containers if not c.ready]
-    initialized = pod_ip is not None
+    has_address = pod_ip is not None
+    open_inits = [c.name for c in inits if not c.succeeded]
+    initialized = has_address and not open_inits
     found = [
-        _condition("PodReadyToStartContainers", initialized, "", "", conditions),
-        _condition("Initialized", initialized, "PodHasNoAddress", "", conditions),
+        _condition("PodReadyToStartContainers", has_address, "", "", conditions),
+        _condition("Initialized", initialized, "ContainersNotInitialized", f"not complete: {open_inits}", conditions),
         _condition("ContainersReady", not unready, "ContainersNotReady", f"containers not ready: {unready}", conditions),
     ]
     if unready:
@@ -89,7 +106,8 @@ def pod_status(pod: Object, containers: Sequence[ContainerStatus], pod_ip: str |
     else:
         message = f"readiness gates not open: {closed}"
         found.append(_condition("Ready", not closed, "ReadinessGatesNotReady", message, conditions))
-    inits = [_completed(c, start_time) for c in pod["spec"].get("initContainers") or []] if initialized else []
+    own = {c.name: {**c.to_api(), "ready": c.succeeded} for c in inits}
+    init_statuses = [own.get(c["name"]) or _completed(c, start_time) for c in pod["spec"].get("initContainers") or []]
     status: Object = {
         "phase": phase(pod, containers),
         "conditions": found,
@@ -100,8 +118,8 @@ def pod_status(pod: Object, containers: Sequence[ContainerStatus], pod_ip: str |
     }
     if pod_ip is not None:
         status |= {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
-    if inits:
-        status["initContainerStatuses"] = inits
+    if has_address and init_statuses:
+        status["initContainerStatuses"] = init_statuses
     return status
 
 

@@ -7,6 +7,7 @@ A path that a program builds by itself is not.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,8 +21,14 @@ from twin.pod_spec import Sources, SpecError
 
 TokenRequest = Callable[[str, int], Awaitable[str]]
 """Asks the API server for a service account token: audience ("" = the API server's own), seconds."""
+Localize = Callable[[str, bytes], bytes]
+"""Makes the content of a file, given by its name, fit this machine."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount path, not a file that is made here
 _HOUR = 3600
+
+
+def _unchanged(_: str, content: bytes) -> bytes:
+    return content
 
 
 @dataclass(frozen=True)
@@ -54,27 +61,72 @@ def rewriter(container: Mapping[str, Any], directories: Mapping[str, Path]) -> P
     return PathRewriter(mounts)
 
 
-async def materialize(pod: Object, root: Path, sources: Sources, request_token: TokenRequest) -> dict[str, Path]:
+async def materialize(
+    pod: Object, root: Path, sources: Sources, request_token: TokenRequest, localize: Localize = _unchanged
+) -> dict[str, Path]:
     """Makes the directories of the volumes that the pod's containers mount, and fills those that have content.
 
     Raises SpecError (FailedMount) for a missing source, or a kind of volume that a process here cannot have.
     """
-    mounted = {m["name"] for c in pod["spec"]["containers"] for m in c.get("volumeMounts") or []}
-    directories = {}
-    for volume in pod["spec"].get("volumes") or []:
-        if volume["name"] in mounted:
-            directory = root / volume["name"]
-            directory.mkdir(parents=True, exist_ok=True)
-            for name, content in (await _content(volume, pod, sources, request_token)).items():
-                write_atomically(directory / name, content, mode=0o644)
-            directories[volume["name"]] = directory
+    found = directories(pod, root)
+    for volume in _mounted(pod):
+        directory = found[volume["name"]]
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in (await _content(volume, pod, sources, request_token)).items():
+            write_atomically(directory / name, localize(name, content), mode=0o644)
     for container in pod["spec"]["containers"]:
         for mount in container.get("volumeMounts") or []:
-            if mount.get("subPath") and mount["name"] in directories:
-                target = directories[mount["name"]] / mount["subPath"]
+            if mount.get("subPath") and mount["name"] in found:
+                target = found[mount["name"]] / mount["subPath"]
                 if not target.exists():
                     target.mkdir(parents=True)
-    return directories
+    return found
+
+
+def directories(pod: Object, root: Path) -> dict[str, Path]:
+    """Where the volumes lie that the pod's containers mount, by name."""
+    return {volume["name"]: root / volume["name"] for volume in _mounted(pod)}
+
+
+def follows_sources(pod: Object) -> bool:
+    """Whether `update` has anything to do for this pod."""
+    return any(_changes(volume) for volume in _mounted(pod))
+
+
+async def update(pod: Object, root: Path, sources: Sources, localize: Localize = _unchanged) -> None:
+    """Brings files of volumes that exist up to date with their ConfigMaps and Secrets, as the kubelet does it.
+
+    A source that went away leaves its files. Tokens stay as they are: the API server makes those of a pod last.
+    """
+    for volume in _mounted(pod):
+        directory = root / volume["name"]
+        if not (_changes(volume) and directory.is_dir()):
+            continue
+        with contextlib.suppress(SpecError):
+            wanted = await _content(volume, pod, sources, _no_token)
+            for name, content in wanted.items():
+                path, here = directory / name, localize(name, content)
+                if not path.is_file() or path.read_bytes() != here:
+                    write_atomically(path, here, mode=0o644)
+            for path in [path for path in directory.rglob("*") if path.is_file()]:
+                if str(path.relative_to(directory)) not in wanted:
+                    path.unlink(missing_ok=True)
+
+
+def _mounted(pod: Object) -> list[Mapping[str, Any]]:
+    mounted = {m["name"] for c in pod["spec"]["containers"] for m in c.get("volumeMounts") or []}
+    return [volume for volume in pod["spec"].get("volumes") or [] if volume["name"] in mounted]
+
+
+def _changes(volume: Mapping[str, Any]) -> bool:
+    if "projected" in volume:
+        sources = volume["projected"].get("sources") or []
+        return bool(sources) and all("configMap" in source or "secret" in source for source in sources)
+    return "configMap" in volume or "secret" in volume
+
+
+async def _no_token(_audience: str, _seconds: int) -> str:
+    raise AssertionError("a volume with a token is not brought up to date")
 
 
 async def _content(

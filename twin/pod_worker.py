@@ -11,15 +11,28 @@ import shutil
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from twin import irsa, leavings, node_objects, pod_addresses, pod_spec, pod_status, pod_volumes, tritonserver, worker_process
+from twin import (
+    account_tokens,
+    irsa,
+    leavings,
+    node_objects,
+    pod_addresses,
+    pod_spec,
+    pod_status,
+    pod_volumes,
+    prometheus_process,
+    tritonserver,
+    worker_process,
+)
 from twin.home import TwinHome, write_atomically
 from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
-from twin.kwok_stages import is_process, is_worker
+from twin.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
 from twin.pod_addresses import Addresses, NoAddress
 from twin.pod_process import ContainerProcess, process_name
 from twin.pod_spec import SpecError
@@ -31,6 +44,8 @@ log = logging.getLogger("twin.pods")
 _STOP_ORDER = 90
 _S3_ENDPOINT = re.compile(r"s3://(?:https?://)?(127(?:\.\d+){3}|localhost):\d+/")
 _KEPT_DIRECTORIES = 20
+_SYNC_SECONDS = 5.0
+"""How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,11 @@ class PodWorker:
         self._dirty = asyncio.Event()
         self._deleted = asyncio.Event()
         self._gone = False
+        self._inits = [
+            self._container_process(container, restart_policy="OnFailure")
+            for container in pod["spec"].get("initContainers") or []
+            if is_reloader(container)
+        ]
         self._processes: list[ContainerProcess] = []
         self._simulated: list[ContainerStatus] = []
         for container in pod["spec"]["containers"]:
@@ -79,7 +99,7 @@ class PodWorker:
         if "deletionTimestamp" in pod["metadata"]:
             grace = self._grace()
             if self._deleted.is_set():
-                for process in self._processes:
+                for process in (*self._inits, *self._processes):
                     process.hurry(grace)
             self._deleted.set()
         if pod["spec"].get("readinessGates"):
@@ -88,7 +108,7 @@ class PodWorker:
     def remove(self) -> None:
         """The pod is gone from the API (a forced deletion): its processes end at once."""
         self._gone = True
-        for process in self._processes:
+        for process in (*self._inits, *self._processes):
             process.hurry(0)
         self._deleted.set()
 
@@ -98,19 +118,29 @@ class PodWorker:
             await self._deleted.wait()
             await self._finish()
             return
-        running = [asyncio.create_task(process.run()) for process in self._processes]
-        publishing = asyncio.create_task(self._publish())
+        running = asyncio.create_task(self._run_containers())
+        beside = [asyncio.create_task(self._publish())]
+        if pod_volumes.follows_sources(self._pod):
+            beside.append(asyncio.create_task(self._follow_sources()))
         self._dirty.set()
         try:
             await self._deleted.wait()
             grace = 0.0 if self._gone else self._grace()
-            await asyncio.gather(*(process.stop(grace) for process in self._processes))
-            await asyncio.gather(*running)
+            await asyncio.gather(*(process.stop(grace) for process in (*self._inits, *self._processes)))
+            await running
         finally:
-            for task in [*running, publishing]:
+            for task in (running, *beside):
                 task.cancel()
-            await asyncio.gather(*running, publishing, return_exceptions=True)
+            await asyncio.gather(running, *beside, return_exceptions=True)
         await self._finish()
+
+    async def _run_containers(self) -> None:
+        """The init containers one after the other, each until it succeeds, and then all others."""
+        for init in self._inits:
+            if not init.status.succeeded:
+                await init.run()
+        if not self._deleted.is_set():
+            await asyncio.gather(*(process.run() for process in self._processes))
 
     async def _finish(self) -> None:
         """Says how the containers ended, removes the pod from the API and its volumes from the disk."""
@@ -126,7 +156,7 @@ class PodWorker:
     def _grace(self) -> float:
         return float(self._pod["metadata"].get("deletionGracePeriodSeconds") or 0)
 
-    def _container_process(self, container: Mapping[str, Any]) -> ContainerProcess:
+    def _container_process(self, container: Mapping[str, Any], restart_policy: str | None = None) -> ContainerProcess:
         async def prepare() -> tuple[Service, PathRewriter]:
             return await self._prepare(container)
 
@@ -134,6 +164,7 @@ class PodWorker:
             self._shared.home,
             self._pod,
             container,
+            restart_policy=restart_policy,
             address=lambda: pod_addresses.loopback(self._pod_ip or ""),
             prepare=prepare,
             report=self._report,
@@ -164,7 +195,8 @@ class PodWorker:
 
     async def _patch_status(self) -> None:
         statuses = [*(process.status for process in self._processes), *self._simulated]
-        status = pod_status.pod_status(self._pod, statuses, self._pod_ip, self._start_time)
+        inits = [process.status for process in self._inits]
+        status = pod_status.pod_status(self._pod, statuses, self._pod_ip, self._start_time, inits)
         body = {"metadata": {"uid": self._uid}, "status": status}
         self._pod = await self._shared.api.patch(f"{self._path}/status", body)
 
@@ -178,7 +210,7 @@ class PodWorker:
     async def _make_service(self, container: Mapping[str, Any]) -> tuple[Service, PathRewriter]:
         address = pod_addresses.loopback(self._allot())
         sources = await pod_spec.load_sources(self._shared.api, self._pod)
-        directories = await pod_volumes.materialize(self._pod, self._directory / "volumes", sources, self._request_token)
+        directories = await pod_volumes.materialize(self._pod, self._volumes, sources, self._request_token, self._localize)
         rewrite = pod_volumes.rewriter(container, directories)
         variables = pod_spec.environment(container, self._pod, address, sources)
         words = [rewrite(word) for word in pod_spec.arguments(container, variables)]
@@ -190,7 +222,11 @@ class PodWorker:
         own = {"HOME": str(self._directory), "TMPDIR": str(scratch), **_NO_REAL_AWS}
         env = own | {name: rewrite(value) for name, value in variables.items()} | identity
         if is_worker(container):
-            return self._worker_service(container, words, env), rewrite
+            argv, complete = worker_process.worker_command(words, env, self._shared.dns_port)
+            return self._service(container, argv, complete), rewrite
+        if is_prometheus(container) or is_reloader(container):
+            argv, complete = prometheus_process.command(container, words, env, address)
+            return self._service(container, argv, complete), rewrite
         prefix = f"{leavings.shared_memory_prefix(self._shared.home)}{self._uid}-"
         try:
             command = tritonserver.tritonserver_command(words, address, self._shared.home.cache, env)
@@ -211,16 +247,34 @@ class PodWorker:
         )
         return service, rewrite
 
-    def _worker_service(self, container: Mapping[str, Any], words: list[str], env: Mapping[str, str]) -> Service:
-        argv, complete = worker_process.worker_command(words, env, self._shared.dns_port)
+    def _service(self, container: Mapping[str, Any], argv: tuple[str, ...], env: Mapping[str, str]) -> Service:
         return Service(
             name=process_name(self._pod, container),
             argv=argv,
-            env=complete,
+            env=env,
             directory=self._directory,
             stop_order=_STOP_ORDER,
             log=self._directory / f"{container['name']}.log",
         )
+
+    @property
+    def _volumes(self) -> Path:
+        return self._directory / "volumes"
+
+    def _localize(self, name: str, content: bytes) -> bytes:
+        """Prometheus's configuration names files by the paths of its container."""
+        prometheus = next((c for c in self._pod["spec"]["containers"] if is_prometheus(c)), None)
+        if prometheus is None or name != prometheus_process.CONFIGURATION:
+            return content
+        directories = pod_volumes.directories(self._pod, self._volumes)
+        return prometheus_process.localize(content, pod_volumes.rewriter(prometheus, directories))
+
+    async def _follow_sources(self) -> None:
+        while True:
+            await asyncio.sleep(_SYNC_SECONDS)
+            with contextlib.suppress(ApiError, httpx.HTTPError):
+                sources = await pod_spec.load_sources(self._shared.api, self._pod)
+                await pod_volumes.update(self._pod, self._volumes, sources, self._localize)
 
     def _allot(self) -> str:
         wanted = [port for c in self._pod["spec"]["containers"] for port in pod_spec.ports(c)]
@@ -232,17 +286,10 @@ class PodWorker:
 
     async def _request_token(self, audience: str, seconds: int) -> str:
         metadata, account = self._pod["metadata"], self._pod["spec"].get("serviceAccountName", "default")
-        spec: Object = {
-            "expirationSeconds": seconds,
-            "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]},
-        }
-        if audience:
-            spec["audiences"] = [audience]
-        path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        answer = await self._shared.api.create(path, body)
-        token: str = answer["status"]["token"]
-        return token
+        pod = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
+        return await account_tokens.request(
+            self._shared.api, metadata["namespace"], account, audience=audience, seconds=seconds, bound_to=pod
+        )
 
     async def _identity(self, variables: Mapping[str, str]) -> dict[str, str]:
         """What EKS's webhook and STS give a pod whose service account names a role; {} for one that names none."""
@@ -263,7 +310,7 @@ class PodWorker:
             keys = await asyncio.to_thread(self._shared.identity.assume, role, token, cluster)
         except IdentityRefused as error:
             raise SpecError("IdentityRefused", str(error)) from error
-        file = self._directory / "volumes" / "aws-iam-token" / "token"
+        file = self._volumes / "aws-iam-token" / "token"
         write_atomically(file, token.encode())
         return {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file), **keys}
 

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +39,13 @@ class Servers:
     started: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True) -> "Servers":
+    def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True, families: Sequence[str] = ()) -> "Servers":
         """Builds the tools that are missing and starts the servers that do not run; what runs is left alone.
 
-        `with_agent` starts nodes and pods too, which a preview does not need. Raises ToolError, ProcessFailed or
-        DeadlinePassed.
+        `with_agent` starts nodes and pods too, which a preview does not need. `families` of programs are built beside
+        PROGRAMS. Raises ToolError, ProcessFailed or DeadlinePassed.
         """
-        programs = tools.ensure(PROGRAMS, console)
+        programs = tools.ensure([*PROGRAMS, *families], console)
         before = _alive(home)
 
         def say(line: str) -> None:
@@ -92,15 +93,20 @@ class Servers:
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
-        """Where a person finds things, by name."""
+        """Where a person finds things, by name. Raises ClusterUnreadable."""
         known = self.home.load_endpoints()
         return {
             "AWS (moto)": self.aws_url,
             "AWS console": f"{self.aws_url}/moto-api/",
             "Kubernetes": known.api_server_url or "",
             "kubeconfig": str(self.kubeconfig),
+            **self._prometheus(),
             "logs": str(self.home.logs),
         }
+
+    def _prometheus(self) -> dict[str, str]:
+        urls = self.cluster().prometheus_urls()
+        return {"Prometheus": " ".join(urls)} if urls else {}
 
 
 def _alive(home: TwinHome) -> set[str]:

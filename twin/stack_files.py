@@ -1,8 +1,9 @@
 """The stack files that the twin hands to the engine: the tracked ones, plus what only one twin knows.
 
 `stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
-that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. The engine reads
-the two merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
+that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two
+lies `twin/autoscaling.yaml`, where `make up AUTOSCALING=1` has asked for it. The engine reads them merged, from
+`TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
 """
 
 import shutil
@@ -15,6 +16,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from twin.home import REPOSITORY, TwinHome
 
 STACKS = ("local", "dev", "staging", "prod")
+AUTOSCALED_STACK = "local"
+AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
+"""What an autoscaled twin changes in AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
@@ -53,10 +57,41 @@ def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
     return True
 
 
+def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
+    """From now on this twin's stack is the tracked one with AUTOSCALING_FILE laid over it, or the tracked one alone.
+
+    The pinned release goes when that changes: its configs were made from what the other one wants of the models.
+    """
+    if wanted == autoscaling(home):
+        return
+    path = pins_file(home, AUTOSCALED_STACK)
+    document = _read(path)
+    (document.get("config", {}).get("triton-eks:models") or {}).pop("release", None)
+    _write(path, document)
+    mark = _autoscaling_mark(home)
+    if wanted:
+        mark.touch()
+    else:
+        mark.unlink()
+
+
+def autoscaling(home: TwinHome) -> bool:
+    """Whether the last `make up` asked for autoscaling."""
+    return _autoscaling_mark(home).exists()
+
+
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
     """The release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
     models = (_read(pins_file(home, stack)).get("config") or {}).get("triton-eks:models") or {}
     return models.get("release")
+
+
+def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
+    """What stands below `config` in the file that the engine reads for `stack`."""
+    tracked = _read(tracked_file(stack, program)).get("config") or {}
+    if stack == AUTOSCALED_STACK and autoscaling(home):
+        tracked = _merge_patch(tracked, _read(AUTOSCALING_FILE)["config"])
+    return _lay_over(tracked, _read(pins_file(home, stack)).get("config") or {})
 
 
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
@@ -66,12 +101,25 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
     merged_file.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(program / "Pulumi.yaml", project / "Pulumi.yaml")
     document = {k: v for k, v in _read(tracked_file(stack, program)).items() if k not in _SECRETS_KEYS}
-    document["config"] = _lay_over(document.get("config") or {}, _read(pins_file(home, stack)).get("config") or {})
+    document["config"] = config(home, stack, program)
     salt = _read(merged_file).get("encryptionsalt")
     if salt:
         document["encryptionsalt"] = salt
     _write(merged_file, document)
     return merged_file
+
+
+def _autoscaling_mark(home: TwinHome) -> Path:
+    return pins_file(home, AUTOSCALED_STACK).with_name("autoscaling")
+
+
+def _merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7396, section 2."""
+    if not isinstance(patch, dict):
+        return patch
+    below = target if isinstance(target, dict) else {}
+    merged = {key: _merge_patch(below.get(key), value) for key, value in patch.items() if value is not None}
+    return {**{key: value for key, value in below.items() if key not in patch}, **merged}
 
 
 def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:

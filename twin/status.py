@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from twin import inference, processes, stack_files
+from twin.cluster_view import TRITON_NAMESPACE
 from twin.home import TwinHome, read_json
 from twin.servers import Servers
 from twin.up import STACK, last_inference_file
@@ -16,6 +17,7 @@ from twin.up import STACK, last_inference_file
 class Status:
     """`resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
 
+    `autoscaling` says that the stack is the one of `make up AUTOSCALING=1`.
     `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
     """
 
@@ -26,6 +28,7 @@ class Status:
     pods: list[dict[str, Any]]
     endpoints: dict[str, str]
     last_inference: dict[str, Any] | None
+    autoscaling: bool = False
 
     def to_json(self) -> str:
         """The document that `python3 -m twin status --json` prints."""
@@ -43,6 +46,7 @@ def read(home: TwinHome, servers: Servers) -> Status:
         pods=[dataclasses.asdict(pod) for pod in servers.cluster().pods()],
         endpoints=servers.endpoints(),
         last_inference=read_json(last_inference_file(home)),
+        autoscaling=stack_files.autoscaling(home),
     )
 
 
@@ -60,7 +64,7 @@ def lines(found: Status) -> Iterator[str]:
     last = found.last_inference
     if last:
         yield f"last inference: {last['model']} version {last['version']}, {last['latency_ms']} ms, at {last['at']}"
-    ready = [pod["listens"] for pod in found.pods if pod["listens"] and pod["ready"]]
+    ready = [p["listens"] for p in found.pods if p["namespace"] == TRITON_NAMESPACE and p["listens"] and p["ready"]]
     if ready:
         yield f"ask it: {inference.curl(ready[0])}"
     dead = [process["name"] for process in found.processes if not process["running"]]

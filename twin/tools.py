@@ -83,6 +83,7 @@ _KUBERNETES_VERSION = " ".join(
         "-X k8s.io/client-go/pkg/version.gitVersion={version}",
     ]
 )
+_PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 FAMILIES = {
     family.name: family
     for family in (
@@ -121,6 +122,14 @@ FAMILIES = {
             (140, 320),
             "-X main.version={version}",
         ),
+        # The operator is KEDA's. What it needs beside it is a program of ours, of KEDA's own packages: see its main.go.
+        Family(
+            "keda",
+            (("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"), ("keda-adapter", ".")),
+            "github.com/kedacore/keda/v2",
+            (240, 480),
+            "-X github.com/kedacore/keda/v2/version.Version={version}",
+        ),
         Family(
             "prometheus",
             tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("promtool", "prometheus")),
@@ -130,6 +139,16 @@ FAMILIES = {
             "-X github.com/prometheus/common/version.Version={version}",
             # Discovery by the Kubernetes API only: the clouds' client libraries would be most of the build.
             ("remove_all_sd", "enable_kubernetes_sd"),
+        ),
+        Family(
+            "prometheus-operator",
+            (
+                ("prometheus-operator", f"{_PROMETHEUS_OPERATOR}/cmd/operator"),
+                ("prometheus-config-reloader", f"{_PROMETHEUS_OPERATOR}/cmd/prometheus-config-reloader"),
+            ),
+            _PROMETHEUS_OPERATOR,
+            (100, 200),
+            "-X github.com/prometheus/common/version.Version={version}",
         ),
     )
 }
@@ -154,6 +173,16 @@ def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
         console.print(plan(missing), markup=False, highlight=False, soft_wrap=True)
         for family in missing:
             _ensure_family(family, go, console)
+    return found
+
+
+def built(families: Sequence[str]) -> dict[str, Path]:
+    """The programs of `families` by name, all of which have been built before. Raises ToolError for those that have not."""
+    found: dict[str, Path] = {}
+    for family in (FAMILIES[name] for name in families):
+        if not _complete(_directory(family), family):
+            raise ToolError(f"{family.name} {family.version()} is not built: `make up AUTOSCALING=1` builds it")
+        found |= {program: _directory(family) / program for program, _ in family.packages}
     return found
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from twin import inference, interrupted, moto_server, processes, readiness, stack_files
+from twin import inference, interrupted, moto_server, processes, readiness, release_sources, stack_files
 from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
@@ -76,7 +76,7 @@ def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
 
 
 def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
-    """Releases the sample models with the command that a person would use; says whether another release is pinned now."""
+    """Releases the models with the command that a person would use; says whether another release is pinned now."""
     pins = stack_files.pins_file(home, STACK)
     before = pins.read_bytes()
     command = [
@@ -84,7 +84,7 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
         "-m",
         "modelctl",
         "release",
-        str(REPOSITORY / "models"),
+        str(release_sources.prepare(home)),
         "--bucket",
         bucket,
         "--pin",

@@ -11,13 +11,12 @@ from worker.settings import InvalidSettings, from_environment
 
 def main() -> int:
     """Runs until SIGTERM or SIGINT. 2: the environment does not say everything that it has to."""
+    log.configure()
     try:
-        settings = from_environment(os.environ)
+        asyncio.run(serve(from_environment(os.environ)))
     except InvalidSettings as error:
         print(error, file=sys.stderr)
         return 2
-    log.configure()
-    asyncio.run(serve(settings))
     return 0
 
 

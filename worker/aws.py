@@ -14,37 +14,57 @@ from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+
+from worker.settings import InvalidSettings
 
 T = TypeVar("T")
 AWS_ERRORS = (ClientError, BotoCoreError)
 _LONG_POLL_SECONDS = 20
-_OTHER_CALLS = 8
+_OTHER_CALLS = 16
+"""Beside one for each request at a time: the poll, and messages that are extended, deleted, failed or given back."""
 
 
-class Aws:
-    """One SQS and one S3 client and the threads for their calls: as many as requests at a time, and some more."""
+class Service:
+    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment has no region."""
 
-    def __init__(self, concurrency: int) -> None:
-        threads = concurrency + _OTHER_CALLS
+    def __init__(self, name: str, threads: int) -> None:
         config = Config(
             max_pool_connections=threads,
             connect_timeout=5,
             read_timeout=_LONG_POLL_SECONDS + 10,
             retries={"mode": "standard", "total_max_attempts": 4},
         )
-        self.sqs: Any = boto3.client("sqs", config=config)
-        self.s3: Any = boto3.client("s3", config=config)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="aws")
+        try:
+            self.client: Any = boto3.client(name, config=config)
+        except NoRegionError:
+            raise InvalidSettings("AWS_DEFAULT_REGION: is missing; give the region of the queue and the bucket") from None
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def call(self, operation: Callable[..., T], **parameters: Any) -> T:
-        """The answer of one operation of a client. Raises AWS_ERRORS."""
+        """The answer of one operation of the client. Raises AWS_ERRORS."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(operation, **parameters))
 
     def close(self) -> None:
         """Waits for the calls that are under way."""
         self._threads.shutdown(wait=True)
+
+
+class Aws:
+    """SQS and S3, for so many requests at a time.
+
+    Each with threads of its own: while the bucket hangs, messages in hand have to be extended all the same.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self.sqs = Service("sqs", concurrency + _OTHER_CALLS)
+        self.s3 = Service("s3", concurrency + _OTHER_CALLS)
+
+    def close(self) -> None:
+        """Waits for the calls that are under way."""
+        self.sqs.close()
+        self.s3.close()
 
 
 def code(error: Exception) -> str:

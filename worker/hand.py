@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 
 import structlog
 
@@ -15,52 +16,78 @@ from worker.queue import Message, RequestQueue
 log = structlog.get_logger()
 
 
+@dataclass
+class _Held:
+    extend_at: float
+    kept: bool = True
+    extension: asyncio.Task[None] | None = None
+    """The one that is under way."""
+
+
 class Hand:
-    """Extends each message's visibility when half of it is over, for as long as it is in hand."""
+    """Extends each message's visibility when half of it is over, for as long as it is kept in hand."""
 
     def __init__(self, queue: RequestQueue, visibility_seconds: int, metrics: Metrics) -> None:
         self._queue = queue
         self._half = visibility_seconds / 2
         self._metrics = metrics
-        self._extend_at: dict[Message, float] = {}
+        self._held: dict[Message, _Held] = {}
 
     def __len__(self) -> int:
-        return len(self._extend_at)
+        return len(self._held)
 
     def messages(self) -> list[Message]:
         """What is in hand now."""
-        return list(self._extend_at)
+        return list(self._held)
 
     def take(self, message: Message) -> None:
         """The message was just received."""
-        self._extend_at[message] = time.monotonic() + self._half
+        self._held[message] = _Held(time.monotonic() + self._half)
         self._metrics.in_hand.set(len(self))
+
+    def finished(self, message: Message) -> None:
+        """Nothing is left to do but to delete it: it is not extended any more."""
+        if message in self._held:
+            self._held[message].kept = False
+
+    async def release(self, message: Message) -> None:
+        """Returns when nothing extends it any more, so that what its visibility is set to from here on stays."""
+        self.finished(message)
+        held = self._held.get(message)
+        if held is not None and held.extension is not None:
+            await asyncio.wait({held.extension})
 
     def drop(self, message: Message) -> None:
         """It is done with, or given back."""
-        self._extend_at.pop(message, None)
+        self._held.pop(message, None)
         self._metrics.in_hand.set(len(self))
 
     async def keep(self) -> None:
-        """For ever: extends what is due."""
+        """For ever: extends what is due. No message waits for the extension of another one."""
         while True:
             await asyncio.sleep(self._half / 4)
-            now = time.monotonic()
-            due = [message for message, at in self._extend_at.items() if at <= now + self._half / 4]
-            await asyncio.gather(*(self._extend(message) for message in due))
+            soon = time.monotonic() + self._half / 4
+            for message, held in self._held.items():
+                if held.kept and held.extension is None and held.extend_at <= soon:
+                    held.extension = asyncio.create_task(self._extend(message, held))
 
-    async def _extend(self, message: Message) -> None:
+    async def _extend(self, message: Message, held: _Held) -> None:
+        begun = time.monotonic()
         try:
             await self._queue.keep(message)
+            held.extend_at = begun + self._half
         except EntryRefused as error:
             # Its visibility ran out and somebody else has it, or it was deleted: the store takes one result anyway.
-            if message in self._extend_at:
-                log.warning("not extended", message=message.id, detail=str(error))
-                self._metrics.extensions_failed.inc()
-                self._extend_at[message] = float("inf")
+            self._not_extended(message, held, str(error))
+            held.kept = False
         except AWS_ERRORS as error:
-            log.warning("not extended yet", message=message.id, detail=code(error))
+            self._not_extended(message, held, code(error))  # tried again at the next round
+        except Exception:
+            log.exception("the worker's own fault", message=message.id)
+        finally:
+            held.extension = None
+
+    def _not_extended(self, message: Message, held: _Held, detail: str) -> None:
+        if held.kept:
+            log.warning("not extended", message=message.id, detail=detail)
             self._metrics.extensions_failed.inc()
-        else:
-            if message in self._extend_at:
-                self._extend_at[message] = time.monotonic() + self._half

@@ -13,8 +13,10 @@
 
 A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
 `{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
-tensor as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES after its length in four
-bytes.
+tensor, of at most 64 MiB, as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES
+after its length in four bytes.
+
+A result as json has BYTES as text, in which what is not UTF-8 is replaced by U+FFFD; binary keeps every byte.
 """
 
 from __future__ import annotations

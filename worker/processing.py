@@ -6,7 +6,9 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from typing import TypeVar
 
 import structlog
 
@@ -19,8 +21,10 @@ from worker.metrics import Metrics
 from worker.queue import Message, RequestQueue
 from worker.settings import WorkerSettings
 from worker.store import Store, result_key
+from worker.tensors import Document
 from worker.triton import Triton
 
+T = TypeVar("T")
 log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
@@ -57,18 +61,36 @@ class Processor:
         """The message's result is in the store when this returns, and whoever it names has been told.
 
         Raises AttemptFailed when the message has to come back later or cannot be answered, and Stopping when the worker
-        ends before its turn has come. While Triton or S3 is away it is tried again here: an outage must not use up the
-        attempts of good messages.
+        ends before its turn has come. While Triton, S3 or SQS is away, the step that needs it is tried again here: an
+        outage must not use up the attempts of good messages, nor the inference that is already there.
         """
+        request = self._request(message)
+        key = result_key(request, message.id)
+        deadline = time.monotonic() + self._settings.patience_seconds
+        document = await self._patiently(message, deadline, lambda: self._answer(request, message, key))
+        written = False
+        if document is not None:
+            written = await self._patiently(message, deadline, lambda: self._store.write_once(key, document))
+        if written:
+            self._metrics.age.observe(max(0.0, time.time() - message.sent_at))
+        await self._patiently(message, deadline, lambda: self._tell(request, message, key))
+        return Outcome.STORED if written else Outcome.DUPLICATE
+
+    def _request(self, message: Message) -> InferenceRequest:
         try:
             request = parse(message.body)
         except Malformed as error:
             raise AttemptFailed("malformed", str(error)) from None
-        deadline = time.monotonic() + self._settings.patience_seconds
+        if request.reply_to is not None and request.reply_to not in self._settings.reply_queues:
+            raise AttemptFailed("malformed", f"reply_to: {request.reply_to} is not a queue that this worker may send to")
+        return request
+
+    async def _patiently(self, message: Message, deadline: float, step: Callable[[], Awaitable[T]]) -> T:
+        """What the step returns, in as many attempts as fit before the deadline."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return await self._attempt(request, message)
+                return await step()
             except Unavailable as error:
                 self._limit.refused()
                 self._metrics.unavailable.inc()
@@ -79,46 +101,34 @@ class Processor:
             await self._pause(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, keeps no secret
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def _attempt(self, request: InferenceRequest, message: Message) -> Outcome:
-        key = result_key(request, message.id)
-        if request.reply_to is not None and request.reply_to not in self._settings.reply_queues:
-            raise AttemptFailed("malformed", f"reply_to: {request.reply_to} is not a queue that this worker may send to")
+    async def _answer(self, request: InferenceRequest, message: Message, key: str) -> Document | None:
+        """Triton's answer as it is stored; None where the store has a result already."""
         async with self._limit.slot():
             if message.redelivered and await self._store.exists(key):
-                written = False
-            else:
-                written = await self._infer_and_store(request, message, key)
-            await self._reply(request, message, key)
-            if message.redelivered:
-                await self._store.forget_failure(message)
-        return Outcome.STORED if written else Outcome.DUPLICATE
-
-    async def _infer_and_store(self, request: InferenceRequest, message: Message, key: str) -> bool:
-        inputs = []
-        for tensor in request.inputs:
-            content = await self._store.read_input(tensor) if tensor.source is not None else None
-            try:
-                inputs.append(tensors.to_input(tensor, content))
-            except Malformed as error:
-                raise AttemptFailed("malformed", str(error)) from None
-        begun = time.monotonic()
-        result = await self._triton.infer(request, inputs, message.id)
+                return None
+            inputs = []
+            for tensor in request.inputs:
+                content = await self._store.read_input(tensor) if tensor.source is not None else None
+                try:
+                    inputs.append(tensors.to_input(tensor, content))
+                except Malformed as error:
+                    raise AttemptFailed("malformed", str(error)) from None
+            begun = time.monotonic()
+            result = await self._triton.infer(request, inputs, message.id)
         self._metrics.inference.labels(request.model).observe(time.monotonic() - begun)
         self._limit.answered()
-        written = await self._store.write_once(key, *tensors.result_document(result, message.id, request.result))
-        if written:
-            self._metrics.age.observe(max(0.0, time.time() - message.sent_at))
-        return written
+        return tensors.result_document(result, message.id, request.result)
 
-    async def _reply(self, request: InferenceRequest, message: Message, key: str) -> None:
+    async def _tell(self, request: InferenceRequest, message: Message, key: str) -> None:
         """At least once: a worker that dies between its reply and the deletion is followed by one that replies again."""
-        if request.reply_to is None:
-            return
-        body = {"message_id": message.id, "model": request.model, "result": f"s3://{self._store.bucket}/{key}"}
-        try:
-            await self._queue.send(request.reply_to, json.dumps(body))
-        except AWS_ERRORS as error:
-            raise Unavailable(f"SQS: {request.reply_to}: {code(error)}") from error
+        if request.reply_to is not None:
+            body = {"message_id": message.id, "model": request.model, "result": f"s3://{self._store.bucket}/{key}"}
+            try:
+                await self._queue.send(request.reply_to, json.dumps(body))
+            except AWS_ERRORS as error:
+                raise Unavailable(f"SQS: {request.reply_to}: {code(error)}") from error
+        if message.redelivered:
+            await self._store.forget_failure(message)
 
     async def _pause(self, seconds: float) -> None:
         try:

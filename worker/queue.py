@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.aws import Aws
+from worker.aws import Service
 from worker.batches import Batcher, Entry, EntryRefused
 
 BATCH = 10
@@ -33,8 +33,8 @@ class Message:
 class RequestQueue:
     """One SQS queue. Every method raises AWS_ERRORS; those of single messages EntryRefused too."""
 
-    def __init__(self, aws: Aws, url: str, visibility_seconds: int, poll_seconds: int) -> None:
-        self._aws = aws
+    def __init__(self, sqs: Service, url: str, visibility_seconds: int, poll_seconds: int) -> None:
+        self._sqs = sqs
         self._url = url
         self._visibility = visibility_seconds
         self._poll = poll_seconds
@@ -43,8 +43,8 @@ class RequestQueue:
 
     async def receive(self, *, wait: bool = True) -> list[Message]:
         """Up to BATCH messages; none when none came within the poll's seconds, or without `wait` when none is there."""
-        answer = await self._aws.call(
-            self._aws.sqs.receive_message,
+        answer = await self._sqs.call(
+            self._sqs.client.receive_message,
             QueueUrl=self._url,
             MaxNumberOfMessages=BATCH,
             WaitTimeSeconds=self._poll if wait else 0,
@@ -74,14 +74,14 @@ class RequestQueue:
 
     async def send(self, url: str, body: str) -> None:
         """Sends a message to another queue."""
-        await self._aws.call(self._aws.sqs.send_message, QueueUrl=url, MessageBody=body)
+        await self._sqs.call(self._sqs.client.send_message, QueueUrl=url, MessageBody=body)
 
     async def _send_deletes(self, entries: list[Entry]) -> dict[str, str]:
-        answer = await self._aws.call(self._aws.sqs.delete_message_batch, QueueUrl=self._url, Entries=entries)
+        answer = await self._sqs.call(self._sqs.client.delete_message_batch, QueueUrl=self._url, Entries=entries)
         return _refused(answer)
 
     async def _send_changes(self, entries: list[Entry]) -> dict[str, str]:
-        answer = await self._aws.call(self._aws.sqs.change_message_visibility_batch, QueueUrl=self._url, Entries=entries)
+        answer = await self._sqs.call(self._sqs.client.change_message_visibility_batch, QueueUrl=self._url, Entries=entries)
         return _refused(answer)
 
 

@@ -67,8 +67,8 @@ class Worker:
         self._metrics = metrics
         self._health = health
         self._stopping = stopping
-        self._queue = RequestQueue(aws, settings.queue_url, settings.visibility_seconds, settings.poll_seconds)
-        self._store = Store(aws, settings.bucket)
+        self._queue = RequestQueue(aws.sqs, settings.queue_url, settings.visibility_seconds, settings.poll_seconds)
+        self._store = Store(aws.s3, settings.bucket)
         self._limit = ConcurrencyLimit(settings.concurrency)
         self._hand = Hand(self._queue, settings.visibility_seconds, metrics)
         self._processor = Processor(settings, self._queue, self._store, triton, self._limit, metrics, stopping)
@@ -131,6 +131,7 @@ class Worker:
         try:
             outcome = await self._processor.process(message)
             self._metrics.finished.labels(outcome.value).inc()
+            self._hand.finished(message)
             await self._queue.delete(message)
         except AttemptFailed as failure:
             await self._fail(message, failure)
@@ -164,11 +165,12 @@ class Worker:
         await self._visible_after(message, 0)
 
     async def _visible_after(self, message: Message, seconds: int) -> None:
-        self._hand.drop(message)  # first, so that it is not extended over this
+        await self._hand.release(message)
         try:
             await self._queue.give_back(message, seconds)
         except (*AWS_ERRORS, EntryRefused) as error:
             log.warning("not given back; its visibility timeout does it", message=message.id, detail=str(error))
+        self._hand.drop(message)
 
     async def _beat(self) -> None:
         while True:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 _PREFIX = "WORKER_"
 _LONGEST_HOLD_SECONDS = 11 * 3600
@@ -49,6 +49,14 @@ class WorkerSettings(BaseModel):
     @classmethod
     def _separated_by_commas(cls, value: object) -> object:
         return [url for url in value.split(",") if url] if isinstance(value, str) else value
+
+    @field_validator("grace_seconds")
+    @classmethod
+    def _ends_after_its_poll(cls, value: float, given: ValidationInfo) -> float:
+        poll = given.data.get("poll_seconds", 0)
+        if value <= poll:
+            raise ValueError(f"{value:g} s are over before the poll of {poll} s that is under way; give more")
+        return value
 
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker import aws
-from worker.aws import Aws
+from worker.aws import Service
 from worker.failures import AttemptFailed, Unavailable
 from worker.message import InferenceRequest, InputTensor
 from worker.queue import Message
+from worker.tensors import Document
 
 INPUTS, RESULTS, FAILURES = "inputs/", "results/", "failures/"
 _EXTENSIONS = {"json": "json", "binary": "bin"}
@@ -19,6 +20,10 @@ _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 # Another write of the same key is under way: its outcome decides, so it is asked again.
 _DECIDED, _UNDECIDED = frozenset({"412", "PreconditionFailed"}), frozenset({"409", "ConditionalRequestConflict"})
 _WRITE_ATTEMPTS = 5
+# Of this object alone: it is archived, or encrypted with a key that is not the bucket's.
+_UNREADABLE = frozenset({"403", "AccessDenied", "InvalidObjectState"})
+LARGEST_INPUT_BYTES = 64 * 1024**2
+"""Of one `source`. It is in memory about four times until Triton has it, as often as requests are at Triton."""
 _KEPT_BODY = 4096
 
 
@@ -35,14 +40,14 @@ def failure_key(message_id: str) -> str:
 class Store:
     """One bucket. Every method raises Unavailable while S3 does not do what is asked of it."""
 
-    def __init__(self, client: Aws, bucket: str) -> None:
-        self._aws = client
+    def __init__(self, s3: Service, bucket: str) -> None:
+        self._s3 = s3
         self.bucket = bucket
 
     async def exists(self, key: str) -> bool:
         """Whether there is a result already."""
         try:
-            await self._aws.call(self._aws.s3.head_object, Bucket=self.bucket, Key=key)
+            await self._s3.call(self._s3.client.head_object, Bucket=self.bucket, Key=key)
         except ClientError as error:
             if aws.code(error) in _ABSENT:
                 return False
@@ -52,33 +57,44 @@ class Store:
         return True
 
     async def read_input(self, tensor: InputTensor) -> bytes:
-        """What lies at the tensor's `source`. Raises AttemptFailed for what is not there, or not an input of this queue."""
+        """What lies at the tensor's `source`. Raises AttemptFailed for what is not there, or not an input of this queue.
+
+        An object that cannot be read fails its own message. Trying again, as in an outage, would slow down all the others.
+        """
         bucket, key = tensor.location
         if bucket != self.bucket or not key.startswith(INPUTS):
             where = f"s3://{self.bucket}/{INPUTS}"
             raise AttemptFailed("malformed", f"input {tensor.name}: {tensor.source} is not below {where}")
         try:
-            answer = await self._aws.call(self._aws.s3.get_object, Bucket=bucket, Key=key)
-            content: bytes = await self._aws.call(answer["Body"].read)
+            answer = await self._s3.call(self._s3.client.get_object, Bucket=bucket, Key=key)
+            size = answer["ContentLength"]
+            if size > LARGEST_INPUT_BYTES:
+                answer["Body"].close()
+                said = f"{tensor.source} has {size} bytes; at most {LARGEST_INPUT_BYTES}"
+                raise AttemptFailed("malformed", f"input {tensor.name}: {said}")
+            content: bytes = await self._s3.call(answer["Body"].read)
         except ClientError as error:
-            if aws.code(error) in _ABSENT:
+            code = aws.code(error)
+            if code in _ABSENT:
                 raise AttemptFailed("rejected", f"input {tensor.name}: there is no {tensor.source}") from None
+            if code in _UNREADABLE:
+                raise AttemptFailed("rejected", f"input {tensor.name}: S3 does not give {tensor.source}: {code}") from None
             raise _unavailable(error) from error
         except BotoCoreError as error:
             raise _unavailable(error) from error
         return content
 
-    async def write_once(self, key: str, body: bytes, content_type: str, metadata: dict[str, str]) -> bool:
+    async def write_once(self, key: str, document: Document) -> bool:
         """Writes the result unless there is one; says whether it did."""
         for _ in range(_WRITE_ATTEMPTS):
             try:
-                await self._aws.call(
-                    self._aws.s3.put_object,
+                await self._s3.call(
+                    self._s3.client.put_object,
                     Bucket=self.bucket,
                     Key=key,
-                    Body=body,
-                    ContentType=content_type,
-                    Metadata=metadata,
+                    Body=document.body,
+                    ContentType=document.content_type,
+                    Metadata=document.metadata,
                     IfNoneMatch="*",
                 )
             except ClientError as error:
@@ -104,8 +120,8 @@ class Store:
             "body_characters": len(message.body),
         }
         try:
-            await self._aws.call(
-                self._aws.s3.put_object,
+            await self._s3.call(
+                self._s3.client.put_object,
                 Bucket=self.bucket,
                 Key=failure_key(message.id),
                 Body=json.dumps(document, indent=2).encode(),
@@ -117,7 +133,7 @@ class Store:
     async def forget_failure(self, message: Message) -> None:
         """A later attempt went well: what an earlier one said is no news any more."""
         try:
-            await self._aws.call(self._aws.s3.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
+            await self._s3.call(self._s3.client.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
         except aws.AWS_ERRORS as error:
             raise _unavailable(error) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from google.protobuf.message import Message
@@ -19,6 +19,14 @@ HEADER_LENGTH = "inference-header-content-length"
 """Metadata of a binary result: the bytes of its JSON head, by the name that KServe v2 has for it."""
 
 
+class Document(NamedTuple):
+    """A result as it is stored."""
+
+    body: bytes
+    content_type: str
+    metadata: dict[str, str]
+
+
 def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
     """The input that Triton's client sends; `content` is what lies at the tensor's `source`. Raises Malformed."""
     try:
@@ -30,8 +38,8 @@ def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
     return request
 
 
-def result_document(result: InferResult, message_id: str, form: str) -> tuple[bytes, str, dict[str, str]]:
-    """A result as it is stored: body, content type and metadata.
+def result_document(result: InferResult, message_id: str, form: str) -> Document:
+    """The result in the form that its message wants.
 
     `json` is KServe v2's response. A number that JSON does not have is the text "NaN", "Infinity" or "-Infinity", as in
     protobuf's JSON. `binary` is KServe v2's binary extension: the same head without data, then one tensor after the other.
@@ -54,8 +62,8 @@ def result_document(result: InferResult, message_id: str, form: str) -> tuple[by
     }
     text = json.dumps(head, allow_nan=False, separators=(",", ":")).encode()
     if form == "binary":
-        return text + tail, _BINARY, {HEADER_LENGTH: str(len(text))}
-    return text, _JSON, {}
+        return Document(text + tail, _BINARY, {HEADER_LENGTH: str(len(text))})
+    return Document(text, _JSON, {})
 
 
 def _from_data(tensor: InputTensor) -> np.ndarray:

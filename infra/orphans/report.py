@@ -15,12 +15,13 @@ _PLAIN_WIDTH = 200
 
 
 def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
-    """Print what was found, its cost, and how each thing is removed."""
+    """Print what was found, its cost, and, unless the stack is up, how each thing is removed."""
     if not found:
         console.print(f"{stack}: nothing is left in AWS")
         return
-    if any(item.kind == "cluster" for item in found):
-        console.print(f"{stack} is up: this is what it has, and no orphan is among it.\n")
+    is_up = any(item.kind == "cluster" for item in found)
+    if is_up:
+        console.print(f"{stack} is up: this is what it has, and nobody can say yet what will be left of it.\n")
     table = Table(box=None, pad_edge=False)
     for column in ("kind", "id", "name", "ours because of"):
         table.add_column(column, overflow="fold")
@@ -30,6 +31,8 @@ def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
     console.print(table)
     total = sum(item.usd_a_month or 0 for item in found)
     console.print(f"\n{len(found)} things, at least {total:.2f} USD a month (list prices of {AS_OF:%B %Y}, us-west-2).")
+    if is_up:
+        return
     console.print("\nNothing was touched. Each is removed with:")
     for item in found:
         console.print(f"  {item.remove}", soft_wrap=True)

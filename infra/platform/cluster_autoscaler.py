@@ -65,7 +65,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
 
 
 def autoscaler_policy(account: Account, cluster_name: str) -> str:
-    """Look at everything, change the groups of this cluster (the project's own least privileges, bound to EKS's tag)."""
+    """Look at everything, change the groups of this cluster: those that carry the tag that EKS puts on them."""
     return document(
         allow(
             [
@@ -82,7 +82,7 @@ def autoscaler_policy(account: Account, cluster_name: str) -> str:
             ["*"],
             sid="LookAround",
         ),
-        allow(["eks:DescribeNodegroup"], [account.arn("eks", f"nodegroup/{cluster_name}/*/*")], sid="LookAtNodeGroups"),
+        allow(["eks:DescribeNodegroup"], [account.arn("eks", f"nodegroup/{cluster_name}/*")], sid="ReadNodeGroups"),
         allow(
             ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*")],

@@ -77,7 +77,10 @@ def sharing_configs(sharing: Sequence[Sharing]) -> dict[str, str]:
     """Configuration name -> the plugin's configuration file, for every way of sharing in use and the default."""
     configs = {_EXCLUSIVE: _text({"version": "v1", "flags": {"migStrategy": "none"}})}
     for way in sharing:
-        if way.strategy != "exclusive":
+        if way.strategy == "mig":
+            # `mixed` names the resource after the profile; with `single` an instance would be called a GPU.
+            configs[sharing_config(way)] = _text({"version": "v1", "flags": {"migStrategy": "mixed"}})
+        elif way.strategy != "exclusive":
             configs[sharing_config(way)] = _text({"version": "v1", "sharing": _shared(way)})
     return dict(sorted(configs.items()))
 

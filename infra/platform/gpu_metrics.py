@@ -45,7 +45,7 @@ class GpuMetrics(pulumi.ComponentResource):
 def values(sharing: Sequence[Sharing]) -> dict[str, Any]:
     """The chart's values: `helm-values/dcgm-exporter/base.yaml` and what follows from the pools."""
     base = charts.base_values(DCGM_EXPORTER.name)
-    if all(way.strategy == "exclusive" for way in sharing):
+    if all(way.strategy in ("exclusive", "mig") for way in sharing):
         return base
     # Without it, a GPU that several pods share has no pod at all. Each of them gets the numbers of the whole GPU.
     shared = [{"name": "KUBERNETES_VIRTUAL_GPUS", "value": "true"}]

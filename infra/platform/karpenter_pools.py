@@ -18,8 +18,9 @@ from infra.settings.model import GpuPool
 
 KEEP_EMPTY = "15m"
 """How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""
-_EXPIRE_AFTER = "720h"
-"""Nodes are replaced every 30 days at the latest, one at a time, so that none misses patches."""
+_EXPIRE_AFTER = "Never"
+"""Age asks no disruption budget: nodes that were started together would all go together. Patches come with a newer AMI
+release (`infra.versions`), for which nodes are replaced one at a time."""
 _EVICT_AFTER = "1h"
 """A node that has to go waits so long for the disruption budgets of its pods."""
 _DISK_THROUGHPUT_MIBS = 125
@@ -103,6 +104,7 @@ def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
             # A node with a pod on it stays: moving the pod to a cheaper node costs a start, and its warm caches.
             "consolidationPolicy": "WhenEmpty",
             "consolidateAfter": KEEP_EMPTY,
+            # For empty nodes and for those whose pool or image has changed.
             "budgets": [{"nodes": "1"}],
         },
     }

@@ -10,10 +10,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import charts
-from infra.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
 from infra.platform.third_party import release
-from infra.serving.worker import KEDA_OPERATOR
 from infra.versions import KEDA
+
+OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
+"""Who asks Prometheus and SQS: the service account of the chart's operator."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Keda(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=KEDA_OPERATOR.namespace,
+                name=OPERATOR.namespace,
                 labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
@@ -48,8 +50,8 @@ class Keda(pulumi.ComponentResource):
             f"{name}-operator",
             WorkloadRoleArgs(
                 description="KEDA takes the roles of its triggers",
-                service_account=KEDA_OPERATOR,
-                trust=irsa_trust(args.oidc, KEDA_OPERATOR),
+                service_account=OPERATOR,
+                trust=irsa_trust(args.oidc, OPERATOR),
                 tags=args.tags,
             ),
             pulumi.ResourceOptions(parent=self),
@@ -57,7 +59,7 @@ class Keda(pulumi.ComponentResource):
         release(
             f"{name}-release",
             KEDA,
-            KEDA_OPERATOR.namespace,
+            OPERATOR.namespace,
             values(role.arn, monitored=args.monitored),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )

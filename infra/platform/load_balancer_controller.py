@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 
 from infra import charts
 from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform.third_party import release
 from infra.versions import AWS_LOAD_BALANCER_CONTROLLER
 
@@ -54,7 +54,7 @@ class LoadBalancerController(pulumi.ComponentResource):
                 description=f"Load balancers of {args.cluster_name}",
                 service_account=SERVICE_ACCOUNT,
                 trust=irsa_trust(args.oidc, SERVICE_ACCOUNT),
-                policy=policy(args.account.partition),
+                policy=policy(args.account, args.cluster_name),
                 tags=args.tags,
             ),
             pulumi.ResourceOptions(parent=self),
@@ -78,23 +78,24 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: 
         "serviceAccount": {
             "create": True,
             "name": SERVICE_ACCOUNT.name,
-            "annotations": {
-                "eks.amazonaws.com/role-arn": role_arn,
-                "eks.amazonaws.com/sts-regional-endpoints": "true",
-            },
+            "annotations": irsa_annotations(role_arn),
         },
     }
     return charts.merge(charts.base_values(AWS_LOAD_BALANCER_CONTROLLER.name), computed)
 
 
-def policy(partition: str) -> str:
-    """What the controller may do, as JSON text.
+def policy(account: Account, cluster_name: str) -> str:
+    """What the controller may do, as JSON text: network load balancers of this cluster, in this account and region.
 
-    The actions and conditions of the policy that the controller's documentation asks for
-    (kubernetes-sigs/aws-load-balancer-controller, docs/install/iam_policy.json, and its variants for other partitions),
-    less those of WAF, Shield and Cognito: they belong to Ingresses, and the values switch them off; and on resources of the
-    kinds that each action takes, of load balancers on those for the network alone, where the documentation has `*`. Taken
-    from the 2.14 line; compare with the file of the pinned version before the first `up`.
+    Made after the policy that the controller's documentation asks for (kubernetes-sigs/aws-load-balancer-controller,
+    docs/install/iam_policy.json), and narrower. There, "its own" is whatever has the tag `elbv2.k8s.aws/cluster` with any
+    value, of each cluster of the account; ingress rules and targets of every group may be changed. Here the tag has to
+    name this cluster, and the only other security group is the one that EKS made for it. What belongs to Ingresses is left
+    out: rules of listeners, application load balancers, WAF, Shield and Cognito; the values switch them off.
+
+    Actions of the 2.14 line: compare with the file of the pinned version before the first `up` (docs/traffic.md).
     """
-    text = Template(_POLICY.read_text(encoding="utf-8")).substitute(partition=partition)
+    text = Template(_POLICY.read_text(encoding="utf-8")).substitute(
+        partition=account.partition, region=account.region, account=account.id, cluster=cluster_name
+    )
     return json.dumps(json.loads(text), sort_keys=True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from infra.platform import rules
+from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
 from infra.platform.prometheus_stack import NAMESPACE, RELEASE
+from infra.platform.rules.gateway import JOB as GATEWAY_JOB
 from infra.platform.rules.rule import JOB
 from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
+from infra.serving.parity import NAME as PARITY
 from infra.serving.worker import SERVICE_ACCOUNT as WORKER_ACCOUNT
 from infra.settings.model import Settings
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"
-PARITY = "triton-parity"
-"""The name label of pods that run `modelctl parity --serve`, in Triton's namespace, with a port `metrics`."""
 WORKER = "worker"
 """The name label of the workers' pods: the name of their chart."""
 SCRAPE_SECONDS = 15
@@ -35,11 +36,19 @@ def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
     ]
     if settings.worker is not None:
         monitors.append(pod_monitor(WORKER, WORKER_ACCOUNT.namespace))
+    if settings.gateway is not None:
+        monitors.append(pod_monitor(GATEWAY_JOB, GATEWAY_NAMESPACE, path="/stats/prometheus"))
     return [*monitors, _rules(settings, runbooks)]
 
 
 def pod_monitor(
-    name: str, namespace: str, *, interval: int = SCRAPE_SECONDS, timeout: int = 10, honor_labels: bool = False
+    name: str,
+    namespace: str,
+    *,
+    path: str = "/metrics",
+    interval: int = SCRAPE_SECONDS,
+    timeout: int = 10,
+    honor_labels: bool = False,
 ) -> Manifest:
     """The monitor of the pods in a namespace whose name label is `name`; it becomes their `job` too. Times in seconds."""
     return {
@@ -53,7 +62,7 @@ def pod_monitor(
             "podMetricsEndpoints": [
                 {
                     "port": "metrics",
-                    "path": "/metrics",
+                    "path": path,
                     "interval": f"{interval}s",
                     "scrapeTimeout": f"{timeout}s",
                     "honorLabels": honor_labels,

@@ -90,6 +90,6 @@ def queue_policy(queue_arn: str, rules: str) -> str:
         "Principal": {"Service": "events.amazonaws.com"},
         "Action": "sqs:SendMessage",
         "Resource": queue_arn,
-        "Condition": {"ArnLike": {"aws:SourceArn": rules}},
+        "Condition": {"ArnLike": {"aws:SourceArn": rules}},  # with the account in it
     }
     return document(deliver, tls_only(queue_arn))

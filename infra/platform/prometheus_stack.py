@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import charts
-from infra.identity import ServiceAccount
+from infra.identity import ServiceAccount, irsa_annotations
 from infra.settings.monitoring import Monitoring
 from infra.versions import KUBE_PROMETHEUS_STACK
 
@@ -124,11 +124,7 @@ def alertmanager_config(topic: AlertTopic | None) -> Values:
 def _service_account(account: ServiceAccount, destination: Destination | None) -> Values:
     created: Values = {"create": True, "name": account.name}
     if destination is not None:
-        created["annotations"] = {
-            "eks.amazonaws.com/role-arn": destination.role_arn,
-            # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
-            "eks.amazonaws.com/sts-regional-endpoints": "true",
-        }
+        created["annotations"] = irsa_annotations(destination.role_arn)
     return created
 
 

@@ -11,7 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import charts
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform.gateway import CollectorAddress
 from infra.platform.third_party import release
 from infra.policy import allow, document
@@ -124,10 +124,7 @@ def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dic
     """
     service_account: dict[str, Any] = {"create": True, "name": SERVICE_ACCOUNT.name}
     if role_arn is not None:
-        service_account["annotations"] = {
-            "eks.amazonaws.com/role-arn": role_arn,
-            "eks.amazonaws.com/sts-regional-endpoints": "true",
-        }
+        service_account["annotations"] = irsa_annotations(role_arn)
     computed = {"alternateConfig": dict(config), "serviceAccount": service_account}
     return charts.merge(charts.base_values(OPENTELEMETRY_COLLECTOR.name), computed)
 

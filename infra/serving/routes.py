@@ -31,7 +31,9 @@ SEQUENCE_HEADER = "x-sequence-id"
 REQUEST_ID_HEADER = "x-request-id"
 
 _RETRIES = 2
+_RETRIED = ("connect-failure", "refused-stream", "reset-before-request", "retriable-status-codes", "unavailable")
 _RETRY_PERCENT = 20
+_DEVIATIONS = 3
 _CONNECT_SECONDS = 1
 _BUCKETS = 256
 _GRPC_SERVICE = "inference.GRPCInferenceService"
@@ -182,15 +184,17 @@ def _load_balancer(model: RoutedModel) -> Manifest:
 
 
 def _retry() -> Manifest:
-    """To another pod, where no connection was made or where the server refused before it began (503, UNAVAILABLE).
+    """To another pod, where no server began the request: nothing arrived there, or the server refused it.
 
-    Nothing else: a request that timed out or failed may have been computed, and would be again. None for sequences, which
-    are not idempotent.
+    Nothing arrived: no connection, one that closed just then (`reset-before-request`: the server ended it while it was
+    idle), or a stream beyond a GOAWAY (`refused-stream`: `--grpc-max-connection-age`). Refused, 503 and UNAVAILABLE: its
+    queue is full, or the request waited longer than its policy lets it. Nothing else: a request that timed out or failed may
+    have been computed, and would be again. None for sequences, which are not idempotent.
     """
     return {
         "numRetries": _RETRIES,
         "retryOn": {
-            "triggers": ["connect-failure", "retriable-status-codes", "unavailable"],
+            "triggers": list(_RETRIED),
             "httpStatusCodes": [503],
         },
         "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "250ms"}},
@@ -212,15 +216,15 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
 
 
 def _rate_limit(peak_rate: float) -> Manifest:
-    """The peak that the stack promises, in each Envoy and for each protocol.
+    """The peak that the stack promises, with room for chance, in each Envoy and for each protocol.
 
+    Requests of a Poisson stream do not come evenly: of a second with a mean of 60, more than 60 come in nearly every other
+    one. Three standard deviations more let all but one second in a thousand through.
     Not a share of it for each Envoy: a gRPC client has one connection, and so one of them. What the fleet can do is bounded
     by the queues of the servers; this is for a client that has gone wild.
     """
-    if peak_rate >= 1:
-        limit: Manifest = {"requests": math.ceil(peak_rate), "unit": "Second"}
-    else:
-        limit = {"requests": math.ceil(peak_rate * 3600), "unit": "Hour"}
+    unit, expected = ("Second", peak_rate) if peak_rate >= 1 else ("Hour", peak_rate * 3600)
+    limit = {"requests": math.ceil(expected + _DEVIATIONS * math.sqrt(expected)), "unit": unit}
     return {"type": "Local", "local": {"rules": [{"limit": limit}]}}
 
 

@@ -10,7 +10,8 @@ import pulumi_kubernetes as k8s
 
 from infra import charts
 from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
-from infra.identity import ServiceAccount
+from infra.identity import ServiceAccount, irsa_annotations
+from infra.serving import model_volume
 from infra.settings.model import GpuPool, Release, Triton
 from infra.storage import LIVE_PREFIX, RELEASES_PREFIX
 
@@ -30,6 +31,8 @@ class ModelSource:
     region: str
     role_arn: str
     s3_endpoint: str | None
+    mounted: bool = False
+    """The release is mounted from the bucket; False: Triton copies it."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +66,28 @@ class TritonServer(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: TritonServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:serving:TritonServer", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=SERVICE_ACCOUNT.namespace,
-                labels={
-                    "pod-security.kubernetes.io/enforce": "restricted",
-                    "pod-security.kubernetes.io/warn": "restricted",
-                },
-            ),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
-        )
+        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        needed: list[pulumi.Resource] = [
+            k8s.core.v1.Namespace(
+                f"{name}-namespace",
+                metadata=k8s.meta.v1.ObjectMetaArgs(
+                    name=SERVICE_ACCOUNT.namespace,
+                    labels={
+                        "pod-security.kubernetes.io/enforce": "restricted",
+                        "pod-security.kubernetes.io/warn": "restricted",
+                    },
+                ),
+                opts=child,
+            )
+        ]
+        if args.models.mounted:
+            after_namespace = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(needed)))
+            models = args.models
+            needed.append(
+                model_volume.mounted_release(
+                    f"{name}-models", args.release, models.bucket, models.region, SERVICE_ACCOUNT, after_namespace
+                )
+            )
         k8s.helm.v4.Chart(
             f"{name}-chart",
             # The release's name: what every object of the chart is called.
@@ -82,7 +96,7 @@ class TritonServer(pulumi.ComponentResource):
             namespace=SERVICE_ACCOUNT.namespace,
             value_yaml_files=charts.value_files(_CHART, args.environment),
             values=values(args),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=needed)),
         )
         self.register_outputs({})
 
@@ -96,28 +110,16 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
     """The chart values that follow from the stack; those that people tune are in `helm-values/triton`."""
     server = args.server
     repository, digest = server.image.split("@", maxsplit=1)
-    in_place = server.rollout == "in-place"
-    s3: dict[str, Any] = {
-        "bucket": args.models.bucket,
-        "prefix": LIVE_PREFIX.rstrip("/") if in_place else f"{RELEASES_PREFIX}{args.release.id}",
-        "region": args.models.region,
-    }
-    if args.models.s3_endpoint is not None:
-        s3["endpoint"] = args.models.s3_endpoint
     computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
         "server": _server_values(server),
         "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
         "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
-        "modelRepository": {"s3": s3},
+        "modelRepository": _repository_values(args),
         "release": _release_values(args),
         "serviceAccount": {
             "name": SERVICE_ACCOUNT.name,
-            "annotations": {
-                "eks.amazonaws.com/role-arn": args.models.role_arn,
-                # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
-                "eks.amazonaws.com/sts-regional-endpoints": "true",
-            },
+            "annotations": irsa_annotations(args.models.role_arn),
         },
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
@@ -127,7 +129,7 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
     else:
         # Not rendered at all: every `up` would undo what the autoscaler has done.
         computed["autoscaling"] = {"owner": "external"}
-    if in_place:
+    if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
     if args.tracing is not None:
         computed["tracing"] = {
@@ -136,6 +138,21 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
             "serviceName": f"triton-{args.environment}",
         }
     return computed
+
+
+def _repository_values(args: TritonServerArgs) -> dict[str, Any]:
+    models = args.models
+    if models.mounted:
+        return {"volume": {"claimName": model_volume.volume_name(args.release)}}
+    in_place = args.server.rollout == "in-place"
+    s3 = {
+        "bucket": models.bucket,
+        "prefix": LIVE_PREFIX.rstrip("/") if in_place else f"{RELEASES_PREFIX}{args.release.id}",
+        "region": models.region,
+    }
+    if models.s3_endpoint is not None:
+        s3["endpoint"] = models.s3_endpoint
+    return {"s3": s3}
 
 
 def _server_values(server: Triton) -> dict[str, Any]:
@@ -150,6 +167,8 @@ def _server_values(server: Triton) -> dict[str, Any]:
 def _release_values(args: TritonServerArgs) -> dict[str, Any]:
     release = args.release
     values: dict[str, Any] = {"bytes": release.bytes, "models": dict(release.models)}
+    if release.others:
+        values["others"] = {model: list(versions) for model, versions in release.others.items()}
     if args.server.rollout == "in-place":
         return values  # which release a pod serves, and with which configs, is what the rollout has written
     values["id"] = release.id

@@ -1,8 +1,7 @@
-"""The workers that answer the request queue, and what scales them."""
+"""The workers that answer the request queue (issue 5 point 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +10,19 @@ import pulumi_kubernetes as k8s
 
 from infra import charts, queue
 from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.identity import ServiceAccount
 from infra.policy import allow, document
 from infra.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
 from infra.serving import triton
-from infra.settings.serving import ModelServing
+from infra.serving.signal import ASSUMED_BATCH_SIZE, instances_per_pod
+from infra.settings.model import Settings
 from infra.settings.worker import Worker
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="triton-worker", name="triton-worker")
-KEDA_OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
-"""Who asks how long the queue is: the service account of KEDA's chart."""
+DEPLOYMENT = "triton-worker"
+"""What the chart calls the Deployment in this release."""
 
 _CHART = "worker"
-_DEPLOYMENT = "triton-worker"
-_ASSUMED_BATCH = 8
-_POLLING_SECONDS = 15
-_COOLDOWN_SECONDS = 300
 _TRITON_PORT = 8001
 
 
@@ -72,7 +68,7 @@ class Workers(pulumi.ComponentResource):
         )
         k8s.helm.v4.Chart(
             f"{name}-chart",
-            name=_DEPLOYMENT,
+            name=DEPLOYMENT,
             chart=charts.local_chart(_CHART),
             namespace=SERVICE_ACCOUNT.namespace,
             value_yaml_files=charts.value_files(_CHART, args.environment),
@@ -82,17 +78,21 @@ class Workers(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def concurrency(worker: Worker, serving: Mapping[str, ModelServing]) -> int:
-    """Requests that one worker has at Triton at a time: what the stack says, or `2 * largest batch * instances`.
+def concurrency(worker: Worker, settings: Settings) -> int:
+    """Requests that one worker has at Triton at a time: what the stack says, or `2 * largest batch * instances of a pod`.
 
     Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
     waits for the worker, and no more, because what waits longer waits better in the queue. A model that does not say its
-    batch, or is not in the stack, counts with a batch of 8. A worker that is refused takes less by itself.
+    batch, or is not in the stack, counts with the batch that is assumed for the autoscaler too. A worker that is refused
+    takes less by itself.
     """
     if worker.concurrency is not None:
         return worker.concurrency
-    batches = [(model.max_batch_size or _ASSUMED_BATCH) * model.instances for model in serving.values()]
-    return min(1000, 2 * max(batches, default=_ASSUMED_BATCH))
+    batches = [
+        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(settings, model)
+        for model in settings.models.serving.values()
+    ]
+    return min(1000, 2 * max(batches, default=ASSUMED_BATCH_SIZE))
 
 
 def values(args: WorkersArgs) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def worker_policy(
     return pulumi.Output.all(queue_arn, bucket_arn, key_arn).apply(
         lambda arns: document(
             allow(
-                ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"],
+                ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"],
                 [arns[0]],
                 sid="WorkOnRequests",
             ),
@@ -184,101 +184,3 @@ def worker_policy(
             *replies,
         )
     )
-
-
-@dataclass(frozen=True)
-class ScaledObjectArgs:
-    """`oidc` is the cluster's; `queue_url` plain text, `queue_arn` may be an output."""
-
-    kubernetes: k8s.Provider
-    oidc: OidcProvider
-    worker: Worker
-    concurrency: int
-    queue_url: str
-    queue_arn: pulumi.Input[str]
-    region: str
-    tags: Mapping[str, str]
-
-
-def scaled_object(
-    name: str, args: ScaledObjectArgs, opts: pulumi.ResourceOptions | None = None
-) -> k8s.apiextensions.CustomResource:
-    """KEDA scales the workers with the queue, to none when it is empty and nothing is in hand.
-
-    `opts.depends_on` has to name KEDA's release, whose chart brings the kinds, and `Workers`. KEDA's operator takes a role
-    of this queue's own (`podIdentity.roleArn`), which may ask for the queue's attributes and nothing else. It does so with
-    the token that the identity webhook gives it, so that its service account has to be annotated with a role of its own
-    (research kubernetes.md 1.5).
-    """
-    parent = opts.parent if opts is not None else None
-    role = WorkloadRole(
-        f"{name}-scaler",
-        WorkloadRoleArgs(
-            description="KEDA reads the length of the request queue",
-            service_account=KEDA_OPERATOR,
-            trust=irsa_trust(args.oidc, KEDA_OPERATOR),
-            policy=pulumi.Output.from_input(args.queue_arn).apply(
-                lambda arn: document(allow(["sqs:GetQueueAttributes"], [arn], sid="MeasureTheQueue"))
-            ),
-            tags=args.tags,
-        ),
-        pulumi.ResourceOptions(parent=parent),
-    )
-    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(provider=args.kubernetes))
-    authentication = k8s.apiextensions.CustomResource(
-        f"{name}-authentication",
-        api_version="keda.sh/v1alpha1",
-        kind="TriggerAuthentication",
-        metadata=_metadata(),
-        spec=authentication_spec(role.arn),
-        opts=options,
-    )
-    return k8s.apiextensions.CustomResource(
-        f"{name}-scaled-object",
-        api_version="keda.sh/v1alpha1",
-        kind="ScaledObject",
-        metadata=_metadata(),
-        spec=scaling_spec(args),
-        opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[authentication])),
-    )
-
-
-def authentication_spec(role_arn: pulumi.Input[str]) -> dict[str, Any]:
-    """The TriggerAuthentication: `aws` (`aws-eks` and the trigger's own identityOwner are deprecated)."""
-    return {"podIdentity": {"provider": "aws", "roleArn": role_arn}}
-
-
-def scaling_spec(args: ScaledObjectArgs) -> dict[str, Any]:
-    """The ScaledObject. Every value of a trigger's metadata is text: the CRD refuses numbers."""
-    worker = args.worker
-    metadata = {
-        "queueURL": args.queue_url,
-        "queueLength": str(worker.messages_per_replica or args.concurrency),
-        # The workload is started by more than this: with 1, a single message would wait for a second one.
-        "activationQueueLength": "0",
-        "awsRegion": args.region,
-        # What is in hand counts, or the workers would be ended while they work on the last messages.
-        "scaleOnInFlight": "true",
-    }
-    if worker.aws_endpoint is not None:
-        metadata["awsEndpoint"] = worker.aws_endpoint
-    return {
-        "scaleTargetRef": {"name": _DEPLOYMENT},
-        "minReplicaCount": worker.min_replicas or 0,
-        "maxReplicaCount": worker.max_replicas,
-        "pollingInterval": _POLLING_SECONDS,
-        "cooldownPeriod": _COOLDOWN_SECONDS,
-        "triggers": [
-            {
-                "type": "aws-sqs-queue",
-                "name": "requests",
-                "metricType": "AverageValue",
-                "authenticationRef": {"name": SERVICE_ACCOUNT.name},
-                "metadata": metadata,
-            }
-        ],
-    }
-
-
-def _metadata() -> k8s.meta.v1.ObjectMetaArgs:
-    return k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT.name, namespace=SERVICE_ACCOUNT.namespace)

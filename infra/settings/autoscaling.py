@@ -11,7 +11,17 @@ from infra.settings.problem import describe
 from infra.settings.section import Section
 from infra.wording import did_you_mean
 
-_CRON_FIELDS = 5
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("weekday", 0, 6, _WEEKDAYS),
+)
+"""Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
+_CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?")
 _PROMETHEUS_URL = re.compile(r"https?://[A-Za-z0-9.-]+:\d{1,5}")
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
 
@@ -25,12 +35,27 @@ def _busy(value: float) -> float:
 
 
 def _cron(value: Any) -> str:
+    """Checked here, because KEDA scales nothing at all, not even by the other triggers, while it cannot read one."""
     valid = 'give minute, hour, day, month and weekday in quotes, like "0 7 * * 1-5"'
     if not isinstance(value, str):
         refuse(f"{describe(value)}; {valid}")
-    if len(value.split()) != _CRON_FIELDS:
+    fields = value.split()
+    if len(fields) != len(_CRON_FIELDS):
         refuse(f"'{value}' is not a cron expression of five fields; {valid}")
+    for text, (name, least, most, names) in zip(fields, _CRON_FIELDS, strict=True):
+        if not all(_is_cron_part(part, least, most, names) for part in text.split(",")):
+            also = f" or {names[0]} to {names[-1]}" if names else ""
+            refuse(f"'{text}' is no value for the {name}; use {least} to {most}{also}, like *, 1, 1-5, 1,3 or */2")
     return value
+
+
+def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> bool:
+    match = _CRON_PART.fullmatch(part.lower())
+    if match is None:
+        return False
+    bounds = [text for text in (match["first"], match["last"]) if text is not None]
+    numbers = [names.index(text) + least if text in names else int(text) if text.isdecimal() else -1 for text in bounds]
+    return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 
 def _timezone(value: Any) -> str:

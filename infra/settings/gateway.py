@@ -11,7 +11,8 @@ from infra.settings.section import Section
 class Canary(Section):
     """A part of one model's requests that goes elsewhere: to a `version` of it in the same pods, or to another `service`.
 
-    `version` works for HTTP and in-place rollouts only: gRPC has the version in the message, which no proxy reads.
+    `version` works for HTTP only (gRPC has it in the message, which no proxy reads), with in-place rollouts, or where the
+    release serves that version too.
     `service` is one with Triton's ports in Triton's namespace, such as that of a second installation of the chart.
     """
 

@@ -99,13 +99,17 @@ class Nodes(Section):
 
 
 class Sharing(Section):
-    """How the pods of a node share one GPU. `replicas`: how many pods one physical GPU is offered to."""
+    """How the pods of a node share one GPU. `replicas`: how many pods one physical GPU is offered to.
 
-    strategy: Literal["exclusive", "time-slicing", "mps"] = Field(description="time-slicing or mps")
+    `profile`: of MIG, which cuts a GPU into instances with memory of their own, like 1g.10gb.
+    """
+
+    strategy: Literal["exclusive", "time-slicing", "mps", "mig"] = Field(description="time-slicing, mps or mig")
     replicas: Annotated[int, between(1, 48, "pods per GPU")] = Field(description="how many pods share one GPU, 2 to 48")
+    profile: Name | None = None
 
 
-EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1)
+EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1, profile=None)
 
 
 def _sharing(value: Any) -> Any:
@@ -113,7 +117,8 @@ def _sharing(value: Any) -> Any:
     if value == "exclusive":
         return {"strategy": "exclusive", "replicas": 1}
     if not isinstance(value, dict):
-        refuse(f"{describe(value)}; use exclusive, or {{strategy: time-slicing, replicas: 4}} (or mps)")
+        ways = "{strategy: time-slicing, replicas: 4} (or mps), or {strategy: mig, profile: 1g.10gb, replicas: 7}"
+        refuse(f"{describe(value)}; use exclusive, {ways}")
     return value
 
 
@@ -143,19 +148,24 @@ class Gpu(Section):
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
 
 
+_Version = Annotated[int, between(1, 999_999_999, "for a version")]
+
+
 class Release(Section):
     """The model release that Triton serves: an immutable prefix of the bucket.
 
-    `bytes`: the sum of its objects. `serving`: the digest of the wants that its configs were made from
-    (`serving_digest`), None where the stack has none. `previous`: the release that this one replaced, to which
-    `modelctl rollback` returns.
+    `bytes`: what a pod downloads, the sum of its objects where each model has one version. `models`: the version that
+    answers requests which name none; `others`: the lower ones that are served beside it. `serving`: the digest of the wants
+    that its configs were made from (`serving_digest`), None where the stack has none. `previous`: the release that this one
+    replaced, to which `modelctl rollback` returns.
     """
 
     id: ReleaseId = Field(description="the id that `modelctl release` printed")
     bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")
-    models: Annotated[dict[ModelName, Annotated[int, between(1, 999_999_999, "for a version")]], Field(min_length=1)] = (
-        Field(description="the models and the version of each, like {resnet50: 1}")
+    models: Annotated[dict[ModelName, _Version], Field(min_length=1)] = Field(
+        description="the models and the version of each, like {resnet50: 1}"
     )
+    others: dict[ModelName, Annotated[tuple[_Version, ...], Field(min_length=1)]] = Field(default_factory=dict)
     serving: ServingDigest | None = None
     previous: ReleaseId | None = None
 
@@ -163,9 +173,11 @@ class Release(Section):
 class Models(Section):
     """Where models come from, and what is wanted of each (`serving`, by model name).
 
+    `access`: how pods read a release. `s3`: Triton copies it to their disks. `mountpoint`: it is mounted from the bucket.
     `release` None: the platform without Triton, before the first `modelctl release`.
     """
 
+    access: Literal["s3", "mountpoint"] = "s3"
     s3_endpoint: Endpoint | None = None
     old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
         description="days that objects of deleted releases are kept, like 90"
@@ -235,6 +247,11 @@ class Settings(Document):
     def cluster_name(self) -> str:
         """Name of the EKS cluster, and prefix of what other systems address by name."""
         return f"triton-{self.environment}"
+
+    @property
+    def disposable(self) -> bool:
+        """Whether a bucket goes with its objects: the environments made to be thrown away, and one that may be destroyed."""
+        return self.environment in ("local", "dev") or self.allow_destroy
 
     @property
     def protected(self) -> bool:

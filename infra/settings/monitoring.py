@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.settings.fields import AmpWorkspaceId, TopicArn, WebAddress, between
+from infra.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress, between
 from infra.settings.section import Section
 
 
@@ -20,6 +20,7 @@ class Monitoring(Section):
     `runbooks`: where people on call read docs/runbooks; every alert links to its page there. `replicas`: of Prometheus and
     of Alertmanager; each Prometheus scrapes everything. `storage_gib`: the volume of each Prometheus, which `retention_days`
     of samples have to fit. `amp`: also send every sample there. `alert_topic_arn`: where alerts go; None: nowhere.
+    `parity_image`: of modelctl, by digest, which compares what Triton's pods serve; None: nothing does.
     """
 
     runbooks: WebAddress = Field(description="the URL of docs/runbooks, like https://wiki.example.com/triton/runbooks")
@@ -28,3 +29,4 @@ class Monitoring(Section):
     storage_gib: Annotated[int, between(10, 16_384, "GiB")] = Field(description="the volume of each Prometheus, like 50")
     amp: Amp | None = None
     alert_topic_arn: TopicArn | None = None
+    parity_image: Name | None = None

@@ -31,12 +31,12 @@ class Facts:
     """What a config depends on beside the model and the wants.
 
     `compute_capabilities` are those of the pool's GPUs (`8.6`); `server` is the version of the server (`2.71.0`);
-    `version` is the version of the model that is released, and `files` are the names in its directory.
+    `versions` are those of the model that are released, and `files` the names in the directory of every one.
     """
 
     compute_capabilities: tuple[str, ...]
     server: str
-    version: int
+    versions: tuple[int, ...]
     files: frozenset[str]
 
 
@@ -147,7 +147,8 @@ def _model_files(draft: _Draft) -> Iterator[str]:
             known = ", ".join(files[key] for key in sorted(files))
             yield (
                 f"device: no model file for compute capability {capability} of the pool's GPUs in version "
-                f"{draft.facts.version}, which has {known}; build one there and name it like {_plan_name(capability)}"
+                f"{' and '.join(map(str, draft.facts.versions))}, which has {known}; "
+                f"build one there and name it like {_plan_name(capability)}"
             )
     set_files(draft.config, {key: files[key] for key in capabilities if key in files})
 
@@ -197,9 +198,9 @@ def _metrics(draft: _Draft) -> Iterator[str]:
 
 
 def _version(draft: _Draft) -> Iterator[str]:
-    """A server never chooses a version by itself (triton.md 6.3)."""
+    """A server never chooses a version by itself: by its default a new one would take all traffic at once."""
     draft.config.ClearField("version_policy")
-    draft.config.version_policy.specific.versions.append(draft.facts.version)
+    draft.config.version_policy.specific.versions.extend(draft.facts.versions)
     yield from ()
 
 

@@ -72,6 +72,11 @@ def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) 
     """
     before, after = old.manifest.versions, new.manifest.versions
     reasons = [
+        f"{model}: release {new.manifest.id} serves {', '.join(map(str, others))} beside version {after[model]}, and a "
+        f"rollout in place replaces one version by one other: {_ROLLING}"
+        for model, others in new.manifest.others.items()
+    ]
+    reasons += [
         f"{model}: release {new.manifest.id} does not have it any more, and clients may still ask for it: "
         "set triton.rollout: rolling"
         for model in sorted(set(before) - set(after))

@@ -12,12 +12,12 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelEnsem
 
 @dataclass(frozen=True)
 class Peer:
-    """A model that a step may use: its config (None where that cannot be read) and the version being
-    released.
+    """A model that a step may use: its config (None where that cannot be read) and the versions being
+    released, none where that cannot be told.
     """
 
     config: ModelConfig | None
-    version: int | None
+    versions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,11 @@ def _step(
         yield f"{where}.model_name: there is no model {step.model_name or '(empty)'}; models: {known}"
         return
     peer = peers[step.model_name]
-    if step.model_version != -1 and peer.version is not None and step.model_version != peer.version:
+    if step.model_version != -1 and peer.versions and step.model_version not in peer.versions:
         yield (
-            f"{where}.model_version: {step.model_version}, but the release serves version {peer.version} of "
-            f"{step.model_name}; write -1 or {peer.version}"
+            f"{where}.model_version: {step.model_version}, but the release serves version "
+            f"{' and '.join(map(str, peer.versions))} of {step.model_name}; "
+            f"write {' or '.join(map(str, (-1, *peer.versions)))}"
         )
     if peer.config is None:
         return

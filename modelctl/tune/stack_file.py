@@ -38,9 +38,7 @@ def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate],
             f"{file}: config.{KEY}.serving.{model.name}.sloP95Ms is {wants.slo_p95_ms}, and --slo-p95-ms {slo_p95_ms:g}; "
             "tune for the SLO that the stack has"
         )
-    version = Path(str(model.version))
-    names = frozenset(path.name for path in model.files if path.parent == version)
-    facts = Facts(stack.compute_capabilities, stack.server, model.version, names)
+    facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
 
     def configured(candidate: Candidate) -> ModelConfig:
         try:

@@ -57,6 +57,7 @@ def test_no_object_of_the_schema_accepts_unknown_keys_unless_it_is_passed_throug
     open_maps = {
         "global",
         "release.models",
+        "release.others",
         "server.rateLimiter.resources",
         "serviceAccount.annotations",
         "nodeSelector",

@@ -40,7 +40,7 @@ def test_the_controller_is_what_the_stack_says(version: str) -> None:
     assert env["CLUSTER_NAME"] == "triton-staging"
     assert env["INTERRUPTION_QUEUE"] == "triton-staging-interruptions"
     assert env["EKS_CONTROL_PLANE"] == "true"
-    assert "ReservedCapacity=true" in env["FEATURE_GATES"]
+    assert {"ReservedCapacity=true", "NodeRepair=true"} <= set(env["FEATURE_GATES"].split(","))
     assert pod["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
     assert deployment["spec"]["replicas"] == 2
     assert only(objects, "ServiceAccount")["metadata"]["name"] == pod["serviceAccountName"] == karpenter.CONTROLLER.name

@@ -67,6 +67,13 @@ def test_readiness_of_several_models_asks_for_every_one_through_the_pods_address
     )
 
 
+def test_readiness_asks_for_every_version_that_is_served() -> None:
+    template = rendering.deployment({"release": {"models": {"a": 3, "b": 1}, "others": {"a": [1, 2]}}})["spec"]["template"]
+    script = template["spec"]["containers"][0]["readinessProbe"]["exec"]["command"][2]
+    assert script.startswith("for model in a/versions/3 a/versions/1 a/versions/2 b/versions/1; do\n")
+    assert template["metadata"]["annotations"]["triton-eks/models"] == "a=3,a=1,a=2,b=1"
+
+
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("models", [{"a": 1}, {"a": 1, "b": 2}])
 def test_liveness_outlasts_a_busy_server(environment: str, models: dict[str, int]) -> None:

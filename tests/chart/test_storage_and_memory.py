@@ -112,3 +112,62 @@ def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
     resources = rendering.container(values, environment=environment)["resources"]
     mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
     assert pod_disk_gib(release_bytes, mode) == math.ceil(mebibytes / 1024)
+
+
+MOUNTED: dict[str, Any] = {
+    "modelRepository": {"s3": {"bucket": "", "prefix": "", "region": ""}, "volume": {"claimName": "models-of-today"}}
+}
+
+
+def test_a_mounted_release_is_read_where_it_is_and_never_written() -> None:
+    pod, container = rendering.pod(MOUNTED), rendering.container(MOUNTED)
+    volume = next(item for item in pod["volumes"] if item["name"] == "models")
+    assert volume == {"name": "models", "persistentVolumeClaim": {"claimName": "models-of-today", "readOnly": True}}
+    mount = next(item for item in container["volumeMounts"] if item["name"] == "models")
+    assert mount == {"name": "models", "mountPath": f"/models/{rendering.RELEASE_ID}", "readOnly": True}
+    assert rendering.flag(container, "--model-repository") == mount["mountPath"]
+
+
+def test_a_release_may_be_a_folder_of_a_volume() -> None:
+    folder = {"subPath": f"releases/{rendering.RELEASE_ID}"}
+    overrides = {"modelRepository": {**MOUNTED["modelRepository"], "volume": {"claimName": "all", **folder}}}
+    mount = next(item for item in rendering.container(overrides)["volumeMounts"] if item["name"] == "models")
+    assert mount == {"name": "models", "mountPath": f"/models/{rendering.RELEASE_ID}", **folder, "readOnly": True}
+
+
+def test_a_mounted_release_takes_no_disk() -> None:
+    overrides = {**MOUNTED, "release": {"bytes": 500 * GIB}}
+    mebibytes = rendering.container(overrides)["resources"]["requests"]["ephemeral-storage"]
+    assert mebibytes == f"{1024 + 256}Mi"
+    assert pod_disk_gib(500 * GIB, copied=False) == math.ceil((1024 + 256) / 1024)
+
+
+def test_who_mounts_calls_neither_s3_nor_sts() -> None:
+    assert [name for name in rendering.env(MOUNTED) if name.startswith(("AWS_", "TRITON_AWS"))] == []
+    egress = rendering.only(rendering.render(MOUNTED), "NetworkPolicy")["spec"]["egress"]
+    assert [port["port"] for rule in egress for port in rule["ports"]] == [53, 53]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            {"modelRepository": {"volume": {"claimName": "models"}}},
+            "modelRepository.s3.bucket: is triton-prod-models, but the release is in a volume "
+            "(modelRepository.volume.claimName); leave it out, or leave the volume out",
+        ),
+        (
+            {**MOUNTED, "rollout": {"mode": "in-place"}},
+            "modelRepository.volume.claimName: is models-of-today, but rollout.mode is in-place; a mounted release does not "
+            "change under running pods, use S3 or the mode rolling",
+        ),
+        (
+            {"modelRepository": {"volume": {"subPath": "releases"}}},
+            "modelRepository.volume.subPath: is releases, but there is no volume; give its claimName, or leave it out",
+        ),
+    ],
+)
+def test_a_release_comes_from_one_place(overrides: dict[str, Any], said: str) -> None:
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides)
+    assert said in str(error.value).splitlines()

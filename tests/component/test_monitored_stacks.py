@@ -15,7 +15,7 @@ def test_stacks_are_monitored_where_they_say_so(stack_run: StackRun) -> None:
     monitored = stack_run.settings.monitoring is not None
     assert monitored is (stack_run.stack in ("staging", "prod"))
     assert ({"kube-prometheus-stack", "dcgm-exporter"} <= releases) is monitored
-    assert len(up.of_type("kubernetes:monitoring.coreos.com/v1:PodMonitor")) == (3 if monitored else 0)
+    assert len(up.of_type("kubernetes:monitoring.coreos.com/v1:PodMonitor")) == (4 if monitored else 0)
 
 
 def test_the_exporter_of_the_gpus_waits_for_the_kind_of_its_monitor(stack_run: StackRun) -> None:

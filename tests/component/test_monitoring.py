@@ -122,6 +122,7 @@ def test_the_chart_waits_for_its_namespace_its_volumes_and_its_roles(complete: R
 def test_monitors_and_rules_wait_for_the_kinds_that_the_chart_brings(complete: Recording) -> None:
     custom = [item for item in complete.registrations if item.type.startswith("kubernetes:monitoring.coreos.com/")]
     assert sorted((item.type.rpartition(":")[2], item.checked["metadata"]["name"]) for item in custom) == [
+        ("PodMonitor", "envoy"),
         ("PodMonitor", "triton"),
         ("PodMonitor", "triton-parity"),
         ("PodMonitor", "worker"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.gpu_pool import gpu_toleration
 from infra.settings.model import GpuPool
 from tests.component.engine.recording import Registration
 from tests.component.engine.stack_run import StackRun
@@ -139,11 +140,21 @@ def test_every_add_on_is_pinned(stack_run: StackRun) -> None:
     assert set(add_ons) == {
         "aws-ebs-csi-driver",
         "coredns",
+        "eks-node-monitoring-agent",
         "eks-pod-identity-agent",
         "kube-proxy",
         "metrics-server",
         "vpc-cni",
     }
+
+
+def test_what_asks_the_gpus_how_they_are_lands_on_gpu_nodes(stack_run: StackRun) -> None:
+    (agent,) = [
+        item
+        for item in stack_run.up.of_type("aws:eks/addon:Addon")
+        if item.checked["addonName"] == "eks-node-monitoring-agent"
+    ]
+    assert json.loads(agent.checked["configurationValues"]) == {"dcgmAgent": {"tolerations": [gpu_toleration()]}}
 
 
 def test_tritons_role_trusts_one_service_account_and_reads_one_prefix(stack_run: StackRun) -> None:

@@ -51,6 +51,10 @@ def test_poison_goes_to_a_queue_that_takes_it_from_no_other_and_keeps_it_longest
     assert (queue.checked["messageRetentionSeconds"], dead.checked["messageRetentionSeconds"]) == (345_600, 1_209_600)
 
 
+def test_a_message_may_be_as_large_as_sqs_takes_wherever_it_goes(with_workers: StackRun) -> None:
+    assert [queue.checked["maxMessageSize"] for queue in queues(with_workers)] == [1_048_576, 1_048_576]
+
+
 def test_messages_are_encrypted_with_our_key_and_never_in_the_clear(with_workers: StackRun) -> None:
     key = with_workers.up.one("aws:kms/key:Key", "requests-encryption-key").outputs["arn"]
     for queue in queues(with_workers):
@@ -69,7 +73,7 @@ def test_a_message_is_hidden_for_longer_than_anybody_works_on_it(with_workers: S
     worker = with_workers.settings.worker
     assert worker is not None
     hidden = queues(with_workers)[0].checked["visibilityTimeoutSeconds"]
-    assert concurrency(worker, with_workers.settings.models.serving) == 16
+    assert concurrency(worker, with_workers.settings) == 16
     assert hidden == 2 * worker.longest_request_seconds + grace_seconds(worker.longest_request_seconds)
 
 
@@ -103,6 +107,8 @@ def test_a_worker_may_use_its_queue_and_its_bucket_and_nothing_else(with_workers
         "ForgetFailures": [f"{bucket}/failures/*"],
         "UseTheKeyThroughQueueAndBucket": [key],
     }
+    (work,) = [one["Action"] for one in statements(policy) if one["Sid"] == "WorkOnRequests"]
+    assert sorted(work) == ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"]
 
 
 def test_s3_refuses_a_result_that_is_written_without_a_condition(with_workers: StackRun) -> None:

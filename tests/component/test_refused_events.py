@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.component.refusals import Refusal, check, ids
-from tests.component.world import World, policy
+from tests.component.world import KEY, World, policy
 from twin.aws.clients import Clients
 from twin.aws.errors import HandlerError
 
@@ -26,13 +26,19 @@ def world(clients: Clients) -> Iterator[World]:
     world.make(QUEUE, "closed", name="closed")
     world.make(QUEUE, "open", name="open")
     world.make(POLICY, "policy", queueUrl=world.id("open"), policy=_lets_in(world.arn("open")))
+    world.make(QUEUE, "others", name="others")
+    theirs = {"ArnLike": {"aws:SourceArn": "arn:aws:events:us-west-2:123456789012:rule/theirs-*"}}
+    world.make(POLICY, "of-others", queueUrl=world.id("others"), policy=_lets_in(world.arn("others"), Condition=theirs))
+    world.make(KEY, "key")
+    world.make(QUEUE, "locked", name="locked", kmsMasterKeyId=world.arn("key"))
+    world.make(POLICY, "of-locked", queueUrl=world.id("locked"), policy=_lets_in(world.arn("locked")))
     world.make(RULE, "rule", name="rule", eventPattern=PATTERN, tags={"owner": "me"})
     yield world
 
 
-def _lets_in(arn: str) -> str:
+def _lets_in(arn: str, **more: Any) -> str:
     principal = {"Service": "events.amazonaws.com"}
-    return policy(Effect="Allow", Principal=principal, Action="sqs:SendMessage", Resource=arn)
+    return policy(Effect="Allow", Principal=principal, Action="sqs:SendMessage", Resource=arn, **more)
 
 
 def _target(world: World, **changes: Any) -> dict[str, Any]:
@@ -72,8 +78,22 @@ REFUSALS = [
         "a queue that EventBridge may not write to",
         TARGET,
         lambda w: _target(w, arn=w.arn("closed")),
-        "rule rule: the policy of queue arn:aws:sqs:us-west-2:123456789012:closed does not let events.amazonaws.com send, "
-        "so that nothing would arrive",
+        "rule rule: the policy of queue arn:aws:sqs:us-west-2:123456789012:closed does not let events.amazonaws.com send "
+        "for arn:aws:events:us-west-2:123456789012:rule/rule, so that nothing would arrive",
+    ),
+    Refusal(
+        "a queue that EventBridge may write to for other rules",
+        TARGET,
+        lambda w: _target(w, arn=w.arn("others")),
+        "rule rule: the policy of queue arn:aws:sqs:us-west-2:123456789012:others does not let events.amazonaws.com send "
+        "for arn:aws:events:us-west-2:123456789012:rule/rule, so that nothing would arrive",
+    ),
+    Refusal(
+        "a queue with a key that EventBridge may not use",
+        TARGET,
+        lambda w: _target(w, arn=w.arn("locked")),
+        "rule rule: the policy of the key of queue arn:aws:sqs:us-west-2:123456789012:locked does not let "
+        "events.amazonaws.com encrypt (kms:GenerateDataKey and kms:Decrypt), so that nothing would arrive",
     ),
 ]
 

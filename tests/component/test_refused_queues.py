@@ -185,6 +185,19 @@ REFUSALS = [
         "aws:cloudwatch/metricAlarm:MetricAlarm: period: 45 is not 10, 20, 30 or a multiple of 60 seconds",
     ),
     Refusal(
+        "more than a day of minutes",
+        ALARM,
+        lambda w: _alarm(evaluationPeriods=1441),
+        "aws:cloudwatch/metricAlarm:MetricAlarm: evaluationPeriods: 1441 periods of 60 s are more than 86400 s",
+    ),
+    Refusal(
+        "an alarm to another region",
+        ALARM,
+        lambda w: _alarm(alarmActions=["arn:aws:sns:eu-west-1:123456789012:oncall"]),
+        "alarm old: the SNS topic arn:aws:sns:eu-west-1:123456789012:oncall is in eu-west-1, and an alarm only tells topics "
+        "of its own region",
+    ),
+    Refusal(
         "an alarm to nobody",
         ALARM,
         lambda w: _alarm(alarmActions=["arn:aws:sns:us-west-2:123456789012:oncall"]),

@@ -57,7 +57,7 @@ def _configure(
     serving = ModelServing.model_validate_json(json.dumps(wants(**more)))
     config = text_format.Parse(base, ModelConfig())
     untouched = text_format.MessageToString(config)
-    made = configure(config, serving, Facts(capabilities, server, 3, frozenset(files)))
+    made = configure(config, serving, Facts(capabilities, server, (3,), frozenset(files)))
     assert text_format.MessageToString(config) == untouched
     return made
 

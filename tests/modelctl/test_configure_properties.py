@@ -74,14 +74,14 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 def test_a_generated_config_keeps_every_rule_and_reads_back_as_itself(wants: tuple[str, dict[str, Any]]) -> None:
     backend, serving = wants
     wanted_of = ModelServing.model_validate_json(json.dumps(serving))
-    facts = Facts(("8.6",), "2.71.0", 1, frozenset({"model_cc86.plan"} if backend == "tensorrt" else ()))
+    facts = Facts(("8.6",), "2.71.0", (1,), frozenset({"model_cc86.plan"} if backend == "tensorrt" else ()))
 
     made = configure(BASES[backend], wanted_of, facts)
 
     text = render(made, "one\ntwo")
     assert text_format.Parse(text, ModelConfig()) == made
     assert render(configure(BASES[backend], wanted_of, facts), "one\ntwo") == text
-    assert list(config_messages(made, MODEL, 1)) == []
+    assert list(config_messages(made, MODEL, (1,))) == []
     policies = [made.dynamic_batching.default_queue_policy, *made.dynamic_batching.priority_queue_policy.values()]
     assert all(0 < policy.max_queue_size <= LARGEST_QUEUE for policy in policies)
     assert all(policy.default_timeout_microseconds >= wanted_of.slo_p95_ms * 1000 for policy in policies)

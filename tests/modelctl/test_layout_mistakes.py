@@ -149,7 +149,29 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a version that is no number": (
         _write("release.yaml", "versions: {classify: latest}\n"),
-        ["release.yaml: versions.classify: 'latest' is no version; a whole number from 1"],
+        ["release.yaml: versions.classify: 'latest' is no version; a whole number from 1, or a list of them"],
+    ),
+    "a list with a version that is not there": (
+        _write("release.yaml", "versions: {classify: [1, 3, 4]}\n"),
+        [
+            "release.yaml: versions.classify: there is no version 3; there is 1, 2",
+            "release.yaml: versions.classify: there is no version 4; there is 1, 2",
+        ],
+    ),
+    "a version named twice": (
+        _write("release.yaml", "versions: {classify: [2, 2]}\n"),
+        ["release.yaml: versions.classify: [2, 2] names a version twice"],
+    ),
+    "a list with something else than versions": (
+        _write("release.yaml", "versions: {classify: [1, two]}\n"),
+        ["release.yaml: versions.classify: 'two' is no version; a whole number from 1, or a list of them"],
+    ),
+    "an empty list of versions": (
+        _write("release.yaml", "versions: {classify: []}\n"),
+        [
+            "release.yaml: versions.classify: an empty list; give at least one version, or leave the model out for its "
+            "highest"
+        ],
     ),
     "a version of another model": (
         _write("release.yaml", "versions: {clasify: 1}\n"),

@@ -64,6 +64,24 @@ def test_the_first_pin_adds_the_release_and_leaves_every_comment_where_it_was(tm
     )
 
 
+def test_versions_served_side_by_side_are_pinned_on_one_line_and_go_with_the_next_release(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    objects = {f"classify/{version}/model.py": ObjectEntry(sha256="a" * 64, bytes=5) for version in (1, 2)}
+    entry = ModelEntry(version=2, backend="python", others=(1,))
+    both = Manifest.of(objects, {"classify": entry}, datetime(2026, 11, 21, tzinfo=UTC))
+    pin(file, _manifest(classify=1))
+
+    changes = pin(file, both)
+
+    assert changes[-2:] == ["bytes 5 → 20", "classify 1 → 1, 2"]
+    section = YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]
+    assert (section["models"], section["others"]) == ({"classify": 2}, {"classify": [1]})
+    assert "classify: [1]" in file.read_text()
+    assert pin(file, both) == []
+    assert pin(file, _manifest(classify=2))[-1] == "classify 1, 2 → 2"
+    assert "others" not in file.read_text()
+
+
 def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:
     file = _stack(tmp_path, STACK)
     old, new = _manifest(classify=1, pipeline=1), _manifest(classify=2, pipeline=1)

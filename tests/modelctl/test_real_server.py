@@ -72,13 +72,13 @@ def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.Infer
 
 
 @pytest.fixture(params=[1, 2])
-def version(request: pytest.FixtureRequest) -> int:
-    """The version of classify that the release serves."""
-    return int(request.param)
+def version(request: pytest.FixtureRequest) -> int | list[int]:
+    """The version of classify that the release serves, or several."""
+    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture
-def released(moto: str, models: Path, version: int) -> Manifest:
+def released(moto: str, models: Path, version: int | list[int]) -> Manifest:
     (models / "release.yaml").write_text(f"versions: {{classify: {version}}}\n")
     return release(models, open_store(BUCKET, moto))
 
@@ -103,3 +103,19 @@ def test_the_released_ensemble_answers_exactly(
 
 def test_the_samples_source_tree_holds_no_compiled_leftovers() -> None:
     assert [path for path in SAMPLES.rglob("*.pyc") if "__pycache__" not in path.parts] == []
+
+
+@pytest.mark.parametrize("version", [[1, 2]])
+def test_versions_of_one_release_answer_side_by_side_and_the_highest_by_default(
+    client: grpc.InferenceServerClient, version: list[int], released: Manifest
+) -> None:
+    normalized = np.array([[0, 0, 0, 0], [1, 1, 2, -1], [-1, -2, -1, 3]], dtype=np.float32)
+    request = grpc.InferInput("NORMALIZED", list(normalized.shape), "FP32")
+    request.set_data_from_numpy(normalized)
+
+    answers = {asked: client.infer("classify", [request], asked, client_timeout=20) for asked in ("1", "2", "")}
+
+    scores = {asked: answer.as_numpy("SCORES").tolist() for asked, answer in answers.items()}
+    assert scores == {"1": SCORES_OF_VERSION[1], "2": SCORES_OF_VERSION[2], "": SCORES_OF_VERSION[2]}
+    assert client.get_model_config("classify").config.version_policy.specific.versions == version
+    assert (released.versions["classify"], released.others) == (2, {"classify": [1]})

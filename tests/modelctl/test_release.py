@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
+from modelctl import textproto
 from modelctl.catalog import State, UnknownRelease, finished, releases
 from modelctl.digest import digest
 from modelctl.manifest import Manifest, ManifestError, ObjectEntry
@@ -112,6 +113,35 @@ def test_another_served_version_is_another_release(models: Path, store: Store) -
     assert second.id != first.id
     assert second.versions == {"classify": 2, "normalize": 1, "pipeline": 1}
     assert [entry.id for entry in releases(store)] == sorted([first.id, second.id], key=[first.id, second.id].index)
+
+
+def test_several_versions_of_a_model_are_one_release_and_the_highest_is_the_default(models: Path, store: Store) -> None:
+    alone = release(models, store)
+    (models / "release.yaml").write_text("versions: {classify: [2, 1]}\n")
+
+    both = release(models, store)
+
+    assert (both.versions["classify"], both.others) == (2, {"classify": [1]})
+    assert {key for key in both.objects if key.startswith("classify/")} >= {"classify/1/model.py", "classify/2/model.py"}
+    config = b"".join(store.chunks(both.id, "classify/config.pbtxt")).decode()
+    assert textproto.parse(Path("config.pbtxt"), config)[0].version_policy.specific.versions == [1, 2]
+    of_classify = sum(entry.bytes for key, entry in both.objects.items() if key.startswith("classify/"))
+    assert (alone.download_bytes, both.download_bytes) == (alone.bytes, both.bytes + of_classify)
+
+
+def test_every_released_version_needs_its_model_and_a_right_golden_inference(models: Path, store: Store) -> None:
+    (models / "release.yaml").write_text("versions: {classify: [1, 2]}\n")
+    (models / "classify" / "1" / "model.py").unlink()
+    (models / "classify" / "2" / "golden.json").write_text("{}")
+
+    with pytest.raises(ValidationFailed) as failure:
+        release(models, store)
+
+    assert {problem.path for problem in failure.value.problems} == {models / "classify" / "1" / "model.py"}
+    shutil.copy(models / "classify" / "2" / "model.py", models / "classify" / "1")
+    with pytest.raises(ValidationFailed) as failure:
+        release(models, store)
+    assert {problem.path for problem in failure.value.problems} == {models / "classify" / "2" / "golden.json"}
 
 
 def test_mistakes_stop_a_release_before_anything_is_sent(models: Path, store: Store, s3: Any) -> None:

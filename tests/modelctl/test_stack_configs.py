@@ -169,7 +169,7 @@ def test_the_golden_inference_must_fit_the_stacks_batch(models: Path, stacks: Pa
     write_stack(stacks, {"classify": small, "normalize": small, "pipeline": small})
 
     assert _problems(models, stacks) == [
-        f"stacks/Pulumi.dev.yaml: models.serving.{model}.golden.json: {tensor}.shape: a batch of 3 is not between 1 and "
+        f"stacks/Pulumi.dev.yaml: models.serving.{model}.1/golden.json: {tensor}.shape: a batch of 3 is not between 1 and "
         f"max_batch_size 2 [models/{model}/config.pbtxt]"
         for model, tensors in (
             ("classify", ("inputs.NORMALIZED", "outputs.CLASS", "outputs.SCORES")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from infra.settings import Settings
 from tests import crds
 from tests.chart import rendering
 from tests.rules.stacks import ROOT, STACKS, settings
+from twin import chart_crds
+from twin.tools import ToolError
 
 RUNBOOKS = "https://wiki.example.com/triton/runbooks"
 
@@ -41,13 +44,13 @@ def test_a_field_that_the_operator_does_not_know_is_noticed() -> None:
     assert "'portt' was unexpected" in problem
 
 
-def test_the_workers_are_scraped_where_there_are_any() -> None:
-    with_workers = settings("prod")
-    without = with_workers.model_copy(update={"worker": None})
+def test_workers_and_the_gateway_are_scraped_where_there_are_any() -> None:
+    whole = settings("prod")
     always = {("PodMonitor", "triton"), ("PodMonitor", "triton-parity"), ("PrometheusRule", "triton")}
-    assert with_workers.worker is not None
-    assert made(with_workers).keys() == always | {("PodMonitor", "worker")}
-    assert made(without).keys() == always
+    assert whole.worker is not None
+    assert whole.gateway is not None
+    assert made(whole).keys() == always | {("PodMonitor", "worker"), ("PodMonitor", "envoy")}
+    assert made(whole.model_copy(update={"worker": None, "gateway": None})).keys() == always
 
 
 def test_tritons_pods_are_selected_and_scraped_on_a_port_that_they_have() -> None:
@@ -83,6 +86,22 @@ def test_the_workers_pods_are_selected() -> None:
     assert f"\nname: {spec['selector']['matchLabels']['app.kubernetes.io/name']}\n" in chart
     assert spec["namespaceSelector"] == {"matchNames": [WORKER.namespace]}
     assert "name: metrics" in (ROOT / "charts" / "worker" / "templates" / "deployment.yaml").read_text()
+
+
+def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
+    """internal/infrastructure/kubernetes/proxy/resource.go of its module: the labels, the port and its name."""
+    spec = made("prod")["PodMonitor", "envoy"]["spec"]
+    assert spec["selector"] == {"matchLabels": {"app.kubernetes.io/name": "envoy"}}
+    assert spec["namespaceSelector"] == {"matchNames": ["envoy-gateway-system"]}
+    (endpoint,) = spec["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("metrics", "/stats/prometheus")
+    try:
+        source = chart_crds.folder("gateway-helm") / "internal/infrastructure/kubernetes/proxy/resource.go"
+    except ToolError as error:
+        pytest.skip(str(error))
+    text = source.read_text()
+    assert re.search(r'"app.kubernetes.io/name":\s+"envoy"', text)
+    assert re.search(r'Name:\s+"metrics",\s+ContainerPort: bootstrap.EnvoyStatsPort', text)
 
 
 def test_the_parity_check_keeps_the_pods_that_it_names() -> None:

@@ -59,7 +59,7 @@ def test_monitors_and_rules_can_be_made_once_the_chart_is_released(client: KubeC
         with pytest.raises(PluginError, match=r"does not know PodMonitor in monitoring\.coreos\.com/v1"):
             objects.create(_resource("PodMonitor", "early"), first, 60)
         release = {"chart": CHART, "version": "88.5.3", "name": CHART, "namespace": "monitoring", "values": {}}
-        Releases(client, log, namespace="default").create(_resource("Release", CHART), release, 60)
+        Releases(client, log, threading.Event(), namespace="default").create(_resource("Release", CHART), release, 60)
         for manifest in manifests:
             metadata = manifest["metadata"]
             id, outputs = objects.create(_resource(manifest["kind"], metadata["name"]), manifest, 60)

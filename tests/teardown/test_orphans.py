@@ -280,3 +280,11 @@ def test_a_new_search_sees_what_was_made_since(account: str) -> None:
     assert list(new_search().vpcs) == []
     made = vpc(OURS)
     assert list(new_search().vpcs) == [made]
+
+
+def test_of_a_stack_that_is_up_nothing_is_suggested_for_removal(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client("eks").create_cluster(name=CLUSTER, roleArn=ASSUME, resourcesVpcConfig={"subnetIds": [subnet(vpc([]))]})
+    done = orphans("dev", monkeypatch)
+    assert done.exit_code == 1
+    assert done.output.startswith("dev is up: this is what it has, and nobody can say yet what will be left of it.\n")
+    assert "delete-cluster" not in done.output

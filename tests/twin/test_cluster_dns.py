@@ -10,6 +10,7 @@ import grpc.aio
 
 from tests.worker.site import free_port
 from twin.cluster_dns import ClusterDns, answer, question
+from twin.cluster_services import ClusterServices
 from twin.kube_api import Object
 
 SERVICE = "/api/v1/namespaces/triton/services/triton-headless"
@@ -43,7 +44,7 @@ def ask(api: Any, name: str, kind: int = 1) -> bytes:
             def datagram_received(self, data: bytes, addr: Any) -> None:
                 received.set_result(data)
 
-        await ClusterDns(api).start(port)
+        await ClusterDns(ClusterServices(api)).start(port)
         transport, _ = await loop.create_datagram_endpoint(Client, remote_addr=("127.0.0.1", port))
         labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
         transport.sendto(struct.pack(">6H", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", kind, 1))
@@ -58,7 +59,7 @@ def test_grpc_finds_the_ready_pods_of_a_service_on_this_machine() -> None:
         server = grpc.aio.server()
         server.add_insecure_port(f"127.244.200.7:{grpc_port}")
         await server.start()
-        await ClusterDns(Api("10.244.200.7")).start(port)  # type: ignore[arg-type]
+        await ClusterDns(ClusterServices(Api("10.244.200.7"))).start(port)  # type: ignore[arg-type]
         target = f"dns://127.0.0.1:{port}/triton-headless.triton.svc.cluster.local:{grpc_port}"
         try:
             async with grpc.aio.insecure_channel(target) as channel:

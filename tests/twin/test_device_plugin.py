@@ -110,3 +110,19 @@ def test_a_configuration_that_the_plugin_refuses_offers_nothing(values: dict[str
     assert offer.resources == {}
     assert offer.problem is not None
     assert problem in offer.problem
+
+
+@pytest.mark.parametrize(
+    ("config", "resources", "problem"),
+    [
+        ("flags: {migStrategy: mixed}", {"nvidia.com/mig-1g.5gb": 14}, None),
+        ("flags: {migStrategy: single}", {"nvidia.com/gpu": 14}, None),
+        ("version: v1", {}, "with migStrategy: none the plugin offers whole ones"),
+        (f"{{flags: {{migStrategy: mixed}}, {CONFIGS['ts4']}}}", {}, "shares what MIG has cut"),
+    ],
+)
+def test_gpus_that_were_cut_at_boot(config: str, resources: dict[str, int], problem: str | None) -> None:
+    values = {"config": {"default": "mig", "map": {"mig": config}}}
+    offer = advertised(values, labelled("mig"), [TAINT], 2, ("1g.5gb", 7))
+    assert offer.resources == resources
+    assert (offer.problem is None) if problem is None else (problem in (offer.problem or ""))

@@ -38,3 +38,19 @@ def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
     assert "go clean -cache -modcache" in done.stdout
     assert not (clone / ".venv").exists()
     assert not (clone / "twin" / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "option"),
+    [
+        pytest.param([], "", id="not told"),
+        pytest.param(["AUTOSCALING=1"], "--autoscaling", id="told to"),
+        pytest.param(["AUTOSCALING=0"], "", id="told not to"),
+    ],
+)
+def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list[str], option: str) -> None:
+    (clone / "requirements").mkdir()
+    for name in ("bootstrap.txt", "dev.txt"):
+        (clone / "requirements" / name).touch()
+    said = make(clone, "--dry-run", "up", *variables).stdout.splitlines()
+    assert said[-1].strip() == f".venv/bin/python -m twin up {option}".strip()

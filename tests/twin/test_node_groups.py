@@ -8,6 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.launch import user_data
+from infra.mig import MigLayout
 from twin.node_groups import AwsReader
 from twin.node_objects import Machine
 
@@ -75,11 +77,24 @@ def test_the_disk_is_the_launch_templates(aws: Any, subnets: list[str]) -> None:
 
 
 def test_a_node_configuration_that_joins_the_instance_store_gives_its_size(aws: Any, subnets: list[str]) -> None:
-    user_data = base64.b64encode(NODE_CONFIG.encode()).decode()
+    text = base64.b64encode(NODE_CONFIG.encode()).decode()
     volume = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 100}}]
-    reference = template(aws, UserData=user_data, BlockDeviceMappings=volume)
+    reference = template(aws, UserData=text, BlockDeviceMappings=volume)
     create(aws, subnets, instanceTypes=["g5.xlarge"], launchTemplate=reference)
     assert reader().node_groups()[0].disk_gib == 232
+
+
+def test_gpus_that_the_programs_own_boot_script_cuts_are_cut(aws: Any, subnets: list[str]) -> None:
+    wanted = MigLayout("3g.20gb", 2)
+    text = base64.b64encode(user_data(250, True, wanted).encode()).decode()
+    create(aws, subnets, instanceTypes=["p4d.24xlarge"], launchTemplate=template(aws, UserData=text))
+    assert reader().node_groups()[0].mig == (wanted.profile, wanted.instances)
+
+
+def test_other_gpus_are_whole(aws: Any, subnets: list[str]) -> None:
+    text = base64.b64encode(user_data(250, True).encode()).decode()
+    create(aws, subnets, instanceTypes=["p4d.24xlarge"], launchTemplate=template(aws, UserData=text))
+    assert reader().node_groups()[0].mig is None
 
 
 def test_an_instance_type_in_the_launch_template_counts(aws: Any, subnets: list[str]) -> None:

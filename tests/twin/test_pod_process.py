@@ -28,6 +28,7 @@ class Bench:
     def __init__(self, home: TwinHome, code: str, restart: str = "Always", **container: Any) -> None:
         self.home = home
         self.events: list[tuple[str, str]] = []
+        self.own_policy: str | None = None
         self.refusal: SpecError | None = None
         self.pod: dict[str, Any] = {
             "metadata": {"uid": "00000000-0000-0000-0000-000000000001", "name": "p", "namespace": "n"},
@@ -55,6 +56,7 @@ class Bench:
             self.home,
             self.pod,
             self.container,
+            restart_policy=self.own_policy,
             address=lambda: "127.0.0.1",
             prepare=prepare,
             report=report,
@@ -311,3 +313,16 @@ def test_a_new_agent_restarts_a_process_that_died_in_between(home: TwinHome) -> 
         await until(lambda: running(bench) and bench.process.status.restart_count == 1, "the restart")
 
     drive(bench, scenario)
+
+
+def test_an_init_container_is_started_again_until_it_succeeds_and_then_no_more(home: TwinHome) -> None:
+    bench = Bench(home, "import pathlib; p = pathlib.Path('tried'); tried = p.exists(); p.touch(); exit(0 if tried else 3)")
+    bench.own_policy = "OnFailure"
+    bench.process = bench.make()
+
+    async def scenario() -> None:
+        await until(lambda: bench.process.status.succeeded, "the second try to succeed")
+
+    drive(bench, scenario)
+    assert bench.reasons() == ["Started", "BackOff", "Started"]
+    assert bench.process.status.restart_count == 1

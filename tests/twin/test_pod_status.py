@@ -84,3 +84,25 @@ def test_a_new_agent_takes_up_what_the_api_knows() -> None:
     known = container(RUNNING, ready=True, started=True, restart_count=4, container_id="twin://1-2")
     resumed = ContainerStatus.resume({"name": "c", "image": "image"}, pod(containerStatuses=[known.to_api()]))
     assert resumed == known
+
+
+def init(state: dict[str, Any]) -> ContainerStatus:
+    return ContainerStatus("init", "image", state=state)
+
+
+def test_a_pod_is_initialized_when_its_init_containers_succeeded() -> None:
+    starting = pod()
+    starting["spec"]["initContainers"] = [{"name": "init", "image": "image"}, {"name": "simulated", "image": "image"}]
+    for state, initialized in ((RUNNING, "False"), (terminated(1, "Error", AT), "False"), (terminated(0, "", AT), "True")):
+        status = pod_status(starting, [container(waiting("ContainerCreating"))], "10.244.200.2", AT, [init(state)])
+        assert conditions(status)["Initialized"] == initialized
+        assert [(s["name"], s["ready"]) for s in status["initContainerStatuses"]] == [
+            ("init", initialized == "True"),
+            ("simulated", True),
+        ]
+
+
+def test_a_new_agent_knows_which_init_containers_succeeded() -> None:
+    done = init(terminated(0, "Completed", AT))
+    known = pod(initContainerStatuses=[done.to_api()])
+    assert ContainerStatus.resume({"name": "init", "image": "image"}, known).succeeded

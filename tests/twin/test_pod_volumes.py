@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from twin.pod_spec import Sources, SpecError
-from twin.pod_volumes import PathRewriter, materialize, rewriter
+from twin.pod_volumes import PathRewriter, follows_sources, materialize, rewriter, update
 
 SOURCES = Sources({"cm": {"a": b"1", "b": b"2"}}, {"tls": {"tls.crt": b"CERT"}})
 
@@ -110,3 +110,46 @@ def test_a_volume_that_cannot_be_mounted_says_why(tmp_path: Path, volume: dict[s
 
 def test_an_optional_source_may_be_absent(tmp_path: Path) -> None:
     assert files(tmp_path, {"name": "v", "configMap": {"name": "gone", "optional": True}}) == {}
+
+
+def test_volumes_follow_their_sources_and_only_files_that_changed_are_written(tmp_path: Path) -> None:
+    volumes = [
+        {"name": "c", "configMap": {"name": "cm"}},
+        {"name": "s", "projected": {"sources": [{"secret": {"name": "tls"}}]}},
+    ]
+    files(tmp_path, *volumes)
+    unchanged = (tmp_path / "c" / "a").stat()
+    later = Sources({"cm": {"a": b"1", "c": b"3"}}, {"tls": {"tls.crt": b"NEW"}})
+    asyncio.run(update(pod(*volumes), tmp_path, later))
+    found = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert found == {"c/a": b"1", "c/c": b"3", "s/tls.crt": b"NEW"}
+    assert (tmp_path / "c" / "a").stat().st_ino == unchanged.st_ino
+
+
+def test_a_source_that_went_away_leaves_its_files(tmp_path: Path) -> None:
+    volume = {"name": "c", "configMap": {"name": "cm"}}
+    files(tmp_path, volume)
+    asyncio.run(update(pod(volume), tmp_path, Sources()))
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["a", "b"]
+
+
+def test_tokens_and_what_a_process_wrote_stay(tmp_path: Path) -> None:
+    sources = [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "cm"}}]
+    volumes: list[dict[str, Any]] = [{"name": "p", "projected": {"sources": sources}}, {"name": "e", "emptyDir": {}}]
+    files(tmp_path, *volumes)
+    (tmp_path / "e" / "own").write_bytes(b"x")
+    assert not follows_sources(pod(*volumes))
+    asyncio.run(update(pod(*volumes), tmp_path, Sources()))
+    assert (tmp_path / "p" / "token").read_bytes() == b"token for  3600"
+    assert (tmp_path / "e" / "own").read_bytes() == b"x"
+
+
+def test_files_are_made_to_fit_this_machine_at_the_start_and_later(tmp_path: Path) -> None:
+    def localize(name: str, content: bytes) -> bytes:
+        return content + name.encode()
+
+    volume = {"name": "c", "configMap": {"name": "cm", "items": [{"key": "a", "path": "x"}]}}
+    asyncio.run(materialize(pod(volume), tmp_path, SOURCES, token, localize))
+    assert (tmp_path / "c" / "x").read_bytes() == b"1x"
+    asyncio.run(update(pod(volume), tmp_path, Sources({"cm": {"a": b"2"}}), localize))
+    assert (tmp_path / "c" / "x").read_bytes() == b"2x"

@@ -125,3 +125,11 @@ def test_a_pulumi_on_path_is_taken_when_it_is_new_enough(machine: Path, version:
     found, said = ensure("pulumi")
     assert (found["pulumi"] == installed) is taken
     assert (said == "") is taken
+
+
+def test_who_may_not_build_finds_what_is_built_and_says_what_is_not(machine: Path) -> None:
+    with pytest.raises(ToolError, match=r"^keda v\S+ is not built: `make up AUTOSCALING=1` builds it$"):
+        tools.built(["keda"])
+    found, _ = ensure("keda")
+    assert tools.built(["keda"]) == found
+    assert set(found) == {"keda-operator", "keda-adapter"}

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from infra import charts
+from infra.account import Account
 from infra.platform import gateway as envoy
 from infra.platform import load_balancer_controller as controller
 from infra.platform import tracing
@@ -260,20 +261,57 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     assert AWS_LOAD_BALANCER_CONTROLLER.version == "3.5.0"
 
 
+def statements(partition: str = "aws") -> dict[str, dict[str, Any]]:
+    """Those of the controller's policy, by their id."""
+    account = Account(id="123456789012", partition=partition, region="us-west-2", caller_arn="")
+    found = json.loads(controller.policy(account, "triton-prod"))["Statement"]
+    by_id = {statement["Sid"]: statement for statement in found}
+    assert len(by_id) == len(found)
+    return by_id
+
+
 @pytest.mark.parametrize("partition", ["aws", "aws-cn"])
-def test_the_controllers_policy_is_of_its_partition_and_names_every_action(partition: str) -> None:
-    document = json.loads(controller.policy(partition))
-    resources = [resource for statement in document["Statement"] for resource in statement["Resource"]]
-    assert {resource.split(":")[1] for resource in resources if resource != "*"} == {partition}
-    actions = [action for statement in document["Statement"] for action in statement["Action"]]
+def test_the_controllers_policy_is_of_its_account_and_names_every_action(partition: str) -> None:
+    found = statements(partition).values()
+    named = {resource for statement in found for resource in statement["Resource"]} - {"*"}
+    services = {tuple(resource.split(":")[:5]) for resource in named}
+    assert services == {("arn", partition, kind, "us-west-2", "123456789012") for kind in ("ec2", "elasticloadbalancing")}
+    actions = [action for statement in found for action in statement["Action"]]
     assert all(re.fullmatch(r"(ec2|elasticloadbalancing|acm|iam):[A-Z]\w+", action) for action in actions)
-    sids = [statement["Sid"] for statement in document["Statement"]]
-    assert len(sids) == len(set(sids))
 
 
-def test_what_the_controller_did_not_make_it_cannot_delete() -> None:
-    document = json.loads(controller.policy("aws"))
-    for statement in document["Statement"]:
-        deletes = [action for action in statement["Action"] if ":Delete" in action]
-        if deletes and deletes != ["elasticloadbalancing:DeleteListener", "elasticloadbalancing:DeleteRule"]:
-            assert "aws:ResourceTag/elbv2.k8s.aws/cluster" in statement["Condition"]["Null"], statement["Sid"]
+def test_what_the_controller_changes_everywhere_is_of_its_own_cluster() -> None:
+    """Reads are of the whole account; of the rest, what names no resource names this cluster's tag, value and all."""
+    reads = re.compile(r"\w+:(Describe|List|Get)\w+")
+    tags = ("RequestTag/elbv2.k8s.aws/cluster", "ResourceTag/elbv2.k8s.aws/cluster")
+    for sid, statement in statements().items():
+        if statement["Resource"] != ["*"] or all(reads.fullmatch(action) for action in statement["Action"]):
+            continue
+        condition = statement["Condition"]["StringEquals"]
+        allowed = [{f"aws:{tag}": "triton-prod"} for tag in tags]
+        allowed += [{"aws:ResourceTag/kubernetes.io/cluster/triton-prod": "owned"}]
+        allowed += [{"iam:AWSServiceName": "elasticloadbalancing.amazonaws.com"}]
+        assert condition in allowed, sid
+
+
+def test_the_controllers_tag_is_given_at_birth_and_never_later() -> None:
+    """Who could tag what exists could make it its own."""
+    for sid, statement in statements().items():
+        tagging = [action for action in statement["Action"] if action.endswith("Tags")]
+        if sid in ("LookAround", "ChangeListeners") or not tagging:
+            continue
+        at_birth = any(key.endswith(":CreateAction") for key in statement["Condition"]["StringEquals"])
+        later = statement["Condition"].get("Null") == {"aws:RequestTag/elbv2.k8s.aws/cluster": "true"}
+        assert at_birth is not later, sid
+
+
+def test_the_controller_makes_no_application_load_balancer() -> None:
+    text = json.dumps(list(statements().values()))
+    assert "/app/" not in text
+    assert not re.search(r"elasticloadbalancing:(Create|Delete|Modify)Rule", text)
+
+
+def test_the_policy_fits_into_a_role() -> None:
+    """Inline policies of a role have 10,240 characters together."""
+    account = Account(id="123456789012", partition="aws-us-gov", region="us-gov-west-1", caller_arn="")
+    assert len(controller.policy(account, "triton-staging")) < 10_240

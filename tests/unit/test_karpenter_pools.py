@@ -97,6 +97,8 @@ def test_a_pool_has_no_more_gpus_than_its_largest_number_of_nodes() -> None:
 
 
 def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
+    """And none for its age, which asks no budget."""
+    assert node_pool_spec(pool())["template"]["spec"]["expireAfter"] == "Never"
     assert node_pool_spec(pool())["disruption"] == {
         "consolidationPolicy": "WhenEmpty",
         "consolidateAfter": "15m",
@@ -192,7 +194,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
         "interruptionQueue": "q",
         "isolatedVPC": True,
         "eksControlPlane": True,
-        "featureGates": {"reservedCapacity": True},
+        "featureGates": {"reservedCapacity": True, "nodeRepair": True},
     }
     assert (given["replicas"], given["serviceAccount"]["name"]) == (2, "karpenter")
 
@@ -228,4 +230,6 @@ def test_an_empty_gpu_node_is_below_the_threshold_at_which_it_goes() -> None:
 def test_cluster_autoscaler_resizes_the_groups_of_its_cluster_alone() -> None:
     statements = json.loads(cluster_autoscaler.autoscaler_policy(ACCOUNT, "c"))["Statement"]
     (changing,) = [item for item in statements if "autoscaling:SetDesiredCapacity" in item["Action"]]
+    assert changing["Resource"] == ["arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:*:autoScalingGroupName/*"]
     assert changing["Condition"] == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/c": "owned"}}
+    assert [item["Resource"] for item in statements if "*" in item["Resource"] and item["Sid"] != "LookAround"] == []

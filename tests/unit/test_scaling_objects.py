@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infra.platform.rules.timing import timing
 from infra.serving.behavior import NODE_START_SECONDS, behavior, start_seconds
 from infra.serving.scaling import autoscaler_spec, scaled_object_spec
-from tests import crds
+from tests import crds, triggers
 from tests.unit.stack_config import settings
 from tests.unit.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
 
@@ -68,6 +68,31 @@ def test_both_owners_have_the_same_bounds_pace_and_target() -> None:
 @pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "fallbackReplicas": 2, "startSeconds": 3600}])
 def test_keda_accepts_the_scaled_object(keys: dict[str, Any]) -> None:
     assert crds.problems("keda", manifest(scaled_object(**keys))) == []
+
+
+def test_scalers_know_every_parameter_of_each_trigger_and_miss_none() -> None:
+    made = scaled_object(cronFloor=FLOOR)["triggers"]
+    assert {trigger["type"] for trigger in made} == {"prometheus", "cron"}
+    assert [problem for trigger in made for problem in triggers.problems(trigger)] == []
+
+
+@pytest.mark.parametrize(
+    ("trigger", "said"),
+    [
+        (
+            {"type": "prometheus", "metadata": {"serverAddress": "http://p", "query": "q", "treshold": "1"}},
+            ["treshold: unknown"],
+        ),
+        (
+            {"type": "cron", "metadata": {"timezone": "UTC", "start": "0 1 * * *", "end": "0 2 * * *"}},
+            ["desiredReplicas: missing"],
+        ),
+    ],
+)
+def test_a_parameter_that_a_scaler_does_not_know_or_misses_is_said(trigger: dict[str, Any], said: list[str]) -> None:
+    """The check can fail."""
+    found = [problem.partition(".")[2] for problem in triggers.problems(trigger)]
+    assert [problem for problem in found if problem in said] == said
 
 
 def test_keda_refuses_a_number_where_it_takes_text() -> None:

@@ -24,7 +24,8 @@ def _file(stack: str) -> Path:
 def test_a_shipped_stack_is_valid_and_only_warns_of_the_example_digest(stack: str) -> None:
     read = load_stack_file(_file(stack), today=TODAY)
     assert read.environment == stack
-    assert [problem.path for problem in read.warnings] == ([] if stack == "local" else ["triton.image"])
+    of_examples = {"local": [], "dev": ["triton.image"]}.get(stack, ["triton.image", "worker.image"])
+    assert [problem.path for problem in read.warnings] == of_examples
 
 
 def test_there_is_no_other_stack() -> None:
@@ -65,7 +66,8 @@ def test_pins_look_like_what_aws_and_helm_publish() -> None:
         assert pins.ami_release.startswith(version + ".")
         assert re.fullmatch(r"\d+\.\d+\.\d+-20\d{6}", pins.ami_release)
         assert pins.addons.keys() == {
-            *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent")
+            *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent"),
+            *("aws-mountpoint-s3-csi-driver", "eks-node-monitoring-agent"),
         }
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
         assert pins.addons["kube-proxy"].startswith(f"v{version}.")
@@ -75,8 +77,8 @@ def test_every_pin_carries_a_comment_that_an_update_bot_can_follow() -> None:
     lines = (ROOT / "infra" / "versions.py").read_text().splitlines()
     pinned = [i for i, line in enumerate(lines) if re.search(r'eksbuild|ami_release="|version="v?\d|^DEFAULT_TRITON', line)]
     charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
-    # Six add-ons and an AMI for each Kubernetes version, Triton, and the charts.
-    assert len(pinned) == len(versions.KUBERNETES) * (6 + 1) + 1 + len(charts)
+    # Eight add-ons and an AMI for each Kubernetes version, Triton, and the charts.
+    assert len(pinned) == len(versions.KUBERNETES) * (8 + 1) + 1 + len(charts)
     for i in pinned:
         above = [line.strip() for line in lines[i - 3 : i]]
         assert any(line.startswith("# renovate: ") for line in above), lines[i]

@@ -113,6 +113,26 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": "60 7 * * 1-8", "end": "0 7-19/0 * foo mon-fri"})},
+        [
+            "autoscaling.cronFloor.start: '60' is no value for the minute; use 0 to 59, like *, 1, 1-5, 1,3 or */2",
+            "autoscaling.cronFloor.end: '7-19/0' is no value for the hour; use 0 to 23, like *, 1, 1-5, 1,3 or */2",
+        ],
+    ),
+    (
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": "0 7 * foo 1", "end": "0 9 * * fri-mon"})},
+        [
+            "autoscaling.cronFloor.start: 'foo' is no value for the month; use 1 to 12 or jan to dec, like *, 1, 1-5, "
+            "1,3 or */2",
+            "autoscaling.cronFloor.end: 'fri-mon' is no value for the weekday; use 0 to 6 or sun to sat, like *, 1, 1-5, "
+            "1,3 or */2",
+        ],
+    ),
+    (
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "end": FLOOR["start"]})},
+        ["autoscaling.cronFloor.end: it begins and ends at '0 7 * * 1-5'; give another end"],
+    ),
+    (
         {**HPA, "autoscaling": scaling(fallbackReplicas=2, cronFloor=FLOOR)},
         [
             "autoscaling.cronFloor: a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA",

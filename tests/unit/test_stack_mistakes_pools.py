@@ -195,7 +195,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"gpu.pools[1].efa": True}, ["gpu.pools[1].zones: EFA does not cross zones; give exactly one zone"]),
     (
         {"gpu.pools[0].sharing": "time-slicing"},
-        [("gpu.pools[0].sharing: 'time-slicing' is text; use exclusive, or {strategy: time-slicing, replicas: 4} (or mps)")],
+        [
+            (
+                "gpu.pools[0].sharing: 'time-slicing' is text; use exclusive, {strategy: time-slicing, replicas: 4} "
+                "(or mps), or {strategy: mig, profile: 1g.10gb, replicas: 7}"
+            )
+        ],
     ),
     (
         {"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 1}},
@@ -206,8 +211,27 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["gpu.pools[0].sharing.replicas: 100 is out of range; use 1 to 48 pods per GPU"],
     ),
     (
-        {"gpu.pools[0].sharing": {"strategy": "mig", "replicas": 2}},
-        [("gpu.pools[0].sharing.strategy: 'mig' is not a choice; use exclusive, time-slicing or mps")],
+        {"gpu.pools[0].sharing": {"strategy": "mig", "profile": "1g.5gb", "replicas": 7}},
+        ["gpu.pools[0].sharing.strategy: the A10G of g5.xlarge has no MIG; use a type of p4d, p4de or p5, or mps"],
+    ),
+    (
+        {"gpu.pools[1].sharing": {"strategy": "mig", "replicas": 7}},
+        ["gpu.pools[1].sharing.profile: is missing; for an A100 with 40 GB use 1g.5gb, 2g.10gb or 3g.20gb"],
+    ),
+    (
+        {"gpu.pools[1].sharing": {"strategy": "mig", "profile": "1g.10gb", "replicas": 7}},
+        [
+            "gpu.pools[1].sharing.profile: '1g.10gb' is no way to cut this GPU; "
+            "for an A100 with 40 GB use 1g.5gb, 2g.10gb or 3g.20gb"
+        ],
+    ),
+    (
+        {"gpu.pools[1].sharing": {"strategy": "mig", "profile": "2g.10gb", "replicas": 4}},
+        ["gpu.pools[1].sharing.replicas: 4 is not the number of 2g.10gb instances of an A100; use 3"],
+    ),
+    (
+        {"gpu.pools[1].sharing": {"strategy": "mps", "profile": "2g.10gb", "replicas": 4}},
+        ["gpu.pools[1].sharing.profile: mps has none; remove it, or use strategy: mig"],
     ),
     (
         {"gpu.pools[0].sharing": {"strategy": "exclusive", "replicas": 2}},

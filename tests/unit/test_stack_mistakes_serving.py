@@ -334,3 +334,46 @@ def test_more_instances_on_the_cpu_than_vcpus_are_a_warning() -> None:
     ]
     fewer = settings({"models.release": None, "models.serving": {**serving, "b": CPU}})
     assert [warning.path for warning in fewer.warnings] == ["models.release"]
+
+
+RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"resnet5": [1]}, ["resnet5: release 3f2a9c1b7d04 has no such model; did you mean 'resnet50'? it has resnet50"]),
+        (
+            {"resnet50": [1, 3]},
+            [
+                "resnet50: 3 is not lower than 3, which answers requests that name no version; "
+                "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`, which writes both"
+            ],
+        ),
+        ({"resnet50": []}, ["resnet50: is empty; give at least one"]),
+        ({"resnet50": [0]}, ["resnet50[0]: 0 is out of range; use 1 to 999999999 for a version"]),
+    ],
+)
+def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
+    others: dict[str, list[int]], expected: list[str]
+) -> None:
+    said = complaints({"models.release": {**RELEASE, "others": others}})
+    assert said == [f"models.release.others.{line}" for line in expected]
+
+
+def test_several_versions_of_a_model_do_not_go_with_rollouts_in_place() -> None:
+    changes = {"models.release": {**RELEASE, "others": {"resnet50": [1]}}, "triton.rollout": "in-place"}
+    assert complaints(changes) == [
+        "models.release.others: resnet50 is served in several versions, and a rollout in place replaces one version by one "
+        "other; name one version of each model in release.yaml, or use triton.rollout: rolling"
+    ]
+
+
+def test_each_served_version_has_its_own_instances_in_the_memory_of_a_gpu() -> None:
+    release = {**RELEASE, "serving": "0" * 12, "others": {"resnet50": [1, 2]}}
+    wants = {"resnet50": {**GPU, "instances": 2, "gpuMemoryMiB": 4000}}
+    assert complaints({"models.release": release, "models.serving": wants})[-1] == (
+        "models.serving: a pod needs 24564 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 500 + CUDA pool "
+        "64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
+        "GPUs"
+    )

@@ -14,6 +14,7 @@ GATEWAY: dict[str, Any] = {"replicas": 2, "cpu": "1", "memoryMiB": 512, "certifi
 PLAIN = {key: value for key, value in GATEWAY.items() if key != "certificateArn"}
 MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 20}
 IN_PLACE = {"triton.rollout": "in-place"}
+SEVERAL = {"models.release.models": {"resnet50": 3}, "models.release.others": {"resnet50": [2]}}
 
 
 def canary(**keys: Any) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def test_a_gateway_is_internal_and_a_trace_one_of_a_hundred_by_default() -> None
         {"gateway": {**GATEWAY, "allowedCidrs": ["10.0.0.0/8"]}},
         canary(percent=5, service="triton-next"),
         {**IN_PLACE, **canary(percent=5, version=2)},
+        {**SEVERAL, **canary(percent=5, version=2)},
         {"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com:4318", "rate": 1, "keepPercent": 0}},
     ],
     ids=str,
@@ -96,8 +98,8 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
         ),
         (
             canary(percent=5, version=2),
-            "gateway.canaries.resnet50.version: a release has one version of a model; use rollout: in-place, or give a "
-            "service",
+            "gateway.canaries.resnet50.version: the pods do not serve version 2 beside the one that requests go to "
+            "(models.release.others); use rollout: in-place, or give a service",
         ),
         (
             {**IN_PLACE, **canary(percent=5, version=1)},

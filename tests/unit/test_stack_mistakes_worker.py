@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -78,6 +79,13 @@ def test_workers_are_accepted(section: dict[str, Any]) -> None:
 def test_a_mistake_is_said_in_one_sentence(changes: dict[str, Any], said: str) -> None:
     section = {key: value for key, value in {**KEDA, **changes}.items() if value is not None}
     assert complaints({"worker": section}) == [said]
+
+
+def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
+    digest = hashlib.sha256(b"triton-worker").hexdigest()
+    section = {**KEDA, "image": f"{ECR}/triton-worker@sha256:{digest}"}
+    assert [problem.path for problem in settings({"worker": section}).warnings] == ["worker.image"]
+    assert settings({"environment": "local", "worker": section}, stack="local").warnings == ()
 
 
 def test_without_an_autoscaler_the_number_is_given_once() -> None:

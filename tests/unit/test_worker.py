@@ -9,16 +9,8 @@ import pytest
 from infra.account import Account
 from infra.identity import OidcProvider
 from infra.queue import grace_seconds, queue_url, visibility_timeout
-from infra.serving.worker import (
-    RequestSource,
-    ScaledObjectArgs,
-    WorkersArgs,
-    authentication_spec,
-    concurrency,
-    reply_url,
-    scaling_spec,
-    values,
-)
+from infra.serving.worker import RequestSource, WorkersArgs, concurrency, reply_url, values
+from infra.serving.worker_scaling import WorkerScalingArgs, authentication_spec, scaling_spec
 from infra.settings.worker import Worker
 from tests.unit.stack_config import settings
 from tests.unit.test_stack_mistakes_worker import BY_HAND, KEDA
@@ -36,7 +28,7 @@ def worker(**changes: Any) -> Worker:
 
 def scaling(**changes: Any) -> dict[str, Any]:
     provider, oidc = None, OidcProvider(arn="", issuer="")  # type: ignore[arg-type]
-    args = ScaledObjectArgs(provider, oidc, worker(**changes), 16, URL, "arn", "us-west-2", {})  # type: ignore[arg-type]
+    args = WorkerScalingArgs(provider, oidc, worker(**changes), 16, URL, "arn", "us-west-2", {})  # type: ignore[arg-type]
     return scaling_spec(args)
 
 
@@ -53,11 +45,18 @@ def test_a_message_is_hidden_longer_than_its_wait_its_request_and_the_end_of_its
 
 def test_the_concurrency_is_two_batches_for_each_instance_unless_it_is_given() -> None:
     models = {"a": {**SERVING, "instances": 2, "maxBatchSize": 4}, "b": {**SERVING, "instances": 1}}
-    serving = settings({"models.serving": models, "models.release": None}).models.serving
-    assert concurrency(worker(), serving) == 2 * 2 * 4
-    assert concurrency(worker(), {"b": serving["b"]}) == 2 * 8
-    assert concurrency(worker(), {}) == 2 * 8
-    assert concurrency(worker(concurrency=3), serving) == 3
+    both = settings({"models.serving": models, "models.release": None})
+    assert concurrency(worker(), both) == 2 * 2 * 4
+    unsaid = settings({"models.serving": {"b": models["b"]}, "models.release": None})
+    assert concurrency(worker(), unsaid) == 2 * 8
+    assert concurrency(worker(), settings({"models.serving": {}})) == 2 * 8
+    assert concurrency(worker(concurrency=3), both) == 3
+
+
+def test_instances_on_gpus_count_once_for_each_gpu_of_a_pod() -> None:
+    model = {**SERVING, "device": "gpu", "gpuMemoryMiB": 900, "instances": 2, "maxBatchSize": 16}
+    four = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2, "models.release": None}
+    assert concurrency(worker(), settings({**four, "models.serving": {"a": model}})) == 2 * 16 * 2 * 4
 
 
 def test_keda_owns_the_number_of_pods_and_the_chart_renders_none() -> None:

@@ -116,7 +116,7 @@ class Site:
         self.workers.append(worker)
         return worker
 
-    def until(self, condition: Callable[[], Any], what: str, seconds: float = 60.0, every: float = 0.05) -> None:
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = 120.0, every: float = 0.05) -> None:
         """Polls until the condition holds; AssertionError with the end of the workers' logs if it never does."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -104,6 +104,8 @@ def test_elements_that_do_not_fit_are_refused(changes: dict[str, Any], said: str
 
 def test_what_lies_at_a_source_has_to_fit_the_shape() -> None:
     source = "s3://bucket/inputs/a"
+    halves = tensor(data=None, source=source, datatype="BF16")
+    assert sent(halves, b"\x80\x3f\x00\x40") == b"\x80\x3f\x00\x40"
     assert sent(tensor(data=None, source=source), struct.pack("<2f", 1, 2)) == struct.pack("<2f", 1, 2)
     with pytest.raises(Malformed, match=r"s3://bucket/inputs/a holds 1 elements and the shape \[2\] 2"):
         to_input(tensor(data=None, source=source), struct.pack("<f", 1))

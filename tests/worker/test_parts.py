@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import worker
+from worker.aws import Aws
 from worker.batches import Batcher, EntryRefused
 from worker.failures import Stopping
 from worker.hand import Hand
@@ -127,6 +130,62 @@ def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_
     assert asyncio.run(asyncio.wait_for(work(), 20)) == ["gone", "long", "long"]
 
 
+class SlowQueue:
+    """A queue whose extensions wait until they are let through. What was done to it, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.asked: list[str] = []
+        self.through = asyncio.Event()
+
+    async def keep(self, kept: Message) -> None:
+        self.asked.append(kept.id)
+        if kept.id == "slow":
+            await self.through.wait()
+        self.done.append(kept.id)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_extended_again() -> None:
+    """Given back before it, the message would be hidden by it for a whole timeout."""
+
+    async def work() -> tuple[bool, list[str]]:
+        queue = SlowQueue()
+        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
+        hand.take(message("slow"))
+        keeping = asyncio.create_task(hand.keep())
+        await _until(lambda: queue.asked == ["slow"])
+        releasing = asyncio.create_task(hand.release(message("slow")))
+        await asyncio.sleep(0)
+        early = releasing.done()
+        queue.through.set()
+        await releasing
+        hand.take(message("other"))
+        await _until(lambda: queue.asked.count("other") == 2)
+        keeping.cancel()
+        return early, [name for name in queue.asked if name == "slow"]
+
+    assert asyncio.run(asyncio.wait_for(work(), 20)) == (False, ["slow"])
+
+
+def test_no_message_waits_for_the_extension_of_another_one() -> None:
+    async def work() -> list[str]:
+        queue = SlowQueue()
+        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
+        hand.take(message("slow"))
+        hand.take(message("quick"))
+        keeping = asyncio.create_task(hand.keep())
+        await _until(lambda: queue.done.count("quick") == 3)
+        keeping.cancel()
+        return queue.asked
+
+    assert asyncio.run(asyncio.wait_for(work(), 20)).count("slow") == 1
+
+
 def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
     now = [0.0]
     health = Health(clock=lambda: now[0])
@@ -154,6 +213,26 @@ def test_an_environment_is_wrong_in_all_its_variables_at_once() -> None:
         *("WORKER_BUCKET", "WORKER_POLL_SECONDS", "WORKER_TYPO", "WORKER_QUEUE_URL", "WORKER_TRITON_URL"),
         *("WORKER_CONCURRENCY", "WORKER_VISIBILITY_SECONDS"),
     }
+
+
+def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION: is missing; give the region"):
+        Aws(concurrency=1)
+
+
+def test_a_grace_that_is_over_before_the_poll_is_refused() -> None:
+    given = {
+        "QUEUE_URL": "https://q",
+        "BUCKET": "bucket",
+        "TRITON_URL": "t:1",
+        "CONCURRENCY": "1",
+        "VISIBILITY_SECONDS": "60",
+    }
+    with pytest.raises(InvalidSettings, match=r"WORKER_GRACE_SECONDS: .*20 s are over before the poll of 20 s"):
+        from_environment({**{f"WORKER_{name}": value for name, value in given.items()}, "WORKER_GRACE_SECONDS": "20"})
 
 
 def test_the_image_holds_everything_that_the_worker_imports() -> None:

@@ -13,8 +13,12 @@ import pytest
 from tests.serving.pods import Pod
 from tests.worker.requests import echo, key
 from tests.worker.site import BUCKET, REGION, Site
+from worker import store as stores
 from worker.aws import Aws
+from worker.failures import AttemptFailed
+from worker.message import InputTensor
 from worker.store import Store
+from worker.tensors import Document
 
 MESSAGES = 300
 POISON = {
@@ -61,22 +65,54 @@ def test_a_redelivered_message_with_a_result_is_deleted_without_asking_triton(si
     assert json.loads(reply) == {"message_id": message, "model": "echo", "result": f"s3://{BUCKET}/{key(message)}"}
 
 
-def test_of_two_workers_with_the_same_message_one_writes_its_result(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def account(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """The site, as the AWS of this process too."""
     for name, value in {"AWS_ENDPOINT_URL": site.url, "AWS_DEFAULT_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
+    return site
 
+
+def test_of_two_workers_with_the_same_message_one_writes_its_result(account: Site) -> None:
     async def write() -> list[bool]:
         client = Aws(concurrency=2)
-        store = Store(client, BUCKET)
+        store = Store(client.s3, BUCKET)
         try:
-            return [await store.write_once("results/echo/m.json", body, "text/plain", {}) for body in (b"one", b"two")]
+            written = [Document(body, "text/plain", {}) for body in (b"one", b"two")]
+            return [await store.write_once("results/echo/m.json", document) for document in written]
         finally:
             client.close()
 
     assert asyncio.run(write()) == [True, False]
-    assert site.s3.get_object(Bucket=BUCKET, Key="results/echo/m.json")["Body"].read() == b"one"
+    assert account.s3.get_object(Bucket=BUCKET, Key="results/echo/m.json")["Body"].read() == b"one"
+
+
+def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no outage: everybody else would be slowed down by it."""
+    monkeypatch.setattr(stores, "LARGEST_INPUT_BYTES", 4)
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/fits", Body=b"1234")
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/large", Body=b"12345")
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/archived", Body=b"1", StorageClass="GLACIER")
+
+    async def read(name: str) -> str:
+        source = f"s3://{BUCKET}/inputs/{name}"
+        tensor = InputTensor.model_validate({"name": "IN", "datatype": "FP32", "shape": [1], "source": source})
+        client = Aws(concurrency=1)
+        try:
+            return (await Store(client.s3, BUCKET).read_input(tensor)).decode()
+        except AttemptFailed as failure:
+            return str(failure).replace(f"{BUCKET}/inputs/", "")
+        finally:
+            client.close()
+
+    assert [asyncio.run(read(name)) for name in ("fits", "large", "archived", "absent")] == [
+        "1234",
+        "malformed: input IN: s3://large has 5 bytes; at most 4",
+        "rejected: input IN: S3 does not give s3://archived: InvalidObjectState",
+        "rejected: input IN: there is no s3://absent",
+    ]
 
 
 def test_a_term_gives_back_at_once_what_is_in_hand(site: Site) -> None:

@@ -31,7 +31,7 @@ _ACTIONS: dict[str, str] = {
 }
 _MISSING_DATA = ("breaching", "ignore", "missing", "notBreaching")
 _SHORT_PERIODS = (10, 20, 30)
-_MINUTE = 60
+_MINUTE, _HOUR, _DAY, _WEEK = 60, 3600, 86_400, 604_800
 _MOST_ACTIONS = 5
 _REQUIRED = ("metricName", "namespace", "period", "statistic", "threshold")
 
@@ -55,6 +55,9 @@ class MetricAlarm(Handler):
         if period is not None and period not in _SHORT_PERIODS and (period < _MINUTE or period % _MINUTE):
             yield Problem("period", f"{period} is not 10, 20, 30 or a multiple of {_MINUTE} seconds")
         periods, points = known(inputs, "evaluationPeriods"), known(inputs, "datapointsToAlarm")
+        longest = _WEEK if (period or 0) >= _HOUR else _DAY
+        if period is not None and periods is not None and period * periods > longest:
+            yield Problem("evaluationPeriods", f"{periods} periods of {period} s are more than {longest} s")
         if periods is not None and points is not None and points > periods:
             yield Problem("datapointsToAlarm", f"{points} is more than the {periods} evaluation periods")
         for key in _ACTIONS:
@@ -118,6 +121,10 @@ def _check_action(clients: Clients, arn: str, where: str) -> None:
     parts = arn.split(":")
     if parts[0] != "arn" or len(parts) < 6:
         raise HandlerError(f"{where}: action {arn!r} is not an ARN")
+    if parts[2] == "sns" and parts[3] != clients.region:
+        raise HandlerError(
+            f"{where}: the SNS topic {arn} is in {parts[3]}, and an alarm only tells topics of its own region"
+        )
     own_topic = (parts[2], parts[4]) == ("sns", clients.account_id)
     if own_topic and or_none(clients("sns").get_topic_attributes, TopicArn=arn) is None:
         raise HandlerError(f"{where}: the SNS topic {arn} does not exist")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -131,24 +132,59 @@ class EventTarget(Handler):
 
 
 def _check_queue(clients: Clients, rule: str, arn: str) -> None:
-    """The target has to be a queue of this account that lets EventBridge write: AWS takes any, and delivers to none."""
+    """The target has to be a queue of this account that lets the rule write: AWS takes any, and delivers to none."""
     url = url_of(clients, arn) if arn.split(":")[2:3] == ["sqs"] else None
     if url is None:
         raise HandlerError(
             f"rule {rule}: {arn} is not a queue of this account and region, the only target that the twin has"
         )
-    policy = (find_queue(clients, url) or {}).get("Policy")
-    if not policy or not any(_lets_events_in(statement) for statement in documents.statements(json.loads(policy))):
+    attributes = find_queue(clients, url) or {}
+    statements = documents.statements(json.loads(attributes.get("Policy") or "{}"))
+    rule_arn = clients.arn("events", f"rule/{rule}")
+    if not any(_lets_rule_in(statement, rule_arn) for statement in statements):
         raise HandlerError(
-            f"rule {rule}: the policy of queue {arn} does not let events.amazonaws.com send, so that nothing would arrive"
+            f"rule {rule}: the policy of queue {arn} does not let events.amazonaws.com send for {rule_arn}, so that nothing "
+            "would arrive"
+        )
+    if attributes.get("KmsMasterKeyId") and not _may_encrypt(clients, attributes["KmsMasterKeyId"]):
+        raise HandlerError(
+            f"rule {rule}: the policy of the key of queue {arn} does not let events.amazonaws.com encrypt "
+            "(kms:GenerateDataKey and kms:Decrypt), so that nothing would arrive"
         )
 
 
-def _lets_events_in(statement: Values) -> bool:
+def _lets_rule_in(statement: Values, rule_arn: str) -> bool:
+    if not _is_for_events(statement) or "sqs:SendMessage" not in documents.as_list(statement.get("Action")):
+        return False
+    for operator, wanted in (statement.get("Condition") or {}).items():
+        for key, patterns in wanted.items():
+            source = {"aws:sourcearn": rule_arn, "aws:sourceaccount": rule_arn.split(":")[4]}.get(key.lower())
+            like = operator in ("ArnLike", "ArnEquals", "StringLike")
+            matches = [
+                fnmatch.fnmatchcase(source, pattern) if like else source == pattern
+                for pattern in documents.as_list(patterns)
+                if source is not None
+            ]
+            if not any(matches):
+                return False
+    return True
+
+
+def _may_encrypt(clients: Clients, key: str) -> bool:
+    policy = json.loads(clients("kms").get_key_policy(KeyId=key, PolicyName="default")["Policy"])
+    allowed = {
+        action
+        for statement in documents.statements(policy)
+        if _is_for_events(statement)
+        for action in documents.as_list(statement.get("Action"))
+    }
+    return "kms:*" in allowed or {"kms:GenerateDataKey", "kms:Decrypt"} <= {action.removesuffix("*") for action in allowed}
+
+
+def _is_for_events(statement: Values) -> bool:
     principal = statement.get("Principal")
     services = documents.as_list(principal.get("Service")) if isinstance(principal, dict) else []
-    actions = documents.as_list(statement.get("Action"))
-    return statement.get("Effect") == "Allow" and "events.amazonaws.com" in services and "sqs:SendMessage" in actions
+    return statement.get("Effect") == "Allow" and "events.amazonaws.com" in services
 
 
 def _pattern_problems(inputs: Values) -> Iterable[Problem]:

@@ -74,7 +74,7 @@ class KubernetesProvider(Provider):
             force=_true(config, "enablePatchForce"),
             forget_unreachable=_true(config, "deleteUnreachable"),
         )
-        self._releases = Releases(client, self.log, namespace=self._namespace)
+        self._releases = Releases(client, self.log, self.cancelled, namespace=self._namespace)
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
         return self._operations(resource).check(resource, old, new, seed)

@@ -2,23 +2,29 @@
 
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
 stand-in's description. The stand-ins themselves read it: the node simulator, for one, takes the device plugin's own
-scheduling rule and sharing configuration from there.
+scheduling rule and sharing configuration from there, and the agent starts the real programs of charts that have some here
+(twin/chart_programs.py). Those a release waits for, as Helm waits for its pods.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twin.plugins import definitions, differences, kube_rules
+from twin.plugins import accounts, definitions, differences, kube_rules
+from twin.plugins.agent_programs import LONGEST_SECONDS, AgentPrograms
 from twin.plugins.autonaming import autoname
 from twin.plugins.errors import Failure, PluginError
 from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
+from twin.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
 
 TOKEN = "kubernetes:helm.sh/v3:Release"
 
@@ -29,11 +35,12 @@ STAND_INS: dict[str, str] = {
     "cluster-autoscaler": "nothing: node groups keep the size that they have",
     "karpenter": "nothing: no node is started for the NodePools",
     "karpenter-crd": "the kinds NodePool and EC2NodeClass, from its Go module",
-    "keda": "the kind ScaledObject, from its Go module; nothing scales yet",
+    "keda": "its real operator and metrics server, from its Go module, run as processes; its webhooks do not",
     "prometheus-adapter": "nothing: the custom metrics API is not there and the HorizontalPodAutoscaler does nothing",
     "dcgm-exporter": "nodes of the twin have no GPUs to measure",
     "kube-prometheus-stack": (
-        "its custom resource definitions are installed, from the operator's Go module; nothing reads monitors and rules"
+        "its real operator and Prometheus, from their Go modules, run as processes, on the program's monitors and rules; "
+        "its own rules, Alertmanager, Grafana, kube-state-metrics and the node exporter do not"
     ),
     "nvidia-device-plugin": (
         "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration"
@@ -42,7 +49,6 @@ STAND_INS: dict[str, str] = {
 """What stands in for a chart, by the chart's name. Add a chart here when the program installs another one, and to
 twin/chart_crds.py when it brings kinds that the program uses."""
 
-LABEL = "twin.triton-eks/release"
 FIELD_MANAGER = "twin"
 
 EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
@@ -51,9 +57,10 @@ EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)
 class Releases:
     """Operations on releases; ``namespace`` is where a release goes that names none."""
 
-    def __init__(self, client: KubeClient, log: EngineLog, *, namespace: str) -> None:
+    def __init__(self, client: KubeClient, log: EngineLog, cancelled: threading.Event, *, namespace: str) -> None:
         self._client = client
         self._log = log
+        self._programs = AgentPrograms(client, cancelled)
         self._namespace = namespace
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
@@ -79,12 +86,19 @@ class Releases:
         self._announce(resource, inputs)
         if inputs.get("createNamespace"):
             self._create_namespace(inputs["namespace"])
-        return f"{inputs['namespace']}/{inputs['name']}", self._install(inputs, revision=1)
+        try:
+            installed = self._install(inputs, revision=1)
+        except PluginError:
+            if inputs.get("atomic"):
+                with contextlib.suppress(PluginError):  # what failed first says more
+                    self._uninstall(inputs["namespace"], inputs["name"], chart_name(inputs["chart"]))
+            raise
+        return f"{inputs['namespace']}/{inputs['name']}", installed
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
         namespace, name = kube_rules.split_id(resource.id)
-        found = self._client.get(_path(namespace, name))
-        if found is None:
+        found = self._client.get(config_map_path(namespace, name))
+        if found is None or "deletionTimestamp" in found["metadata"]:
             return None
         noted = {key: found["data"][key] for key in ("chart", "version")}
         before = {"chart": chart_name(state["chart"]), "version": state["version"]} if state else noted
@@ -101,11 +115,17 @@ class Releases:
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
         """Removes the release. A namespace that it created stays, as it does with Helm."""
+        namespace, name = kube_rules.split_id(resource.id)
+        self._uninstall(namespace or self._namespace, name, chart_name(state["chart"]))
+
+    def _uninstall(self, namespace: str, name: str, chart: str) -> None:
         try:
-            self._client.request("DELETE", _path(*kube_rules.split_id(resource.id)))
+            self._client.request("DELETE", config_map_path(namespace, name))
         except ApiError as error:
             if error.status != 404:
-                raise PluginError(f"release {resource.id}: {error}") from error
+                raise PluginError(f"release {namespace}/{name}: {error}") from error
+        self._programs.wait_gone(namespace, name, LONGEST_SECONDS)
+        accounts.remove(self._client, chart, namespace)
 
     def _announce(self, resource: Resource, inputs: Mapping[str, Any]) -> None:
         chart = chart_name(inputs["chart"])
@@ -127,22 +147,31 @@ class Releases:
 
         chart, version = chart_name(inputs["chart"]), inputs["version"]
         namespace, name = inputs["namespace"], inputs["name"]
+        values = _merged_values(inputs)
         definitions.install(self._client, chart)
+        accounts.install(self._client, chart, namespace, values)
+        has_programs, installation = self._programs.stand_for(chart), str(uuid.uuid4())
         config_map = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": config_map_name(name), "namespace": namespace, "labels": {LABEL: "true"}},
+            "metadata": {
+                "name": config_map_name(name),
+                "namespace": namespace,
+                "labels": {LABEL: "true"},
+                "annotations": {INSTALLATION: installation},
+                "finalizers": [FINALIZER] if has_programs else [],
+            },
             "data": {
                 "chart": chart,
                 "version": version,
-                "values.yaml": yaml.safe_dump(_merged_values(inputs), sort_keys=True),
+                "values.yaml": yaml.safe_dump(values, sort_keys=True),
                 "standin": STAND_INS[chart],
             },
         }
         try:
             self._client.request(
                 "PATCH",
-                _path(namespace, name),
+                config_map_path(namespace, name),
                 query={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true"},
                 body=config_map,
                 content_type=APPLY,
@@ -151,6 +180,8 @@ class Releases:
             raise
         except ApiError as error:
             raise PluginError(f"release {namespace}/{name}: {error}") from error
+        if has_programs:
+            self._programs.wait_ready(namespace, name, installation, min(LONGEST_SECONDS, inputs.get("timeout") or 300))
         status = {
             "name": name,
             "namespace": namespace,
@@ -165,15 +196,6 @@ class Releases:
 def chart_name(chart: str) -> str:
     """The chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
     return chart.rstrip("/").rpartition("/")[2]
-
-
-def config_map_name(release: str) -> str:
-    """The ConfigMap that a release leaves."""
-    return f"twin-release-{release}"
-
-
-def _path(namespace: str | None, release: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps/{config_map_name(release)}"
 
 
 def _problems(inputs: Mapping[str, Any]) -> list[Failure]:

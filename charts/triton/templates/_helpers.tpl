@@ -36,12 +36,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
+{{/* A volume holds the release; else Triton copies it from S3. */}}
+{{- define "triton.mounted" -}}
+{{- if .Values.modelRepository.volume.claimName -}}true{{- end -}}
+{{- end }}
+
 {{/*
-Repository URL. Triton's S3 client takes another endpoint only inside the URL and recognises it only with a port.
+The repository: the folder that the release is mounted at, or a URL. Triton's S3 client takes another endpoint only inside the
+URL and recognises it only with a port.
 */}}
 {{- define "triton.modelRepository" -}}
 {{- $s3 := .Values.modelRepository.s3 -}}
-{{- if $s3.endpoint -}}
+{{- if include "triton.mounted" . -}}
+/models/{{ .Values.release.id }}
+{{- else if $s3.endpoint -}}
 {{- $endpoint := $s3.endpoint -}}
 {{- if not (regexMatch ":[0-9]+$" $endpoint) -}}
 {{- $endpoint = printf "%s:%s" $endpoint (include "triton.endpointPort" .) -}}
@@ -130,11 +138,18 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- mul (include "triton.progressDeadlineSeconds" . | int64) (max 1 (int64 .Values.replicaCount)) -}}
 {{- end }}
 
-{{/* Cache volume, in MiB. S3 downloads are (versions of a model)² copies; a release holds one version of each. */}}
+{{/*
+Cache volume, in MiB; none for a release that is mounted. S3 downloads are (versions of a model)² copies; a release holds one
+version of each.
+*/}}
 {{- define "triton.cacheMebibytes" -}}
+{{- if include "triton.mounted" . -}}
+0
+{{- else -}}
 {{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.cacheCopies" . | int64) -}}
 {{- $wanted := include "triton.ceilDiv" (list $bytes 1048576) | int64 -}}
 {{- max (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
+{{- end -}}
 {{- end }}
 
 {{/* Ephemeral storage, in MiB: the volumes on disk and 256 MiB for the container's rotated logs. */}}
@@ -213,6 +228,9 @@ endpoint is no such thing: it answers 400 during every load and stays there afte
 {{- $paths := list -}}
 {{- range $model, $version := .Values.release.models -}}
 {{- $paths = append $paths (include "triton.inPlace" $ | empty | ternary (printf "%s/versions/%d" $model (int64 $version)) $model) -}}
+{{- range index $.Values.release.others $model -}}
+{{- $paths = append $paths (printf "%s/versions/%d" $model (int64 .)) -}}
+{{- end -}}
 {{- end -}}
 {{- if eq (len $paths) 1 -}}
 httpGet:

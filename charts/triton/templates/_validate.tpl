@@ -13,14 +13,16 @@ one sentence a line, each beginning with the path of the value.
 {{- if not $v.image.digest -}}
 {{- $problems = append $problems "image.digest: is missing; give the digest of the image (sha256:…), tags are not supported" -}}
 {{- end -}}
+{{- if not (include "triton.mounted" .) -}}
 {{- if not $v.modelRepository.s3.bucket -}}
-{{- $problems = append $problems "modelRepository.s3.bucket: is missing; give the bucket of the model releases" -}}
+{{- $problems = append $problems "modelRepository.s3.bucket: is missing; give the bucket of the model releases, or a volume that holds one (modelRepository.volume.claimName)" -}}
 {{- end -}}
 {{- if not $v.modelRepository.s3.prefix -}}
 {{- $problems = append $problems "modelRepository.s3.prefix: is missing; give the prefix of one release, such as releases/<release.id>" -}}
 {{- end -}}
 {{- if not $v.modelRepository.s3.region -}}
 {{- $problems = append $problems "modelRepository.s3.region: is missing; without it Triton's S3 client calls us-east-1" -}}
+{{- end -}}
 {{- end -}}
 {{- if and (not $v.release.id) (ne $v.rollout.mode "in-place") -}}
 {{- $problems = append $problems "release.id: is missing; give the 12 hexadecimal digits of a model release" -}}
@@ -80,6 +82,21 @@ one sentence a line, each beginning with the path of the value.
 
 {{- if gt (int64 $v.drain.longestBatchSeconds) (int64 $v.drain.longestRequestSeconds) -}}
 {{- $problems = append $problems (printf "drain.longestBatchSeconds: is %d, more than drain.longestRequestSeconds (%d); a batch is a part of its requests" (int64 $v.drain.longestBatchSeconds) (int64 $v.drain.longestRequestSeconds)) -}}
+{{- end -}}
+
+{{- with $v.modelRepository.volume -}}
+{{- if .claimName -}}
+{{- range $key, $given := $v.modelRepository.s3 -}}
+{{- if $given -}}
+{{- $problems = append $problems (printf "modelRepository.s3.%s: is %s, but the release is in a volume (modelRepository.volume.claimName); leave it out, or leave the volume out" $key $given) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $v.rollout.mode "in-place" -}}
+{{- $problems = append $problems (printf "modelRepository.volume.claimName: is %s, but rollout.mode is in-place; a mounted release does not change under running pods, use S3 or the mode rolling" .claimName) -}}
+{{- end -}}
+{{- else if .subPath -}}
+{{- $problems = append $problems (printf "modelRepository.volume.subPath: is %s, but there is no volume; give its claimName, or leave it out" .subPath) -}}
+{{- end -}}
 {{- end -}}
 
 {{- with $v.modelRepository.s3.endpoint -}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from infra.platform.rules import gateway
 from infra.platform.rules.rule import JOB, pods, series
 from infra.platform.rules.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
 from infra.settings.model import Settings
@@ -17,6 +18,8 @@ def inference(settings: Settings) -> Dashboard:
     rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods()]
     if settings.triton.response_cache_mib is not None:
         rows.insert(-1, _cache())
+    if settings.gateway is not None:
+        rows.insert(2, _gateway())
     return dashboard(
         "triton-inference",
         "Triton: inference",
@@ -75,6 +78,32 @@ def _requests(settings: Settings) -> Row:
             )
         )
     return Row("Requests", panels)
+
+
+def _gateway() -> Row:
+    retries, refused = (
+        f"rate({gateway.of_routes(f'envoy_cluster_upstream_rq_retry{kind}')}[{WINDOW}])" for kind in ("", "_overflow")
+    )
+    failed, all_ = (gateway.by_route(f"rate({gateway.attempts(kind)}[{WINDOW}])") for kind in ("5", None))
+    return Row(
+        "Gateway, over HTTP",
+        [
+            timeseries(
+                "Errors of the pods",
+                "Share of what Triton's pods answer to Envoy that is a 5xx, before a retry: full queues too, which Triton "
+                "does not count.",
+                "percentunit",
+                Query(f"{failed} / ({all_} > 0)", "{{route}}"),
+            ),
+            timeseries(
+                "Retries",
+                "Sent again to another pod; kept back: more than the budget of a fifth of the requests.",
+                "reqps",
+                Query(gateway.by_route(retries), "{{route}} sent"),
+                Query(gateway.by_route(refused), "{{route}} kept back"),
+            ),
+        ],
+    )
 
 
 def _latency(settings: Settings) -> Row:

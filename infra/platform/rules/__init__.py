@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.platform.rules.alerts import alert_group
+from infra.platform.rules.gateway import gateway_group
 from infra.platform.rules.parity import parity_group
 from infra.platform.rules.recording import recording_group
 from infra.platform.rules.rule import NAMESPACE, Group
@@ -28,6 +29,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         alert_group(settings),
         slo_alert_group(settings),
         parity_group(),
+        gateway_group(settings),
     ]
     for rule in (rule for group in made for rule in group["rules"] if "alert" in rule):
         rule["annotations"]["runbook_url"] = f"{runbooks.rstrip('/')}/{rule['alert']}.md"

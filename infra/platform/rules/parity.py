@@ -48,7 +48,7 @@ def parity_group() -> Group:
                 severity="warning",
                 summary="The parity check cannot list Triton's pods",
                 description="For 10 minutes the parity check has not been able, or not been allowed, to ask the API server "
-                "for the pods. Pods may differ without anybody noticing.",
+                "where the pods are. Pods may differ without anybody noticing.",
             ),
         ],
     )

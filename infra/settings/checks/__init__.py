@@ -12,6 +12,7 @@ from infra.settings.checks import (
     environment,
     gateway,
     gpu_memory,
+    model_access,
     monitoring,
     network,
     node_autoscaler,
@@ -21,6 +22,7 @@ from infra.settings.checks import (
     serving,
     tracing,
     triton,
+    versions,
     worker,
 )
 from infra.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
@@ -39,6 +41,9 @@ _CHECKS: tuple[Check, ...] = (
     *triton.CHECKS,
     *serving.CHECKS,
     *gpu_memory.CHECKS,
+    *versions.CHECKS,
+    *model_access.CHECKS,
+    *monitoring.CHECKS,
     *autoscaling.CHECKS,
     *gateway.CHECKS,
     *tracing.CHECKS,
@@ -55,6 +60,7 @@ _WARNINGS: tuple[Check, ...] = (
     *serving.WARNINGS,
     *monitoring.WARNINGS,
     *autoscaling.WARNINGS,
+    *worker.WARNINGS,
 )
 
 

@@ -53,6 +53,12 @@ def _floor_is_in_bounds(subject: Subject) -> Iterator[Problem]:
         yield from _within(bounds, bounds.cron_floor.replicas, "autoscaling.cronFloor.replicas")
 
 
+def _floor_ends(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.cron_floor is not None and bounds.cron_floor.start == bounds.cron_floor.end:
+        yield Problem("autoscaling.cronFloor.end", f"it begins and ends at '{bounds.cron_floor.start}'; give another end")
+
+
 def _within(bounds: Autoscaling, pods: int, path: str) -> Iterator[Problem]:
     if bounds.min_replicas <= bounds.max_replicas and not bounds.min_replicas <= pods <= bounds.max_replicas:
         yield Problem(path, f"{pods} is out of bounds; give {bounds.min_replicas} to {bounds.max_replicas}")
@@ -112,7 +118,7 @@ def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
     if subject.document.triton.autoscaler == "none":
         return
     pool, _ = pool_of(subject)
-    if pool.sharing.strategy != "exclusive":
+    if pool.sharing.strategy in ("time-slicing", "mps"):
         yield Problem(
             "triton.autoscaler",
             f"{pool.sharing.replicas} pods share a GPU of pool '{pool.name}' by {pool.sharing.strategy}: a second pod on "
@@ -125,6 +131,7 @@ CHECKS: tuple[Check, ...] = (
     _bounds_are_ordered,
     _fallback_is_in_bounds,
     _floor_is_in_bounds,
+    _floor_ends,
     _hpa_has_no_extras,
     _models_give_a_signal,
     _somebody_measures,

@@ -71,9 +71,14 @@ def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[
         yield "", "give either a version of the model or a service, one of them"
     if canary.service == TRITON_SERVICE:
         yield ".service", f"{TRITON_SERVICE} is where all requests go; name another one"
-    if canary.version is not None and subject.document.triton.rollout != "in-place":
-        yield ".version", "a release has one version of a model; use rollout: in-place, or give a service"
     release, serving = subject.document.models.release, subject.document.models.serving
+    served = release.others.get(model, ()) if release is not None else ()
+    if canary.version is not None and canary.version not in served and subject.document.triton.rollout != "in-place":
+        yield (
+            ".version",
+            f"the pods do not serve version {canary.version} beside the one that requests go to (models.release.others); "
+            "use rollout: in-place, or give a service",
+        )
     if release is not None and model not in release.models:
         yield "", f"the release has no model {model}; it has {', '.join(sorted(release.models))}"
     elif release is not None and canary.version == release.models[model]:

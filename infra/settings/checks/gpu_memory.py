@@ -20,11 +20,19 @@ class _Term:
     shown: str
 
 
+def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
+    each = f"{instances} x {mib}" if versions == 1 else f"{versions} versions x {instances} x {mib}"
+    return _Term(name, versions * instances * mib, f"{name} {each}")
+
+
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
-    """`instances` are per GPU, so each GPU of a pod holds all of them. A model without an entry is not known here."""
-    triton = subject.document.triton
+    """`instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is
+    known here.
+    """
+    triton, release = subject.document.triton, subject.document.models.release
+    others = release.others if release is not None else {}
     models = [
-        _Term(name, model.instances * (model.gpu_memory_mib or 0), f"{name} {model.instances} x {model.gpu_memory_mib}")
+        _term(name, model.instances, 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
         for name, model in subject.document.models.serving.items()
         if model.device == "gpu"
     ]
@@ -37,8 +45,9 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
         largest = max(models, key=lambda term: term.mib)
         terms.append(_Term("", largest.mib, f"{largest.name} once more during an in-place rollout {largest.mib}"))
     smallest = min(types, key=lambda known: known.gpu_memory_gib)
-    sharers = pool.sharing.replicas
-    room, needed = smallest.gpu_memory_gib * 1024 // sharers, sum(term.mib for term in terms)
+    sharers, profile = pool.sharing.replicas, smallest.mig_profiles.get(pool.sharing.profile or "")
+    room = profile.memory_mib if profile is not None else smallest.gpu_memory_gib * 1024 // sharers
+    needed = sum(term.mib for term in terms)
     if needed > room:
         part = f", of which {sharers} pods share one by {pool.sharing.strategy}" if sharers > 1 else ""
         yield Problem(

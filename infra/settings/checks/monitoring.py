@@ -1,7 +1,8 @@
-"""Monitoring: alerts that reach somebody."""
+"""Monitoring: alerts that reach somebody, and an exporter that is known and fixed."""
 
 from collections.abc import Iterator
 
+from infra.settings.checks import images
 from infra.settings.checks.subject import Check, Subject
 from infra.settings.problem import Problem
 
@@ -16,4 +17,11 @@ def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _parity_image_is_pinned(subject: Subject) -> Iterator[Problem]:
+    monitoring = subject.document.monitoring
+    if monitoring is not None and monitoring.parity_image is not None:
+        yield from images.of_ours("monitoring.parityImage", monitoring.parity_image, "modelctl", "modelctl")
+
+
+CHECKS: tuple[Check, ...] = (_parity_image_is_pinned,)
 WARNINGS: tuple[Check, ...] = (_alerts_reach_somebody,)

@@ -169,6 +169,33 @@ def _shared_gpus_are_shared(subject: PoolSubject) -> Iterator[Problem]:
         )
 
 
+def _gpus_can_be_cut(subject: PoolSubject) -> Iterator[Problem]:
+    """The types of a pool have the same GPU, so that the first speaks for all of them."""
+    sharing, path = subject.pool.sharing, f"{subject.path}.sharing"
+    if sharing.strategy != "mig":
+        if sharing.profile is not None:
+            yield Problem(f"{path}.profile", f"{sharing.strategy} has none; remove it, or use strategy: mig")
+        return
+    for known in known_types(subject.pool.instance_types)[:1]:
+        profiles = known.mig_profiles
+        wanted = profiles.get(sharing.profile or "")
+        if not profiles:
+            able = list(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.mig_profiles))
+            yield Problem(
+                f"{path}.strategy", f"the {known.gpu_name} of {known.name} has no MIG; use a type of {one_of(able)}, or mps"
+            )
+        elif wanted is None:
+            why = "is missing" if sharing.profile is None else f"'{sharing.profile}' is no way to cut this GPU"
+            gpu = f"{known.gpu_name} with {known.gpu_memory_gib} GB"
+            yield Problem(f"{path}.profile", f"{why}; for an {gpu} use {one_of(profiles)}")
+        elif sharing.replicas != wanted.instances:
+            yield Problem(
+                f"{path}.replicas",
+                f"{sharing.replicas} is not the number of {sharing.profile} instances of an {known.gpu_name}; "
+                f"use {wanted.instances}",
+            )
+
+
 CHECKS: tuple[Check, ...] = (_names_are_distinct,)
 POOL_CHECKS: tuple[PoolCheck, ...] = (
     _name_is_not_the_system_groups,
@@ -182,4 +209,5 @@ POOL_CHECKS: tuple[PoolCheck, ...] = (
     _zones_are_the_networks,
     _efa_is_possible,
     _shared_gpus_are_shared,
+    _gpus_can_be_cut,
 )

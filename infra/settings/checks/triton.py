@@ -180,7 +180,7 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     release = subject.document.models.release
-    if release is None:
+    if release is None or subject.document.models.access != "s3":
         return
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
@@ -225,12 +225,12 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
 
 
 def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
-    triton, release = subject.document.triton, subject.document.models.release
+    triton = subject.document.triton
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
         int(known.usable_memory_gib // triton.memory_gib),
         known.usable_cpu_millis // cpu_millis(triton.cpu),
-        _disk_for_pods_gib(pool, known) // pod_disk_gib(release.bytes if release is not None else 0, triton.rollout),
+        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(subject),
     )
 
 
@@ -242,8 +242,19 @@ def _cache_copies(rollout: str) -> int:
     return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
 
 
-def pod_disk_gib(release_bytes: int, rollout: str = "rolling") -> int:
-    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+def _disk_of_a_pod_gib(subject: Subject) -> int:
+    models = subject.document.models
+    release_bytes = models.release.bytes if models.release is not None else 0
+    return pod_disk_gib(release_bytes, subject.document.triton.rollout, copied=models.access == "s3")
+
+
+def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton).
+
+    `copied`: the pod has the release on its own disk; False: it is mounted.
+    """
+    if not copied:
+        return math.ceil(_TMP_AND_LOGS_MIB / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
     cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))

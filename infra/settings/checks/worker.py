@@ -1,25 +1,20 @@
 """The workers: an image that is known and fixed, one owner of their number, and times that fit the queue."""
 
-import re
+import hashlib
 from collections.abc import Iterator
 
+from infra.settings.checks import images
 from infra.settings.checks.subject import Check, Subject
 from infra.settings.problem import Problem
 
-_IMAGE = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)*/triton-worker@(sha256:[0-9a-f]{64})")
-_BY_DIGEST = "give <mirror>/triton-worker@sha256:<64 hex digits> (`crane digest` prints it)"
+_EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
+"""What the shipped stack files have in place of the digest of your mirror; no image has it."""
 
 
 def _image_is_pinned(subject: Subject) -> Iterator[Problem]:
     worker = subject.document.worker
-    if worker is None:
-        return
-    match = _IMAGE.fullmatch(worker.image)
-    if match is None:
-        why = f"'{worker.image}' is not an image of the worker by its digest: its path has to end in /triton-worker"
-        yield Problem("worker.image", f"{why}; {_BY_DIGEST}")
-    elif len(set(match[3].removeprefix("sha256:"))) == 1:
-        yield Problem("worker.image", f"'{match[3][:19]}...' is a placeholder; {_BY_DIGEST}")
+    if worker is not None:
+        yield from images.of_ours("worker.image", worker.image, "triton-worker", "the worker")
 
 
 def _one_owner_of_the_replicas(subject: Subject) -> Iterator[Problem]:
@@ -70,9 +65,20 @@ def _identities_are_of_the_region(subject: Subject) -> Iterator[Problem]:
             yield Problem(path, f"it is in {region} and the stack in {subject.document.region}; give one of the same region")
 
 
+def _image_is_an_example(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.worker is not None and document.environment != "local" and document.worker.image.endswith(_EXAMPLE_DIGEST):
+        yield Problem(
+            "worker.image",
+            "the digest is the example that this repository ships, no registry has it; "
+            "put the digest of your mirror here before a real `pulumi up`",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _image_is_pinned,
     _one_owner_of_the_replicas,
     _alarm_comes_before_the_loss,
     _identities_are_of_the_region,
 )
+WARNINGS: tuple[Check, ...] = (_image_is_an_example,)

@@ -80,7 +80,7 @@ class Queue(Handler):
         "delaySeconds": 0,
         "fifoQueue": False,
         "kmsDataKeyReusePeriodSeconds": 300,
-        "maxMessageSize": 1_048_576,
+        "maxMessageSize": 262_144,
         "messageRetentionSeconds": 345_600,
         "receiveWaitTimeSeconds": 0,
         "visibilityTimeoutSeconds": 30,
@@ -106,7 +106,7 @@ class Queue(Handler):
         # CreateQueue of an existing queue with the same attributes returns that one; the provider does not adopt it either.
         if or_none(sqs.get_queue_url, QueueName=name) is not None:
             raise HandlerError(f"queue {name} already exists")
-        attributes = self._attributes(clients, inputs)
+        attributes = self._attributes(clients, self._with_defaults(inputs))
         pairs = {"tags": inputs["tags"]} if inputs.get("tags") else {}
         url = sqs.create_queue(QueueName=name, Attributes=attributes, **pairs)["QueueUrl"]
         return url, self._outputs(clients, url, inputs)
@@ -127,7 +127,7 @@ class Queue(Handler):
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         sqs = clients("sqs")
-        changed = self._attributes(clients, {**{key: self.defaults[key] for key in _NUMBERS}, **new})
+        changed = self._attributes(clients, self._with_defaults(new))
         # An empty text takes an attribute away.
         removed = {"RedrivePolicy": "" if "redrivePolicy" in old and "redrivePolicy" not in new else None}
         removed["KmsMasterKeyId"] = "" if "kmsMasterKeyId" in old and "kmsMasterKeyId" not in new else None
@@ -143,6 +143,10 @@ class Queue(Handler):
         with gone_is_fine():
             clients("sqs").delete_queue(QueueUrl=id)
         set_redrive_allow_policy(clients, id, None)
+
+    def _with_defaults(self, inputs: Values) -> Values:
+        """The provider sends its own defaults, some of which are not those of SQS."""
+        return {**{key: self.defaults[key] for key in _NUMBERS}, **inputs}
 
     def _outputs(self, clients: Clients, url: str, inputs: Values) -> Values:
         managed = inputs.get("sqsManagedSseEnabled", "kmsMasterKeyId" not in inputs)

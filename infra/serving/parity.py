@@ -1,0 +1,112 @@
+"""The exporter of `modelctl parity`: do all pods serve the same (issue 4)? Its alerts: `infra.platform.rules.parity`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.serving.triton import SERVICE_ACCOUNT
+
+NAMESPACE = SERVICE_ACCOUNT.namespace
+"""Triton's own: its NetworkPolicy lets in who is there."""
+NAME = "triton-parity"
+"""The name label too, by which the monitor selects it (`infra.platform.monitors`)."""
+_PORT = 9108
+
+
+@dataclass(frozen=True)
+class ParityExporterArgs:
+    kubernetes: k8s.Provider
+    image: str
+    """By digest; made by modelctl/Dockerfile."""
+
+
+class ParityExporter(pulumi.ComponentResource):
+    """One pod that asks each Triton at each scrape. Of the API server it may list the endpoints, and nothing else.
+
+    `opts.depends_on` has to name Triton, in whose namespace it is.
+    """
+
+    def __init__(self, name: str, args: ParityExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:ParityExporter", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        labels = {"app.kubernetes.io/name": NAME}
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=labels)
+        account = k8s.core.v1.ServiceAccount(
+            f"{name}-account", metadata=metadata, automount_service_account_token=False, opts=child
+        )
+        role = k8s.rbac.v1.Role(
+            f"{name}-role",
+            metadata=metadata,
+            rules=[
+                k8s.rbac.v1.PolicyRuleArgs(api_groups=["discovery.k8s.io"], resources=["endpointslices"], verbs=["list"])
+            ],
+            opts=child,
+        )
+        binding = k8s.rbac.v1.RoleBinding(
+            f"{name}-binding",
+            metadata=metadata,
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=NAME),
+            subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)],
+            opts=child,
+        )
+        k8s.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=metadata,
+            spec=k8s.apps.v1.DeploymentSpecArgs(
+                replicas=1,
+                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
+                template=k8s.core.v1.PodTemplateSpecArgs(
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args.image)
+                ),
+            ),
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[account, role, binding])),
+        )
+        self.register_outputs({})
+
+
+def _pod(image: str) -> k8s.core.v1.PodSpecArgs:
+    return k8s.core.v1.PodSpecArgs(
+        service_account_name=NAME,
+        automount_service_account_token=True,
+        enable_service_links=False,
+        security_context=k8s.core.v1.PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=1000,
+            run_as_group=1000,
+            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            k8s.core.v1.ContainerArgs(
+                name="parity",
+                image=image,
+                command=["python", "-m", "modelctl"],
+                args=["parity", f"--namespace={NAMESPACE}", f"--serve=$(POD_IP):{_PORT}"],
+                env=[
+                    k8s.core.v1.EnvVarArgs(
+                        name="POD_IP",
+                        value_from=k8s.core.v1.EnvVarSourceArgs(
+                            field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path="status.podIP")
+                        ),
+                    ),
+                    # Libraries keep caches under it; the image's own is read-only here.
+                    k8s.core.v1.EnvVarArgs(name="HOME", value="/tmp"),  # noqa: S108 - in the container
+                ],
+                ports=[k8s.core.v1.ContainerPortArgs(name="metrics", container_port=_PORT, protocol="TCP")],
+                # A TCP probe: each GET would ask every pod of Triton.
+                readiness_probe=k8s.core.v1.ProbeArgs(tcp_socket=k8s.core.v1.TCPSocketActionArgs(port="metrics")),
+                resources=k8s.core.v1.ResourceRequirementsArgs(
+                    requests={"cpu": "50m", "memory": "256Mi"}, limits={"memory": "512Mi"}
+                ),
+                security_context=k8s.core.v1.SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                ),
+                volume_mounts=[k8s.core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108
+            )
+        ],
+        volumes=[k8s.core.v1.VolumeArgs(name="tmp", empty_dir=k8s.core.v1.EmptyDirVolumeSourceArgs(size_limit="64Mi"))],
+    )

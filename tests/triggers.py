@@ -1,0 +1,49 @@
+"""Triggers of KEDA against its own list of scalers (research kubernetes.md 1.5): the CRD takes any text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from twin import chart_crds
+from twin.tools import ToolError
+
+
+def problems(trigger: Mapping[str, Any]) -> list[str]:
+    """What KEDA would not know, or miss, in the metadata of a trigger. Skips the test where its Go module cannot be had."""
+    known = _scalers().get(trigger["type"])
+    if known is None:
+        return [f"{trigger['type']}: no such scaler"]
+    given = trigger["metadata"]
+    unknown = [f"{trigger['type']}.{name}: unknown" for name in given if name not in known]
+    missing = [f"{trigger['type']}.{name}: missing" for name, needed in known.items() if needed and name not in given]
+    values = [
+        f"{trigger['type']}.{name}: {value!r} is not text" for name, value in given.items() if not isinstance(value, str)
+    ]
+    return unknown + missing + values
+
+
+@cache
+def _scalers() -> dict[str, dict[str, bool]]:
+    """Type -> parameter -> whether the metadata has to have it."""
+    try:
+        module = chart_crds.folder("keda")
+    except ToolError as error:
+        pytest.skip(str(error))
+    document = json.loads((module / "schema" / "generated" / "scalers-schema.json").read_text())
+    return {
+        scaler["type"]: {
+            item["name"]: bool(
+                item.get("metadataVariableReadable")
+                and not item.get("optional")
+                and not item.get("default")
+                and not item.get("triggerAuthenticationVariableReadable")
+            )
+            for item in scaler["parameters"]
+        }
+        for scaler in document["scalers"]
+    }

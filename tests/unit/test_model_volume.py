@@ -1,0 +1,105 @@
+"""A release as a volume: what the stack may say, what the chart is told, and what Mountpoint is told (issue 5 point 8).
+
+The driver's chart and a node that mounts cannot be had here: options and attributes are those of the driver's documentation
+(awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.serving import model_volume
+from infra.serving.triton import ModelSource, TritonServerArgs, values
+from infra.settings import Settings
+from tests.chart import rendering
+from tests.unit.stack_config import LARGEST_ON_G5_XLARGE, complaints, settings
+
+ROOT = Path(__file__).parents[2]
+MOUNTED = {"models.access": "mountpoint"}
+ROLE = "arn:aws:iam::123456789012:role/model-reader"
+
+
+def chart_values(stack: Settings) -> dict[str, Any]:
+    assert stack.models.release is not None
+    source = ModelSource("models", "us-west-2", ROLE, stack.models.s3_endpoint, stack.models.access == "mountpoint")
+    args = TritonServerArgs(
+        kubernetes=None,  # type: ignore[arg-type]  # no cluster is asked
+        environment="staging",
+        server=stack.triton,
+        pool=stack.triton_pool,
+        release=stack.models.release,
+        config_name=None,
+        models=source,
+    )
+    return values(args)
+
+
+def test_triton_copies_releases_unless_the_stack_says_otherwise() -> None:
+    assert settings().models.access == "s3"
+    assert chart_values(settings())["modelRepository"] == {
+        "s3": {"bucket": "models", "prefix": "releases/3f2a9c1b7d04", "region": "us-west-2"}
+    }
+
+
+def test_a_mounted_release_is_named_by_its_claim_and_by_nothing_else() -> None:
+    made = chart_values(settings(MOUNTED))
+    assert made["modelRepository"] == {"volume": {"claimName": "triton-models-3f2a9c1b7d04"}}
+    assert made["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"] == ROLE
+
+
+def test_the_chart_takes_what_the_program_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    rendered = rendering.render_values(chart_values(settings(MOUNTED)), environment="staging")
+    (container,) = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--model-repository=/models/3f2a9c1b7d04" in container["args"]
+
+
+def test_only_the_prefix_of_the_release_is_mounted_and_nothing_can_be_written() -> None:
+    release = settings(MOUNTED).models.release
+    assert release is not None
+    options = model_volume.mount_options(release, "us-west-2")
+    assert "read-only" in options
+    assert "prefix releases/3f2a9c1b7d04/" in options
+    assert "region us-west-2" in options
+
+
+def test_the_mount_is_the_servers_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FUSE hides a file system from every user but the one who mounted it."""
+    monkeypatch.chdir(ROOT)
+    security = rendering.pod()["securityContext"]
+    release = settings().models.release
+    assert release is not None
+    options = model_volume.mount_options(release, "us-west-2")
+    assert {f"uid={security['runAsUser']}", f"gid={security['runAsGroup']}", "allow-other"} <= set(options)
+
+
+def test_a_mounted_release_takes_no_disk_of_the_node() -> None:
+    too_large = {"models.release.bytes": LARGEST_ON_G5_XLARGE + 1024**3}
+    assert [line for line in complaints(too_large) if line.startswith("models.release.bytes")]
+    assert settings({**too_large, **MOUNTED}).models.access == "mountpoint"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"models.access": "nfs"},
+            "models.access: 'nfs' is not a choice; use s3 or mountpoint",
+        ),
+        (
+            {**MOUNTED, "triton.rollout": "in-place"},
+            "models.access: 'mountpoint' mounts one release, and rollout: in-place changes it under running pods; "
+            "use s3, or rollout: rolling",
+        ),
+        (
+            {**MOUNTED, "models.s3Endpoint": "https://minio.example.com:9000"},
+            "models.access: 'mountpoint' mounts a bucket of AWS, and models.s3Endpoint names another store; "
+            "use s3, or remove s3Endpoint",
+        ),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(changes: dict[str, Any], said: str) -> None:
+    assert complaints(changes) == [said]

@@ -1,0 +1,55 @@
+"""The service accounts of a chart whose programs run here, with their rights, from the Go module of those programs.
+
+As in twin/chart_crds.py: the charts cannot be had everywhere, and the module has the very rights that its programs need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twin import chart_crds, irsa
+from twin.tools import ToolError
+
+Object = dict[str, Any]
+
+_FILES: Mapping[str, tuple[str, ...]] = {
+    "keda": (
+        "config/service_account/service_account.yaml",
+        "config/rbac/role.yaml",
+        "config/rbac/role_binding.yaml",
+        "config/metrics-server/role.yaml",
+        "config/metrics-server/role_binding.yaml",
+    ),
+}
+"""Files of the module, by the chart's name, in the order in which they are applied."""
+_MODULE_NAMESPACE = "keda"
+
+
+def accounts(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
+    """The objects of a release in `namespace` with these values; none for a chart that has no programs. Raises ToolError."""
+    import yaml
+
+    objects: list[Object] = []
+    for name in _FILES.get(chart, ()):
+        file = chart_crds.folder(chart) / name
+        if not file.exists():
+            raise ToolError(f"the Go module of the chart {chart} has no {name}: twin/chart_accounts.py wants another file")
+        objects += [document for document in yaml.safe_load_all(file.read_text(encoding="utf-8")) if document]
+    for item in objects:
+        _move(item, namespace)
+        if item["kind"] == "ServiceAccount":
+            item["metadata"]["annotations"] = _annotations(values)
+    return objects
+
+
+def _move(item: Object, namespace: str) -> None:
+    for place in (item["metadata"], *item.get("subjects", ())):
+        if place.get("namespace") == _MODULE_NAMESPACE:
+            place["namespace"] = namespace
+
+
+def _annotations(values: Mapping[str, Any]) -> dict[str, str]:
+    """What KEDA's chart makes of `podIdentity.aws.irsa` (research kubernetes.md 1.5)."""
+    given = ((values.get("podIdentity") or {}).get("aws") or {}).get("irsa") or {}
+    return {irsa.ROLE_ANNOTATION: str(given["roleArn"])} if given.get("enabled") and given.get("roleArn") else {}

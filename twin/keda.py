@@ -1,0 +1,242 @@
+"""KEDA's real operator and metrics server as processes of this machine, where the program installs the chart `keda`.
+
+Flags and environment: research twin.md 6. The operator scales; the metrics server answers the HorizontalPodAutoscalers that
+the operator makes, through the API server's aggregation. The chart's webhooks are not there, so a second ScaledObject of
+the same target is not refused here. Everything listens on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from twin import certificates, chart_programs, irsa, ports, processes, tools
+from twin.account_tokens import TokenFiles
+from twin.certificates import Pki
+from twin.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, keep_running
+from twin.home import TwinHome
+from twin.kube_api import KubeApi, Object
+from twin.processes import Service
+
+CHART = "keda"
+OPERATOR, ADAPTER = "keda-operator", "keda-adapter"
+_ACCOUNT = "keda-operator"
+_METRICS_SERVICE = "keda-metrics-apiserver"
+_API_SERVICE = "v1beta1.external.metrics.k8s.io"
+_API_SERVICE_PATH = f"/apis/apiregistration.k8s.io/v1/apiservices/{_API_SERVICE}"
+_AVAILABLE_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_HTTP_TIMEOUT_MILLISECONDS = 3000
+"""The chart's default for `http.timeout`."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where KEDA finds what it asks: URLs on loopback. `proxy_url` is cluster_proxy's, `sts_url` web_identity's."""
+
+    api_server_url: str
+    aws_url: str
+    sts_url: str
+    proxy_url: str
+    region: str
+
+
+class Keda:
+    """The programs of the chart `keda`."""
+
+    def __init__(self, home: TwinHome, api: KubeApi, surroundings: Surroundings) -> None:
+        self._home = home
+        self._api = api
+        self._around = surroundings
+        self._pki = Pki(home.pki)
+        self._directory = home.path / "keda"
+        self._kubeconfig = self._directory / "kubeconfig"
+        self._token, self._aws_token = self._directory / "token", self._directory / "aws-token"
+
+    async def run(self, release: Installed, ready: Announce) -> None:
+        """See chart_programs.ChartPrograms."""
+        built = tools.built((CHART,))
+        tokens = self._tokens(release.namespace)
+        await tokens.renew()
+        role = await self._role(release.namespace)
+        self._write_credentials(release.namespace)
+        listen = {name: self._port(name, of) for name, of in _PORTS.items()}
+        metrics_port = listen["keda-external-metrics"]
+        operator = (str(built[OPERATOR]), *self._operator_flags(listen))
+        adapter = (str(built[ADAPTER]), *self._adapter_flags(listen))
+        renewing = asyncio.create_task(tokens.keep_fresh())
+        try:
+            async with httpx.AsyncClient(verify=self._trusting(), trust_env=False, timeout=5.0) as client:
+
+                def program(service: Service, url: str) -> Program:
+                    return Program(service, lambda: chart_programs.answers(client, url))
+
+                async def aggregated() -> None:
+                    await self._aggregate(release.namespace, metrics_port)
+                    await ready()
+
+                programs = [
+                    program(
+                        self._service(OPERATOR, operator, self._operator_environment(release, role)),
+                        f"http://127.0.0.1:{listen['keda-health']}/readyz",
+                    ),
+                    program(self._service(ADAPTER, adapter, {}), f"https://127.0.0.1:{metrics_port}/readyz"),
+                ]
+                await keep_running(self._home, programs, aggregated)
+        finally:
+            renewing.cancel()
+
+    async def remove(self) -> None:
+        """See chart_programs.ChartPrograms.
+
+        The APIService goes first: while it is there and nobody answers for it, no namespace can be deleted.
+        """
+        found = await self._api.find(_API_SERVICE_PATH)
+        service = (found or {}).get("spec", {}).get("service") or {}
+        if service.get("name") == _METRICS_SERVICE:
+            await self._api.delete(_API_SERVICE_PATH)
+            await self._api.delete(_service_path(service["namespace"]))
+        for name in (ADAPTER, OPERATOR):
+            await chart_programs.stop(self._home, name)
+
+    def _tokens(self, namespace: str) -> TokenFiles:
+        files = {self._token: "", self._aws_token: irsa.DEFAULT_AUDIENCE}
+        return TokenFiles(self._api, namespace, _ACCOUNT, files)
+
+    async def _role(self, namespace: str) -> str | None:
+        account = await self._api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{_ACCOUNT}")
+        role: str | None = (account["metadata"].get("annotations") or {}).get(irsa.ROLE_ANNOTATION)
+        return role
+
+    def _write_credentials(self, namespace: str) -> None:
+        names = (OPERATOR, "localhost", f"{_METRICS_SERVICE}.{namespace}.svc")
+        certificates.ensure_mutual(self._pki, self._directory, names)
+        server = self._around.api_server_url
+        certificates.write_token_kubeconfig(self._kubeconfig, self._pki, _ACCOUNT, self._token, server)
+
+    def _trusting(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self._pki.ca))
+
+    def _port(self, name: str, of: str) -> int:
+        return ports.keep(self._home, name, held=processes.find(self._home, of) is not None)
+
+    def _service(self, name: str, argv: tuple[str, ...], env: Mapping[str, str]) -> Service:
+        own = {"PATH": os.defpath, "HOME": str(self._directory), "TMPDIR": str(self._home.temporary)}
+        files = (self._directory / "tls.crt", self._kubeconfig)
+        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        return Service(name, argv, {**own, **env}, self._directory, stop_order=STOP_ORDER, depends_on=digest)
+
+    def _operator_flags(self, listen: Mapping[str, int]) -> list[str]:
+        return [
+            f"--cert-dir={self._directory}",
+            # With rotation it writes a Secret, exits, and wants to be started again to read it.
+            "--enable-cert-rotation=false",
+            "--enable-webhook-patching=false",
+            "--enable-apiservice-patching=false",
+            f"--metrics-bind-address=127.0.0.1:{listen['keda-metrics']}",
+            f"--health-probe-bind-address=127.0.0.1:{listen['keda-health']}",
+            f"--metrics-service-bind-address=127.0.0.1:{listen['keda-grpc']}",
+            "--zap-encoder=console",
+            "--zap-time-encoding=rfc3339",
+        ]
+
+    def _adapter_flags(self, listen: Mapping[str, int]) -> list[str]:
+        return [
+            *(f"--{use}-kubeconfig={self._kubeconfig}" for use in ("lister", "authentication", "authorization")),
+            "--bind-address=127.0.0.1",
+            f"--secure-port={listen['keda-external-metrics']}",
+            f"--cert-dir={self._directory}",
+            f"--tls-cert-file={self._directory / 'tls.crt'}",
+            f"--tls-private-key-file={self._directory / 'tls.key'}",
+            f"--metrics-service-address=127.0.0.1:{listen['keda-grpc']}",
+        ]
+
+    def _operator_environment(self, release: Installed, role: str | None) -> dict[str, str]:
+        restricted = _at(release.values, "permissions", "operator", "restrict", "secret") is True
+        environment = {
+            "KUBECONFIG": str(self._kubeconfig),
+            "POD_NAMESPACE": release.namespace,
+            "WATCH_NAMESPACE": "",
+            "KEDA_CLUSTER_OBJECT_NAMESPACE": release.namespace,
+            "KEDA_RESTRICT_SECRET_ACCESS": str(restricted).lower(),
+            "KEDA_HTTP_DEFAULT_TIMEOUT": str(_at(release.values, "http", "timeout") or _HTTP_TIMEOUT_MILLISECONDS),
+            # HTTPS too: what is on this machine needs no proxy, and the proxy refuses everything else.
+            "HTTP_PROXY": self._around.proxy_url,
+            "HTTPS_PROXY": self._around.proxy_url,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "AWS_ENDPOINT_URL": self._around.aws_url,
+            "AWS_ENDPOINT_URL_STS": self._around.sts_url,
+            "AWS_REGION": self._around.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+        if role is not None:
+            environment |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(self._aws_token)}
+        return environment
+
+    async def _aggregate(self, namespace: str, port: int) -> None:
+        """Makes the API server hand `external.metrics.k8s.io` to the metrics server, and waits until it does."""
+        labels = {"app.kubernetes.io/part-of": _ACCOUNT}
+        service: Object = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": _METRICS_SERVICE, "namespace": namespace, "labels": labels},
+            "spec": {
+                "type": "ExternalName",
+                "externalName": "localhost",
+                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            },
+        }
+        api_service: Object = {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": _API_SERVICE, "labels": labels},
+            "spec": {
+                "group": "external.metrics.k8s.io",
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "service": {"name": _METRICS_SERVICE, "namespace": namespace, "port": port},
+                "caBundle": certificates.embedded(self._pki.ca),
+            },
+        }
+        await self._api.apply(_service_path(namespace), service)
+        await self._api.apply(_API_SERVICE_PATH, api_service)
+        said = ""
+        try:
+            async with asyncio.timeout(_AVAILABLE_SECONDS):
+                while True:
+                    found = await self._api.get(_API_SERVICE_PATH)
+                    conditions = (found.get("status") or {}).get("conditions") or []
+                    available: dict[str, str] = next((c for c in conditions if c["type"] == "Available"), {})
+                    if available.get("status") == "True":
+                        return
+                    said = available.get("message", "")
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            raise ChartFailed(
+                f"the API server did not reach KEDA's metrics server within {_AVAILABLE_SECONDS:g} s: {said}"
+            ) from None
+
+
+_PORTS = {"keda-metrics": OPERATOR, "keda-health": OPERATOR, "keda-grpc": OPERATOR, "keda-external-metrics": ADAPTER}
+"""The kept ports, by name, and whose they are."""
+
+
+def _service_path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/services/{_METRICS_SERVICE}"
+
+
+def _at(values: Mapping[str, Any], *keys: str) -> Any:
+    found: Any = values
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,76 @@
+"""Requests to pods that come and go, each to the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from loadgen import RequestFailed
+from loadgen.grpc_sender import failure_code
+
+NOBODY = "UNAVAILABLE: no pod is ready"
+
+
+@dataclass
+class _Pod:
+    client: InferenceServerClient
+    in_flight: int = 0
+    left: bool = False
+
+
+class Balancer:
+    """The requests of a load over gRPC. Use it inside a running event loop, and `close` it.
+
+    No request is tried again: one that a pod loses while it ends is seen as failed.
+    """
+
+    def __init__(self, model: str, inputs: Sequence[InferInput], *, deadline_seconds: float = 30.0) -> None:
+        self._model = model
+        self._inputs = list(inputs)
+        self._deadline = deadline_seconds
+        self._pods: dict[str, _Pod] = {}
+        self._turn = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def follow(self, addresses: Sequence[str]) -> None:
+        """From now on new requests go to these (host:port) alone. Requests under way elsewhere are waited for."""
+        for gone in self._pods.keys() - set(addresses):
+            pod = self._pods.pop(gone)
+            pod.left = True
+            self._close_when_idle(pod)
+        for address in addresses:
+            if address not in self._pods:
+                self._pods[address] = _Pod(InferenceServerClient(address))
+
+    async def send(self, number: int) -> str:
+        """A `loadgen.Send`: asks the next pod, and returns its address. Raises RequestFailed, with what the server said."""
+        if not self._pods:
+            raise RequestFailed(NOBODY)
+        self._turn += 1
+        address = sorted(self._pods)[self._turn % len(self._pods)]
+        pod = self._pods[address]
+        pod.in_flight += 1
+        try:
+            await pod.client.infer(self._model, self._inputs, client_timeout=self._deadline)
+        except InferenceServerException as error:
+            raise RequestFailed(f"{failure_code(error)}: {error.message()}") from None
+        finally:
+            pod.in_flight -= 1
+            self._close_when_idle(pod)
+        return address
+
+    async def close(self) -> None:
+        """Ends every connection."""
+        self.follow([])
+        await asyncio.gather(*self._closing)
+
+    def _close_when_idle(self, pod: _Pod) -> None:
+        if pod.left and pod.in_flight == 0:
+            task = asyncio.ensure_future(pod.client.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)

@@ -1,0 +1,109 @@
+"""`python3 -m twin load`, from the command line's words to the plot."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from loadgen import Schedule
+from modelctl.repository import Model
+from twin import certificates, release_sources, stack_files, up
+from twin.certificates import Pki
+from twin.home import TwinHome, write_atomically
+from twin.kube_api import KubeApi
+from twin.load import report, requests, scaling
+from twin.load.display import Display, display
+from twin.load.messages import MessageLoad, Queue, message_of
+from twin.load.plot import plot
+from twin.load.record import Moment, Tally
+from twin.load.refused import LoadRefused
+from twin.load.requests import RequestLoad
+from twin.load.scaling import Workload
+from twin.load.watch import watch
+from twin.servers import Servers
+
+_SEED = 1
+_ALONE = "pipeline"
+"""What is asked where nothing scales."""
+Prepare = Callable[[KubeApi], RequestLoad | MessageLoad]
+"""Makes the load, inside the event loop that it runs in."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`rate` requests/s for `seconds`; `model` None: the slow one, where there is one. `queue`: as messages of the request
+    queue. `follow_seconds`: how long the pods are watched after it, None: until they are as few as before.
+    """
+
+    rate: float
+    seconds: float
+    model: str | None = None
+    queue: bool = False
+    follow_seconds: float | None = None
+
+
+def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> int:
+    """Sends a load to a running twin, and shows it; returns how many requests failed.
+
+    Ctrl-C ends it with what was seen until then. Raises LoadRefused, or EngineError.
+    """
+    scaled = stack_files.autoscaling(home)
+    name = wanted.model or (release_sources.SLOW_MODEL if scaled else _ALONE)
+    model = requests.model_of(release_sources.directory(home), name)
+    prepare = _messages(servers, wanted, model) if wanted.queue else _requests(wanted, model)
+    workload = scaling.WORKERS if wanted.queue else scaling.TRITON
+    title = f"{wanted.rate:g} {'messages' if wanted.queue else 'requests'}/s for {wanted.seconds:g} s to {name}"
+    with display(console) as show:
+        show.say(f"{title}, at random moments as from independent clients")
+        if not scaled:
+            show.say("nothing scales here: `make up AUTOSCALING=1` adds what does")
+        tally, moments = asyncio.run(_watch(home, prepare, workload, show, wanted.follow_seconds))
+    for line in report.lines(tally, moments):
+        console.print(line, markup=False)
+    if moments:
+        console.print(f"plot: {_draw(home, moments, title)}", markup=False)
+    return tally.failures.total()
+
+
+def _requests(wanted: Wanted, model: Model) -> Prepare:
+    inputs = requests.inputs_of(model)
+    return lambda api: RequestLoad(api, _schedule(wanted), model.name, inputs)
+
+
+def _messages(servers: Servers, wanted: Wanted, model: Model) -> Prepare:
+    outputs = servers.engine().outputs(up.STACK)
+    if "requestQueueUrl" not in outputs:
+        raise LoadRefused("there is no request queue: the stack file has no section triton-eks:worker")
+    queue, body = Queue(servers.aws_url, outputs["region"], outputs), message_of(model)
+    return lambda _: MessageLoad(queue, _schedule(wanted), model.name, body)
+
+
+def _schedule(wanted: Wanted) -> Schedule:
+    return Schedule.poisson(wanted.rate, wanted.seconds, _SEED)
+
+
+async def _watch(
+    home: TwinHome, prepare: Prepare, workload: Workload, show: Display, follow_seconds: float | None
+) -> tuple[Tally, list[Moment]]:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    api = KubeApi(home.load_endpoints().api_server_url or "", Pki(home.pki).client_context(certificates.ADMIN))
+    try:
+        sent = prepare(api)
+        return sent.tally, await watch(sent, functools.partial(scaling.look, api, workload), show, stop, follow_seconds)
+    finally:
+        await api.close()
+
+
+def _draw(home: TwinHome, moments: list[Moment], title: str) -> Path:
+    path = home.path / "loads" / f"{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}.svg"
+    write_atomically(path, plot(moments, title).encode(), mode=0o644)
+    return path

@@ -1,0 +1,122 @@
+"""A load in the terminal, a row a second; plain lines where standard output is none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from twin.load.record import Moment
+from twin.load.scaling import Scale
+
+_ROWS = 20
+_LINE_SECONDS = 5.0
+"""Between two plain lines while no pod comes or goes."""
+_UNKNOWN = "?"
+_NONE = "-"
+_WIDTHS = (5, 9, 10, 6, 6, 6, 6, 5, 8, 5, 0)
+
+
+class Display(Protocol):
+    """Where a load is shown."""
+
+    def say(self, text: str) -> None:
+        """A sentence, which stays."""
+
+    def show(self, moment: Moment) -> None:
+        """What there is this second."""
+
+
+@contextlib.contextmanager
+def display(console: Console) -> Iterator[Display]:
+    """A table that moves on a terminal, plain lines elsewhere; what was shown last stays."""
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield _LiveTable(live)
+
+
+def header() -> tuple[str, ...]:
+    """What the cells of a row are."""
+    counted = ("time", "offered/s", "answered/s", "failed", "p95 ms", "queued")
+    return (*counted, "wanted", "ready", "starting", "pods", "signal")
+
+
+def row(moment: Moment) -> tuple[str, ...]:
+    """The cells of one second. `?`: the cluster did not answer; `-`: there is no such number."""
+    minutes, seconds = divmod(round(moment.at), 60)
+    scale = moment.scale
+    counted = (
+        f"{minutes}:{seconds:02}",
+        f"{moment.offered:.0f}",
+        f"{moment.answered:.0f}",
+        str(moment.failed),
+        _NONE if moment.p95_ms is None else f"{moment.p95_ms:.0f}",
+        _NONE if moment.waiting is None else str(moment.waiting),
+    )
+    if scale is None:
+        return (*counted, *[_UNKNOWN] * (len(header()) - len(counted)))
+    return (*counted, str(scale.wanted), str(scale.ready), str(scale.starting), pods(scale), _signal(scale))
+
+
+def pods(scale: Scale) -> str:
+    """The pods as signs: ready, starting, and ending."""
+    return "■" * scale.ready + "□" * scale.starting + "x" * scale.ending
+
+
+def _signal(scale: Scale) -> str:
+    signal = scale.signal
+    return _NONE if signal is None else f"{signal.name} {signal.value:.3g} of {signal.target:.3g}"
+
+
+class _Lines:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._printed: Moment | None = None
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def show(self, moment: Moment) -> None:
+        if self._printed is None:
+            self._console.print(_aligned(header()), markup=False)
+        elif not _news(self._printed, moment):
+            return
+        self._printed = moment
+        self._console.print(_aligned(row(moment)), markup=False)
+
+
+class _LiveTable:
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
+
+    def say(self, text: str) -> None:
+        self._live.console.print(text, markup=False)
+
+    def show(self, moment: Moment) -> None:
+        self._rows.append(row(moment))
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in header():
+            table.add_column(name, justify="left" if name in ("pods", "signal") else "right")
+        for cells in self._rows:
+            table.add_row(*cells)
+        self._live.update(table, refresh=True)
+
+
+def _news(before: Moment, now: Moment) -> bool:
+    def counts(moment: Moment) -> tuple[object, ...]:
+        scale = moment.scale
+        return (moment.failed, scale and (scale.wanted, scale.ready, scale.starting, scale.ending))
+
+    return now.at - before.at >= _LINE_SECONDS or counts(before) != counts(now)
+
+
+def _aligned(cells: tuple[str, ...]) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip()

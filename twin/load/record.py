@@ -1,0 +1,68 @@
+"""What a load was answered, second by second."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadgen import Outcome
+from loadgen.result import nearest_rank
+from twin.load.scaling import Scale
+
+WINDOW_SECONDS = 10.0
+"""A percentile of one second at 30 requests/s would be that of its slowest two."""
+_SHORTEST_SECONDS = 1.0
+"""The first moment is at once, and the one at which a load is stopped may be: too short for a rate."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One second of a load, `at` seconds after its beginning.
+
+    `offered` and `answered` are requests/s since the moment before, `failed` are all so far. `p95_ms` is of those answered
+    in the last WINDOW_SECONDS, None when none was. `waiting`: messages in the queue or in hand; None without a queue.
+    """
+
+    at: float
+    offered: float
+    answered: float
+    failed: int
+    p95_ms: float | None
+    scale: Scale | None
+    waiting: int | None = None
+
+
+class Tally:
+    """The outcomes so far, of requests that are due at these seconds."""
+
+    def __init__(self, due: Sequence[float]) -> None:
+        self._due = due
+        self.answered: list[Outcome] = []
+        self.failures: Counter[str] = Counter()
+        self._moment = 0.0
+        self._counted = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """One request came to its end."""
+        if outcome.ok:
+            self.answered.append(outcome)
+        else:
+            self.failures[outcome.code] += 1
+
+    def moment(self, now: float, scale: Scale | None, waiting: int | None = None) -> Moment:
+        """What was since the moment before, which has to be earlier."""
+        since, self._moment = self._moment, now
+        new, self._counted = len(self.answered) - self._counted, len(self.answered)
+        offered = bisect_right(self._due, now) - bisect_right(self._due, since)
+        passed = max(now - since, _SHORTEST_SECONDS)
+        return Moment(now, offered / passed, new / passed, self.failures.total(), self._p95(now), scale, waiting)
+
+    def _p95(self, now: float) -> float | None:
+        recent = []
+        for outcome in reversed(self.answered):
+            if outcome.done is None or outcome.done < now - WINDOW_SECONDS:
+                break
+            recent.append(outcome.latency_ms)
+        return nearest_rank(recent, 95) if recent else None

@@ -1,0 +1,48 @@
+"""A load in a few lines, when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loadgen.result import nearest_rank
+from twin.load.record import Moment, Tally
+from twin.load.scaling import Scale
+
+_REASONS = 5
+
+
+def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
+    """What was answered, and what the pods did meanwhile."""
+    answered, failed = len(tally.answered), tally.failures.total()
+    yield f"{answered + failed} requests: {answered} answered, {failed} failed{_latency(tally)}"
+    for reason, count in tally.failures.most_common(_REASONS):
+        yield f"  {count} failed with {reason}"
+    by_pod = {outcome.tag for outcome in tally.answered if outcome.tag is not None}
+    if by_pod:
+        yield f"pods that answered: {len(by_pod)}"
+    seen = [(moment.at, moment.scale) for moment in moments if moment.scale is not None]
+    if not seen:
+        return
+    (_, first), (end, last) = seen[0], seen[-1]
+    most = max(scale.ready for _, scale in seen)
+    yield f"ready pods: {first.ready} at first, {most} at most, {last.ready} at the end ({end:.0f} s)"
+    for at, scale in _changes(moments):
+        yield f"  {at:>5.0f} s  wanted {scale.wanted}, ready {scale.ready}"
+
+
+def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:
+    before: tuple[int, int] | None = None
+    for moment in moments:
+        if moment.scale is None:
+            continue
+        now = (moment.scale.wanted, moment.scale.ready)
+        if before is not None and now != before:
+            yield moment.at, moment.scale
+        before = now
+
+
+def _latency(tally: Tally) -> str:
+    if not tally.answered:
+        return ""
+    latencies = [outcome.latency_ms for outcome in tally.answered]
+    return f"; p50 {nearest_rank(latencies, 50):.0f} ms, p95 {nearest_rank(latencies, 95):.0f} ms"

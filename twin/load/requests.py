@@ -1,0 +1,91 @@
+"""A load of inference requests, over gRPC to the ready pods."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tritonclient.grpc import InferInput
+
+from loadgen import Outcome, Schedule, run
+from loadgen.result import NOT_SENT, UNFINISHED
+from modelctl import repository
+from modelctl.problems import ValidationFailed
+from modelctl.tune.errors import TuneError
+from modelctl.tune.requests import request_of
+from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
+from twin.inference import GRPC_PORT
+from twin.kube_api import KubeApi
+from twin.load import endpoints
+from twin.load.balancer import Balancer
+from twin.load.record import Moment, Tally
+from twin.load.refused import LoadRefused
+from twin.load.scaling import Scale
+
+_DRAIN_SECONDS = 30.0
+_ENDPOINTS_SECONDS = 10.0
+
+
+def model_of(models: Path, name: str) -> repository.Model:
+    """A model of the repository that the twin has released. Raises LoadRefused."""
+    try:
+        found = {model.name: model for model in repository.load(models)}
+    except ValidationFailed as failure:
+        raise LoadRefused(f"the models in {models} cannot be read: {failure}") from None
+    if name not in found:
+        raise LoadRefused(f"there is no model {name!r} in the release; it has {', '.join(found)}")
+    return found[name]
+
+
+def inputs_of(model: repository.Model) -> list[InferInput]:
+    """One request of a batch of one. Raises LoadRefused."""
+    try:
+        return request_of(model, seed=1)
+    except TuneError as error:
+        raise LoadRefused(str(error)) from None
+
+
+class RequestLoad:
+    """Independent clients that ask one model, balanced over the pods of Triton's Service."""
+
+    def __init__(self, api: KubeApi, schedule: Schedule, model: str, inputs: list[InferInput]) -> None:
+        self.tally = Tally(schedule.due)
+        self._api = api
+        self._schedule = schedule
+        self._balancer = Balancer(model, inputs)
+
+    async def run(self) -> None:
+        """As `watch.Load` has it. Raises LoadRefused when no pod is ready."""
+        ready = asyncio.Event()
+
+        def tell(addresses: list[str]) -> None:
+            self._balancer.follow([f"{address}:{GRPC_PORT}" for address in addresses])
+            if addresses:
+                ready.set()
+
+        following = asyncio.create_task(endpoints.follow(self._api, TRITON_NAMESPACE, TRITON_SERVICE, tell))
+        try:
+            await self._wait_for_a_pod(ready)
+            result = await run(self._schedule, self._balancer.send, drain_seconds=_DRAIN_SECONDS, stop_when=self._count)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+            await self._balancer.close()
+        for outcome in result.outcomes:
+            if outcome.code in (UNFINISHED, NOT_SENT):
+                self.tally.add(outcome)
+
+    async def moment(self, at: float, scale: Scale | None) -> Moment:
+        """As `watch.Load` has it."""
+        return self.tally.moment(at, scale)
+
+    @staticmethod
+    async def _wait_for_a_pod(ready: asyncio.Event) -> None:
+        try:
+            await asyncio.wait_for(ready.wait(), _ENDPOINTS_SECONDS)
+        except TimeoutError:
+            raise LoadRefused("no pod of Triton is ready; `python3 -m twin status` says what each of them does") from None
+
+    def _count(self, outcome: Outcome) -> bool:
+        self.tally.add(outcome)
+        return False

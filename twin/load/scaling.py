@@ -1,0 +1,176 @@
+"""What the autoscaler of a workload sees, wants and has: one look at the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from twin import quantity
+from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from twin.kube_api import ApiError, KubeApi, Object
+
+_KEDA_METRIC = re.compile(r"s(\d+)-.+")
+"""What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
+# What a HorizontalPodAutoscaler does that says nothing: the documentation's "default behavior".
+_DEFAULT_LOOK_BACK_SECONDS = 300
+_DEFAULT_COOL_DOWN_SECONDS = 300
+"""KEDA's `cooldownPeriod`, from the last message to no pod at all."""
+_SIGNAL_SECONDS = 90
+"""How long a load is seen after it has ended: a rate over a minute, and the scrape and the look after it."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A Deployment, and the ScaledObject or HorizontalPodAutoscaler of the same name that scales it, if there is one."""
+
+    namespace: str
+    name: str
+
+
+TRITON = Workload(TRITON_NAMESPACE, TRITON_DEPLOYMENT)
+WORKERS = Workload("triton-worker", "triton-worker")
+
+
+@dataclass(frozen=True)
+class Signal:
+    """The number that asks for the most pods: what each pod has of it now, and what it should have at most."""
+
+    name: str
+    value: float
+    target: float
+
+    @property
+    def share(self) -> float:
+        """Over 1: more pods are wanted."""
+        return self.value / self.target
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`wanted` pods, of which `ready` answer and `starting` do not yet; `ending` ones are no longer wanted.
+
+    `fewest` is what there is without a load. `signal` None: the autoscaler has no number, or there is none.
+    `return_seconds`: the longest that it takes from the end of a load to the fewest pods; None without an autoscaler.
+    """
+
+    wanted: int
+    ready: int
+    starting: int
+    ending: int
+    fewest: int
+    signal: Signal | None = None
+    return_seconds: float | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """There are the fewest pods, and nothing is changing."""
+        return self.wanted == self.ready == self.fewest and not self.starting and not self.ending
+
+
+async def look(api: KubeApi, workload: Workload) -> Scale | None:
+    """The scale of a workload now; None while the API does not answer, or has no such Deployment."""
+    try:
+        return await _look(api, workload)
+    except (ApiError, httpx.HTTPError):
+        return None
+
+
+async def _look(api: KubeApi, workload: Workload) -> Scale:
+    inside = f"namespaces/{workload.namespace}"
+    deployment, scaled = await asyncio.gather(
+        api.get(f"/apis/apps/v1/{inside}/deployments/{workload.name}"),
+        api.find(f"/apis/keda.sh/v1alpha1/{inside}/scaledobjects/{workload.name}"),
+    )
+    selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+    name = ((scaled or {}).get("status") or {}).get("hpaName") or workload.name
+    pods, autoscaler = await asyncio.gather(
+        api.get(f"/api/v1/{inside}/pods", labelSelector=selector),
+        api.find(f"/apis/autoscaling/v2/{inside}/horizontalpodautoscalers/{name}"),
+    )
+    return scale(deployment, pods["items"], scaled, autoscaler)
+
+
+def scale(deployment: Object, pods: Sequence[Object], scaled: Object | None, autoscaler: Object | None) -> Scale:
+    """What these objects say: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
+    ending = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
+    ready = sum(_is_ready(pod) for pod in pods if "deletionTimestamp" not in pod["metadata"])
+    wanted = deployment["spec"].get("replicas", 1)
+    return Scale(
+        wanted=wanted,
+        ready=ready,
+        starting=len(pods) - ending - ready,
+        ending=ending,
+        fewest=_fewest(scaled, autoscaler, wanted),
+        signal=_signal(scaled, autoscaler),
+        return_seconds=_return_seconds(scaled, autoscaler),
+    )
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _fewest(scaled: Object | None, autoscaler: Object | None, wanted: int) -> int:
+    if scaled is not None:
+        return int(scaled["spec"].get("minReplicaCount", 0))
+    return int(autoscaler["spec"].get("minReplicas", 1)) if autoscaler is not None else wanted
+
+
+def _signal(scaled: Object | None, autoscaler: Object | None) -> Signal | None:
+    if autoscaler is None:
+        return None
+    triggers = scaled["spec"]["triggers"] if scaled is not None else []
+    # The controller keeps a place for a metric that it could not read: one without a type.
+    read = [metric for metric in autoscaler.get("status", {}).get("currentMetrics") or [] if metric.get("type")]
+    current = {_metric_name(metric): metric for metric in read}
+    found = []
+    for metric in autoscaler["spec"].get("metrics") or []:
+        name = _metric_name(metric)
+        value = _average(current.get(name), "current")
+        target = _average(metric, "target")
+        if value is not None and target:
+            found.append(Signal(_trigger_name(name, triggers), value, target))
+    return max(found, key=lambda signal: signal.share, default=None)
+
+
+def _metric_name(metric: dict[str, Any]) -> str:
+    described: dict[str, Any] = metric[metric["type"][0].lower() + metric["type"][1:]]
+    metric_of: dict[str, Any] = described.get("metric") or {}
+    return str(metric_of.get("name", metric["type"]))
+
+
+def _average(metric: dict[str, Any] | None, of: str) -> float | None:
+    if metric is None:
+        return None
+    described = metric[metric["type"][0].lower() + metric["type"][1:]]
+    written = (described.get(of) or {}).get("averageValue")
+    return float(quantity.parse(written)) if written is not None else None
+
+
+def _trigger_name(metric: str, triggers: Sequence[dict[str, Any]]) -> str:
+    """What the stack calls it (`busy-classify`), where KEDA numbers it."""
+    found = _KEDA_METRIC.fullmatch(metric)
+    place = int(found[1]) if found else len(triggers)
+    return str(triggers[place].get("name", metric)) if place < len(triggers) else metric
+
+
+def _return_seconds(scaled: Object | None, autoscaler: Object | None) -> float | None:
+    if scaled is None and autoscaler is None:
+        return None
+    down = (((autoscaler or {}).get("spec") or {}).get("behavior") or {}).get("scaleDown") or {}
+    look_back = down.get("stabilizationWindowSeconds", _DEFAULT_LOOK_BACK_SECONDS)
+    most = int(((autoscaler or {}).get("spec") or {}).get("maxReplicas", 1))
+    fewest = _fewest(scaled, autoscaler, 1)
+    steps = [
+        policy["periodSeconds"] * -(-(most - fewest) // policy["value"])
+        for policy in down.get("policies") or []
+        if policy["type"] == "Pods"
+    ]
+    to_none = scaled["spec"].get("cooldownPeriod", _DEFAULT_COOL_DOWN_SECONDS) if scaled is not None and not fewest else 0
+    return float(_SIGNAL_SECONDS + look_back + max(steps, default=0) + to_none)

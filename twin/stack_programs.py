@@ -1,0 +1,21 @@
+"""Which built programs a stack needs beside those of every twin: the ones that stand for its third-party charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_KEDA = ("keda",)
+_PROMETHEUS = ("prometheus", "prometheus-operator")
+
+
+def families(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The families (twin/tools.py) for the `config` of a stack file."""
+    scalers = (_of(config, "triton").get("autoscaler"), _of(config, "worker").get("scaler"))
+    monitored = config.get("triton-eks:monitoring") is not None
+    return (*(_PROMETHEUS if monitored else ()), *(_KEDA if "keda" in scalers else ()))
+
+
+def _of(config: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    found = config.get(f"triton-eks:{section}")
+    return found if isinstance(found, dict) else {}
