@@ -11,7 +11,7 @@ STACK ?= dev
 
 TWIN := $(or $(TWIN_HOME),.twin)
 
-.PHONY: help venv up down status preview cost preflight destroy orphans audit test lint format e2e lock clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e lock clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -49,6 +49,9 @@ destroy: $(VENV)/.installed ## take an environment away, in order and with waits
 
 orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
 	@$(PY) -m infra.orphans $(STACK)
+
+record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
+	@$(PY) -m tests.upgrade.release $(or $(REVISION),HEAD)
 
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account, no Go)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from bootstrap import permissions
+from bootstrap import deploy_permissions, permissions
 from bootstrap.permissions import StateAccess
 from bootstrap.settings import Settings
 from infra.account import Account
@@ -79,7 +79,7 @@ class GitHub(pulumi.ComponentResource):
             {
                 "state": state.apply(permissions.write_state),
                 "read": document(*permissions.read(args.account)),
-                **{purpose: document(*what) for purpose, what in permissions.deploy(args.account).items()},
+                **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(args.account).items()},
             },
             args,
             child,

@@ -25,6 +25,7 @@ from infra.platform.karpenter import Karpenter, KarpenterArgs
 from infra.platform.keda import Keda, KedaArgs
 from infra.platform.load_balancer_controller import LoadBalancerController, LoadBalancerControllerArgs
 from infra.platform.monitoring import Monitoring, MonitoringArgs
+from infra.platform.opencost import OpenCost, OpenCostArgs
 from infra.platform.prometheus_adapter import PrometheusAdapter, PrometheusAdapterArgs
 from infra.queue import RequestQueue, RequestQueueArgs, queue_name, queue_url, visibility_timeout
 from infra.request_bucket import request_bucket_name
@@ -81,6 +82,16 @@ def monitoring(base: Foundation) -> Resources:
         ),
         pulumi.ResourceOptions(depends_on=[monitoring]),
     )
+    if settings.monitoring.open_cost:
+        OpenCost(
+            "opencost",
+            OpenCostArgs(
+                kubernetes=base.cluster.kubernetes,
+                namespace=prometheus_stack.NAMESPACE,
+                cluster_name=settings.cluster_name,
+            ),
+            pulumi.ResourceOptions(depends_on=[monitoring]),
+        )
     return [monitoring]
 
 

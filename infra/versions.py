@@ -207,6 +207,14 @@ OPENTELEMETRY_COLLECTOR = ChartPin(
 )
 
 
+OPENCOST = ChartPin(
+    name="opencost",
+    repository="https://opencost.github.io/opencost-helm-chart",
+    # renovate: datasource=helm depName=opencost registryUrl=https://opencost.github.io/opencost-helm-chart
+    version="2.5.29",
+)
+
+
 @dataclass(frozen=True)
 class TritonRelease:
     """One NGC release of Triton that this platform accepts.

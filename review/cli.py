@@ -87,10 +87,13 @@ def _collect(given: argparse.Namespace) -> None:
     virtual_environment.enter("review")
     from review import collect
 
-
     text = sys.stdin.read() if str(given.preview) == "-" else given.preview.read_text(encoding="utf-8")
     try:
-        made = collect.report(given.stack, plan.read(text), given.against)
+        found = plan.read(text)
+    except plan.UnreadablePlan as error:
+        found = plan.Plan((), errors=(f"the preview said nothing that can be read: {error}",))
+    try:
+        made = collect.report(given.stack, found, given.against)
     except collect.CollectFailed as error:
         raise UsageError(str(error)) from None
     _write(made.to_json(), given.output)

@@ -28,8 +28,11 @@ def prose(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Lines as they are, in a fence that the text cannot end."""
-    body = shortened(text.strip())
+    """Lines as they are, in a fence that the text cannot end; a long text loses its middle."""
+    body = text.strip()
+    if len(body) > LONGEST_MESSAGE:  # what ends a traceback is what matters of it
+        beginning, end = body[: LONGEST_MESSAGE // 4], body[-LONGEST_MESSAGE // 2 :]
+        body = f"{beginning}\n… ({len(body) - len(beginning) - len(end)} characters left out) …\n{end}"
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{body}\n{fence}"

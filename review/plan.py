@@ -29,6 +29,9 @@ _ACTIONS: Mapping[str, Action] = {
     "import-replacement": "replace",
     "delete-replaced": "replace",
 }
+_LAST_WORDS = frozenset({"preview failed", "error: preview failed"})
+_CANNOT_RUN = "can't run policy "
+"""How the engine begins where a policy asks for a value that is not known yet."""
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
@@ -53,13 +56,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Violation:
-    """One policy that one resource, or the whole stack (`resource` empty), does not keep."""
+    """One policy that one resource, or the whole stack (`resource` empty), does not keep.
+
+    `deferred`: not a violation. The policy asks for a value that a preview does not know, and judges it in the update.
+    """
 
     policy: str
     mandatory: bool
     severity: str
     resource: str
     message: str
+    deferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,25 +148,35 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
         elif (violation := event.get("policyEvent")) is not None:
             violations.append(_violation(violation))
         elif (summary := event.get("summaryEvent")) is not None:
-            counts, packs = dict(summary.get("resourceChanges") or {}), dict(summary.get("PolicyPacks") or {})
+            counts = dict(summary.get("resourceChanges") or {})
+            # A pack from a folder is called `<name>|local|<folder>`.
+            packs = {name.partition("|")[0]: version for name, version in (summary.get("PolicyPacks") or {}).items()}
     ordered = sorted(set(violations), key=lambda one: (not one.mandatory, one.policy, one.resource, one.message))
     return Plan(
         steps=_merged(steps),
         counts=counts,
         violations=tuple(ordered),
         packs=packs,
-        errors=_messages(diagnostics, "error"),
+        errors=_reasons(_messages(diagnostics, "error"), violations),
         warnings=_messages(diagnostics, "warning"),
     )
 
 
+def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[str, ...]:
+    """The errors without the engine's last word, where something else says why."""
+    others = tuple(error for error in errors if error not in _LAST_WORDS)
+    return others if others or any(violation.mandatory for violation in violations) else errors
+
+
 def _violation(raw: Mapping[str, Any]) -> Violation:
+    message, mandatory = plain(str(raw.get("message", ""))), raw.get("enforcementLevel") in ("mandatory", "remediate")
     return Violation(
         policy=str(raw.get("policyName", "")),
-        mandatory=raw.get("enforcementLevel") in ("mandatory", "remediate"),
+        mandatory=mandatory,
         severity=str(raw.get("severity") or ""),
         resource=name_of(str(raw.get("resourceUrn") or "")),
-        message=plain(str(raw.get("message", ""))),
+        message=message,
+        deferred=not mandatory and message.startswith(_CANNOT_RUN),
     )
 
 

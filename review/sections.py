@@ -116,10 +116,13 @@ def _by_type(steps: Sequence[Step]) -> list[str]:
         by_type.setdefault(step.type, []).append(step.name)
     lines = []
     for type_, names in sorted(by_type.items()):
-        told = [code(_name(name)) for name in names[:MOST_NAMES]]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lines.append(f"- {len(names)} {code(_name(type_))}: {', '.join(told)}{more}")
+        lines.append(f"- {len(names)} {code(_name(type_))}: {_names(names)}")
     return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(code(_name(name)) for name in names[:MOST_NAMES]) + more
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -147,7 +150,8 @@ def _model(change: ModelChange) -> str:
 
 
 def _policies(report: Report) -> Section:
-    items = tuple(_violation(violation) for violation in report.plan.violations)
+    violations = _violations(report)
+    items = (*map(_violation, violations), *_deferred(report.plan.violations))
     packs = report.plan.packs
     if packs is None:
         head = "" if not items else "Violations:"
@@ -155,8 +159,25 @@ def _policies(report: Report) -> Section:
         head = "No policy pack ran."
     else:
         ran = _listed([f"{code(_name(name))} {prose(version)}".strip() for name, version in sorted(packs.items())])
-        head = f"{ran}: " + ("no violation." if not items else _violations_counted(report.plan.violations) + ".")
-    return Section("Policies", items, "violations", head)
+        found = _violations_counted(violations) if violations else "no violation"
+        head = f"{ran}: {found}" + ("." if not report.plan.errors else "; the preview failed before everything was checked.")
+    return Section("Policies", items, "results of policies", head)
+
+
+def _violations(report: Report) -> list[Violation]:
+    return [violation for violation in report.plan.violations if not violation.deferred]
+
+
+def _deferred(violations: Sequence[Violation]) -> list[str]:
+    """A line for each policy that judges something later."""
+    by_policy: dict[str, list[str]] = {}
+    for violation in violations:
+        if violation.deferred:
+            by_policy.setdefault(violation.policy, []).append(violation.resource)
+    return [
+        f"- judged in the update, when its values are known: {code(_name(policy))} on {_names(resources)}"
+        for policy, resources in sorted(by_policy.items())
+    ]
 
 
 def _violation(violation: Violation) -> str:
@@ -173,10 +194,13 @@ def _violations_counted(violations: Sequence[Violation]) -> str:
 
 def _policy_cell(report: Report) -> str:
     plan = report.plan
-    if plan.violations:
-        counted = _violations_counted(plan.violations)
-        return f"**{counted}**" if any(violation.mandatory for violation in plan.violations) else counted
-    return "kept" if plan.packs else "not checked"
+    violations = _violations(report)
+    if violations:
+        counted = _violations_counted(violations)
+        return f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
+    if not plan.packs:
+        return "not checked"
+    return "kept" if not plan.errors else "not all checked"
 
 
 def _cost_cell(cost: Cost | None) -> str:

@@ -14,6 +14,8 @@ STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
 """With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
 # The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
+_REFUSED = "error: preview failed"
+"""All that the engine says of itself where a policy is violated."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ def read(engine: Engine, stack: str) -> Preview:
         except EngineError as error:
             output, failure = error.output, error
         policies = _policies(log)
-    if failure is not None and (_errors(output) or not any(one.level == "mandatory" for one in policies)):
+    refused = any(one.level == "mandatory" for one in policies)
+    if failure is not None and not (refused and _errors(output) in ("", _REFUSED)):
         raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
     digest = json.loads(output)
     steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))

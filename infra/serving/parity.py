@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -52,6 +53,7 @@ class ParityExporter(pulumi.ComponentResource):
             subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)],
             opts=child,
         )
+        k8s.networking.v1.NetworkPolicy(f"{name}-network", metadata=metadata, spec=_network(labels), opts=child)
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata,
@@ -65,6 +67,33 @@ class ParityExporter(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[account, role, binding])),
         )
         self.register_outputs({})
+
+
+def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
+    """Prometheus may read it; it reaches names, the API server and the pods of its own namespace."""
+    peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
+    name_label = "kubernetes.io/metadata.name"
+    monitoring = k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: "monitoring"})
+    dns = peer(
+        namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: "kube-system"}),
+        pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
+    )
+    return k8s.networking.v1.NetworkPolicySpecArgs(
+        pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
+        policy_types=["Ingress", "Egress"],
+        ingress=[
+            k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+                from_=[peer(namespace_selector=monitoring)], ports=[port(port=_PORT, protocol="TCP")]
+            )
+        ],
+        egress=[
+            k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+                to=[dns], ports=[port(port=53, protocol="UDP"), port(port=53, protocol="TCP")]
+            ),
+            k8s.networking.v1.NetworkPolicyEgressRuleArgs(ports=[port(port=443, protocol="TCP")]),
+            k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=[peer(pod_selector=k8s.meta.v1.LabelSelectorArgs())]),
+        ],
+    )
 
 
 def _pod(image: str) -> k8s.core.v1.PodSpecArgs:

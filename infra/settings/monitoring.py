@@ -20,7 +20,8 @@ class Monitoring(Section):
     `runbooks`: where people on call read docs/runbooks; every alert links to its page there. `replicas`: of Prometheus and
     of Alertmanager; each Prometheus scrapes everything. `storage_gib`: the volume of each Prometheus, which `retention_days`
     of samples have to fit. `amp`: also send every sample there. `alert_topic_arn`: where alerts go; None: nowhere.
-    `parity_image`: of modelctl, by digest, which compares what Triton's pods serve; None: nothing does.
+    `parity_image`: of modelctl, by digest, which compares what Triton's pods serve; None: nothing does. `open_cost`: what
+    each namespace and workload costs (OpenCost), for which its pods have to reach AWS's public price list.
     """
 
     runbooks: WebAddress = Field(description="the URL of docs/runbooks, like https://wiki.example.com/triton/runbooks")
@@ -30,3 +31,4 @@ class Monitoring(Section):
     amp: Amp | None = None
     alert_topic_arn: TopicArn | None = None
     parity_image: Name | None = None
+    open_cost: bool = False

@@ -30,15 +30,16 @@ class Teardown:
     poll_seconds: float = 10.0
 
     def run(self) -> list[Leftover]:
-        """Take everything away; returns what AWS still has afterwards.
+        """Take everything away; returns what AWS still has afterwards, but for what is meant to stay (`retained`).
 
         Raises EngineFailed, StillThere: what is gone is gone, and another run goes on from there.
         """
+        kept = {resource.id for resource in self.engine.resources() if resource.retained}
         self._phase(MAKERS, _BEHIND_PULUMIS_BACK)
         self._phase(IN_CLUSTER, _VOLUMES)
         self.say(f"{EVERYTHING.name}: {EVERYTHING.why}")
         self.engine.destroy()
-        return leftovers(self.look())
+        return [item for item in leftovers(self.look()) if item.id not in kept]
 
     def _phase(self, phase: Phase, late: Sequence[Finder]) -> None:
         targets = phase.targets(self.engine.resources())

@@ -11,9 +11,13 @@ _KUBERNETES = "kubernetes:"
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource as `pulumi stack export` has it. `custom`: it is a thing of its own, and no component of things."""
+    """A resource as `pulumi stack export` has it.
+
+    `custom`: it is a thing of its own, and no component of things. `id`: what AWS or Kubernetes calls it.
+    """
 
     urn: str
+    id: str
     type: str
     custom: bool
     protected: bool
@@ -31,6 +35,7 @@ def read(deployment: Mapping[str, Any]) -> list[Resource]:
     return [
         Resource(
             urn=found["urn"],
+            id=str(found.get("id") or ""),
             type=found["type"],
             custom=bool(found.get("custom")),
             protected=bool(found.get("protect")),

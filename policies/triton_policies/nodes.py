@@ -179,13 +179,6 @@ def _pool_limits(pool: Resource, settings: Settings) -> Iterator[Finding]:
     limits = pool["spec.limits"]
     if not limits.entries:
         yield Violation(limits.path, "is not set: pending pods may start nodes without end", fix=f"set {GPU_KEY} or cpu")
-    expires = pool["spec.template.spec.expireAfter"]
-    yield from require(
-        expires,
-        lambda age: age is not None and age != "Never",
-        "is {value}: nodes run for ever without patches",
-        fix="set it, e.g. to 720h",
-    )
     if not pool["spec.disruption.budgets"].elements:
         yield Violation(
             "spec.disruption.budgets",
@@ -353,9 +346,9 @@ POLICIES: tuple[Policy, ...] = (
     ),
     ResourcePolicy(
         id="karpenter-pool-limits",
-        says="A NodePool has a limit, replaces old nodes, and does so a few at a time.",
+        says="A NodePool has a limit, and replaces its nodes a few at a time.",
         severity="high",
-        fix="set limits, expireAfter (e.g. 720h) and disruption.budgets (e.g. nodes: 1)",
+        fix="set limits and disruption.budgets",
         types=(NODE_POOL,),
         judge=_pool_limits,
     ),

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
 from triton_policies.nodes import GPU_KEY
-from triton_policies.pods import KINDS, containers, namespace_of, pod_labels, pod_spec, selects
+from triton_policies.pods import KINDS, containers, namespace_of, object_name, pod_labels, pod_spec, selects
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
@@ -144,11 +144,10 @@ def _secrets(workload: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _account(workload: Resource, settings: Settings) -> Iterator[Finding]:
-    spec = pod_spec(workload)
-    mounts = spec["automountServiceAccountToken"]
-    yield from require(
-        mounts, lambda value: value is False, "is {value}: the pod gets a token of the Kubernetes API", fix="set it to false"
-    )
+    if object_name(workload) in settings["apiClients"]:
+        return
+    mounts = pod_spec(workload)["automountServiceAccountToken"]
+    yield from require(mounts, lambda value: value is False, "is {value}: the pod gets a token of the Kubernetes API")
 
 
 def _namespace(namespace: Resource, settings: Settings) -> Iterator[Finding]:
@@ -234,7 +233,8 @@ POLICIES: tuple[Policy, ...] = (
         says="Pods that do not talk to the Kubernetes API have no token for it.",
         severity="medium",
         controls=("CIS EKS 4.1.5", "CIS EKS 4.1.6"),
-        fix="set automountServiceAccountToken to false",
+        fix="set automountServiceAccountToken to false, or put the workload into `apiClients` of this policy",
+        settings={"apiClients": strings("names of workloads that talk to the Kubernetes API", ["triton-parity"])},
         types=KINDS,
         judge=_account,
     ),

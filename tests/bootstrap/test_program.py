@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bootstrap import github, permissions, program
+from bootstrap import deploy_permissions, github, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid
 from infra.account import Account
 from tests.component.engine.account import fresh_account
@@ -183,7 +183,7 @@ def test_state_is_overwritten_and_never_deleted_and_locks_are() -> None:
 
 
 def test_what_changes_without_a_name_of_ours_is_bound_by_tag_region_or_service() -> None:
-    for purpose, found in permissions.deploy(ACCOUNT).items():
+    for purpose, found in deploy_permissions.deploy(ACCOUNT).items():
         for one in found:
             unbound = one["Effect"] == "Allow" and one["Resource"] == ["*"] and "Condition" not in one
             assert not unbound or one["Sid"] == "MakeAnomalyAlarms", (purpose, one["Sid"])

@@ -127,16 +127,17 @@ def _principal_problems(statement: Mapping[str, Any], document: Document) -> Ite
 
 
 def _fits(arn: str, service: str, kind: str) -> bool:
-    """Whether an ARN, which may have wildcards, can be one of the kind."""
-    formats = _services()[service]["Resources"].get(kind, {}).get("ARNFormats", [])
-    return any(_pattern(one).fullmatch(arn) for one in formats)
+    """Whether an ARN, which may have wildcards, can be one of the kind: of its service, and begins as the kind does."""
+    formats = _services()[service]["Resources"].get(kind.lower(), {}).get("ARNFormats", [])
+    return any(_begins_alike(arn.split(":", maxsplit=5), form.split(":", maxsplit=5)) for form in formats)
 
 
-def _pattern(form: str) -> re.Pattern[str]:
-    parts = re.split(r"(\$\{[A-Za-z]+\}|\.\*)", form)
-    return re.compile(
-        "".join("[^:]*" if part.startswith("${") else ".*" if part == ".*" else re.escape(part) for part in parts)
-    )
+def _begins_alike(arn: list[str], form: list[str]) -> bool:
+    if len(arn) < len(form) or arn[2] != form[2]:
+        return False
+    fixed = re.split(r"\.\*|\$\{", form[5])[0]
+    own, wildcard, _ = arn[5].partition("*")
+    return own.startswith(fixed) or (bool(wildcard) and fixed.startswith(own))
 
 
 @cache

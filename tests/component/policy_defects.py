@@ -79,7 +79,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "lt-encrypted-gp3": Seeded("karpenter-class-g5", {"spec.blockDeviceMappings[0].ebs.encrypted": False}),
     "lt-no-public-address": Seeded("karpenter-class-p4d", {"spec.associatePublicIPAddress": True}),
     "ng-release-pinned": Seeded("karpenter-class-g5", {"spec.amiSelectorTerms[0].alias": "al2023@latest"}),
-    "karpenter-pool-limits": Seeded("karpenter-pool-g5", {"spec.template.spec.expireAfter": "Never"}),
+    "karpenter-pool-limits": Seeded("karpenter-pool-g5", {"spec.disruption.budgets": []}),
     "vpc-flow-logs": Seeded("network-flow-logs-flow-log", told="network-vpc"),
     "vpc-endpoints-present": Seeded("network-endpoints-sts", told="network-vpc"),
     "sg-no-world-ingress": Seeded("network-endpoints-https", {"cidrIpv4": "0.0.0.0/0"}),

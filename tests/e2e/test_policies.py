@@ -28,7 +28,8 @@ def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin
     text = launch.read_text()
     assert 'http_tokens="required"' in text
     launch.write_text(text.replace('http_tokens="required"', 'http_tokens="optional"'))
-    done = Twin(twin.home, checkout).run("preview", "dev", seconds=600)
+    changed = Twin(twin.home, checkout)
+    done = changed.run("preview", "dev", seconds=600)
     assert done.returncode == 1
     assert "[mandatory] [severity: critical]  lt-imdsv2" in done.stdout
     assert (
@@ -36,6 +37,11 @@ def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin
         "credentials (IMDSv1). Fix: set it to required"
     ) in done.stdout
     assert "Traceback" not in done.stdout
+    document = changed.run("preview", "dev", "--json", seconds=600)
+    assert document.returncode == 1
+    found = json.loads(document.stdout)
+    assert {one["policy"] for one in found["policies"] if one["level"] == "mandatory"} == {"lt-imdsv2"}
+    assert len(found["steps"]) > 100
 
 
 def test_the_pack_runs_in_the_twins_shell_and_takes_a_configuration(twin: Twin, tmp_path: Path) -> None:

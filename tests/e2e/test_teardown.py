@@ -8,7 +8,7 @@ from tests.e2e.conftest import Twin
 
 def test_a_stack_goes_in_phases_and_leaves_what_is_not_its_own(own_twin: Twin) -> None:
     own_twin.up()
-    aws = own_twin.servers().endpoints()["AWS (moto)"]
+    aws = own_twin.servers().aws_url
     ec2 = account.client(aws, "ec2")
     strangers = ec2.create_volume(AvailabilityZone="us-west-2a", Size=1)["VolumeId"]
 

@@ -50,5 +50,5 @@ def test_without_credentials_there_is_a_sentence(account: str, monkeypatch: pyte
 
 def test_a_profile_that_does_not_exist_is_a_sentence(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(AwsUnusable, match=r"^AWS cannot be used: .*nobody"):
+    with pytest.raises(AwsUnusable, match=r"^the AWS configuration cannot be used: .*nobody"):
         Readers("us-west-2", {})

@@ -87,7 +87,7 @@ def much() -> Report:
             }
         },
         {"diagnosticEvent": {"severity": "info", "message": "not told"}},
-        summary({"triton-eks": "1.0.0"}, same=200, create=25, update=4, delete=1, replace=1),
+        summary({"triton-eks|local|/somewhere/policies": "1.0.0"}, same=200, create=25, update=4, delete=1, replace=1),
     )
     return Report(
         stack="prod",
@@ -124,8 +124,15 @@ def nothing() -> Report:
 
 def failed() -> Report:
     """A preview that the program itself refuses."""
-    message = "Pulumi.dev.yaml: gpu.pools[0].min: 5 is out of range\n```\nuse 0 to 4\n"
-    return Report("staging", plan.read(stream({"diagnosticEvent": {"severity": "error", "message": message}}, summary())))
+    message = (
+        "the program ended\n"
+        + "  File somewhere\n" * 100
+        + "ValueError: gpu.pools[0].min: 5 is out of range\n```\nuse 0 to 4\n"
+    )
+    return Report(
+        "staging",
+        plan.read(stream({"diagnosticEvent": {"severity": "error", "message": message}}, summary({"triton-eks": "1.0.0"}))),
+    )
 
 
 def _range(*amounts: str) -> Range:

@@ -72,6 +72,15 @@ def test_collect_names_what_it_does_not_know(tmp_path: Path, capsys: pytest.Capt
     assert "there is no stacks/Pulumi.nowhere.yaml; the stacks are dev, local, prod, staging" in capsys.readouterr().err
 
 
+def test_a_preview_that_said_nothing_is_a_report_that_says_so(tmp_path: Path) -> None:
+    events, out = tmp_path / "events.json", tmp_path / "dev.json"
+    events.write_text("", encoding="utf-8")
+    assert cli.main(["collect", "dev", "--preview", str(events), "--output", str(out)]) == 0
+    (error,) = report.from_json(out.read_text(encoding="utf-8")).plan.errors
+    assert error.startswith("the preview said nothing that can be read: the engine's JSON is empty")
+    assert cli.main(["gate", str(out)]) == 1
+
+
 def test_comments_are_rendered_and_written_with_the_standard_library_alone(reports: Path) -> None:
     """Where a fork is commented on, nothing is installed: -S hides every installed package. `cli` imports `github` too."""
     done = subprocess.run(

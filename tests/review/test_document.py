@@ -88,7 +88,7 @@ def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
     assert "more sections" not in everything
     if text != everything:
         assert "left out for want of space" in text or "more sections" in text
-        said = sum(int(count) for count in re.findall(r"^… and (\d+) more \w+, left out", text, re.MULTILINE))
+        said = sum(int(count) for count in re.findall(r"^… and (\d+) more [\w ]+, left out", text, re.MULTILINE))
         assert said > 0 or "more sections" in text
 
 
@@ -98,6 +98,21 @@ def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, messa
     plan = Plan((), violations=(Violation(name, True, "", name, message),), packs={"p": "1"})
     text = document.render([Report("prod", plan)], title="t", name="n")
     (line,) = [line for line in text.splitlines() if line.startswith("- **mandatory**")]
-    outside = re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "", line.removeprefix("- **mandatory**"))
+    outside = re.sub(r"(?<![\\`])(`+)(?!`) ?.*? ?(?<!`)\1(?!`)", "", line.removeprefix("- **mandatory**"))
     outside = re.sub(r"\\[\\`*_\[\]<>#|~@&$]", "", outside)
     assert not re.search(r"[`*\[\]<>|]|@(?!&#8203;)", outside), line
+
+
+@settings(max_examples=60, deadline=None)
+@given(deleted=st.integers(0, 120), updated=st.integers(0, 120), limit=st.integers(document.FEWEST_CHARACTERS, 14_000))
+def test_what_is_shown_and_what_is_said_to_be_left_out_are_all(deleted: int, updated: int, limit: int) -> None:
+    steps = [Step("delete", "t", f"deleted-{number:03}" + "x" * 50) for number in range(deleted)]
+    steps += [Step("update", "t", f"updated-{number:03}" + "x" * 50) for number in range(updated)]
+    text = document.render([Report("prod", Plan(tuple(steps)))], title="t", name="n", limit=limit)
+    for title, word, count in (("Deleted", "deleted", deleted), ("Changed in place", "updated", updated)):
+        if count:
+            section = text.partition(f"#### {title}\n")[2].partition("\n#### ")[0]
+            shown = re.findall(rf"- `{word}-(\d+)", section)
+            said = re.search(r"… and (\d+) more resources", section)
+            assert [int(number) for number in shown] == list(range(len(shown)))
+            assert len(shown) + (int(said[1]) if said else 0) == count

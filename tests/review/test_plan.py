@@ -8,7 +8,7 @@ import pytest
 
 from review import plan
 from review.changes import Change
-from tests.review.scenarios import SECRET, UNKNOWN, diff, step, stream, summary, urn
+from tests.review.scenarios import SECRET, UNKNOWN, diff, step, stream, summary, urn, violation
 
 CLUSTER = "aws:eks/cluster:Cluster"
 
@@ -136,6 +136,23 @@ def test_messages_lose_their_colours_and_their_repetitions() -> None:
     }
     debugging = {"diagnosticEvent": {"severity": "error", "message": "thinking", "ephemeral": True}}
     assert plan.read(stream(said, said, debugging)).errors == ("error: no such zone",)
+
+
+def test_a_policy_that_has_to_wait_for_a_value_is_no_violation() -> None:
+    waiting = violation("advisory", "p", "c", "can't run policy 'p' from policy pack 'q' during preview: x is not known yet")
+    (deferred,) = plan.read(stream(waiting)).violations
+    assert deferred.deferred
+    (judged,) = plan.read(stream(violation("mandatory", "p", "c", "can't run policy backwards"))).violations
+    assert not judged.deferred
+
+
+def test_that_the_preview_failed_is_an_error_only_where_nothing_says_why() -> None:
+    last = {"diagnosticEvent": {"severity": "error", "message": "preview failed"}}
+    why = {"diagnosticEvent": {"severity": "error", "message": "no such zone"}}
+    assert plan.read(stream(last)).errors == ("preview failed",)
+    assert plan.read(stream(why, last)).errors == ("no such zone",)
+    assert plan.read(stream(violation("mandatory", "p", "c", "m"), last)).errors == ()
+    assert plan.read(stream(violation("advisory", "p", "c", "m"), last)).errors == ("preview failed",)
 
 
 @pytest.mark.parametrize(

@@ -253,3 +253,12 @@ def test_what_is_left_is_listed_and_the_command_ends_with_1(
     done = destroy("dev", "--confirm", "dev", monkeypatch=monkeypatch)
     assert done.exit_code == 1
     assert "aws logs delete-log-group --log-group-name /aws/eks/triton-dev/cluster --region us-west-2" in done.output
+
+
+def test_what_is_meant_to_stay_is_no_leftover(account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3 = client("s3")
+    for name in ("models", "forgotten"):
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": OURS})
+    pulumi.holds(resource("aws:s3/bucket:Bucket", "models-bucket", id="models", retainOnDelete=True))
+    assert [item.id for item in teardown([]).run()] == ["forgotten"]

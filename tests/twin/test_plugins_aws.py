@@ -222,3 +222,15 @@ def unused_url() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_an_account_that_the_stack_does_not_allow_is_refused(
+    engine: RecordingEngine, moto_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_url)
+    with provider_stub(AwsProvider(EngineLog(engine.address))) as stub:
+        allowed = {**CONFIG, "allowedAccountIds": '["123456789012"]'}
+        stub.Configure(provider_pb2.ConfigureRequest(args=struct(allowed)))
+    with provider_stub(AwsProvider(EngineLog(engine.address))) as stub, pytest.raises(grpc.RpcError) as refused:
+        stub.Configure(provider_pb2.ConfigureRequest(args=struct({**CONFIG, "allowedAccountIds": '["999999999999"]'})))
+    assert "AWS account ID not allowed: 123456789012; aws:allowedAccountIds has 999999999999" in refused.value.details()

@@ -105,7 +105,8 @@ class ViolatingEngine(Engine):
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         _log(arguments, [*EVENTS])
-        raise EngineError("`pulumi preview --json` ended with 1", json.dumps(DIGEST))
+        said = [{"severity": "error", "message": "error: preview failed\n"}]
+        raise EngineError("`pulumi preview --json` ended with 1", json.dumps({**DIGEST, "diagnostics": said}))
 
 
 def test_what_policies_say_stands_in_the_document_also_where_they_refuse(tmp_path: Path) -> None:
@@ -113,6 +114,20 @@ def test_what_policies_say_stands_in_the_document_also_where_they_refuse(tmp_pat
     assert found.policies == RESULTS
     assert found.refused
     assert len(found.steps) == 3
+
+
+class BrokenAndViolatingEngine(Engine):
+    """An engine whose preview a policy refuses, and which fails beside that."""
+
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
+        _log(arguments, [*EVENTS])
+        said = [{"severity": "error", "message": f"error: {what}"} for what in ("no such pool", "preview failed")]
+        raise EngineError("`pulumi preview --json` ended with 1", json.dumps({"diagnostics": said}))
+
+
+def test_a_refusal_hides_no_other_failure(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="error: no such pool"):
+        preview.read(BrokenAndViolatingEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
 
 
 class AdvisedEngine(Engine):

@@ -275,7 +275,8 @@ def test_the_controllers_policy_is_of_its_account_and_names_every_action(partiti
     found = statements(partition).values()
     named = {resource for statement in found for resource in statement["Resource"]} - {"*"}
     services = {tuple(resource.split(":")[:5]) for resource in named}
-    assert services == {("arn", partition, kind, "us-west-2", "123456789012") for kind in ("ec2", "elasticloadbalancing")}
+    regional = {("arn", partition, kind, "us-west-2", "123456789012") for kind in ("acm", "ec2", "elasticloadbalancing")}
+    assert services == regional | {("arn", partition, "iam", "", "123456789012")}
     actions = [action for statement in found for action in statement["Action"]]
     assert all(re.fullmatch(r"(ec2|elasticloadbalancing|acm|iam):[A-Z]\w+", action) for action in actions)
 

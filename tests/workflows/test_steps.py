@@ -92,6 +92,12 @@ def test_reports_are_rendered(workflow: str, job: str, output: str, checkout: Pa
     assert text.count("\n### ") == 2
 
 
+@pytest.mark.parametrize("workflow", ["preview", "offline-comment"])
+def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -> None:
+    assert run(files.step(workflow, "comment", "Render"), checkout).returncode == 0
+    assert "No stack was previewed." in (checkout / "comment.md").read_text(encoding="utf-8")
+
+
 def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture
     return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": "token"}
 

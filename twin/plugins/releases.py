@@ -37,6 +37,7 @@ STAND_INS: dict[str, str] = {
     "karpenter-crd": "the kinds NodePool and EC2NodeClass, from its Go module",
     "keda": "its real operator and metrics server, from its Go module, run as processes; its webhooks do not",
     "prometheus-adapter": "nothing: the custom metrics API is not there and the HorizontalPodAutoscaler does nothing",
+    "opencost": "nothing: what workloads cost is not measured",
     "dcgm-exporter": "nodes of the twin have no GPUs to measure",
     "kube-prometheus-stack": (
         "its real operator and Prometheus, from their Go modules, run as processes, on the program's monitors and rules; "

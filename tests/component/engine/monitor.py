@@ -13,6 +13,7 @@ from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.proto import callback_pb2, resource_pb2
 
 from tests.component.engine import chart, providers
+from tests.component.engine.aliases import previous_urns
 from tests.component.engine.providers import Applied, Aws, Refused
 from tests.component.engine.recording import Recording, Registration, Values
 from tests.component.engine.transforms import transformed
@@ -78,9 +79,10 @@ class RecordingMonitor(MockMonitor):
         return resource_pb2.ResourceInvokeResponse(**response)
 
     def _registration(self, request: resource_pb2.RegisterResourceRequest) -> Registration:
+        own = self._urn(request.parent, request.type, request.name)
         through_inputs = {urn for listed in request.propertyDependencies.values() for urn in listed.urns}
         return Registration(
-            urn=self._urn(request.parent, request.type, request.name),
+            urn=own,
             type=request.type,
             name=request.name,
             inputs=dict(unwrap(from_struct(request.object)).value),
@@ -95,6 +97,7 @@ class RecordingMonitor(MockMonitor):
             ignore_changes=tuple(request.ignoreChanges),
             depends_on=tuple(sorted(set(request.dependencies) - through_inputs)),
             sources={key: tuple(sorted(listed.urns)) for key, listed in request.propertyDependencies.items()},
+            aliases=previous_urns(own, request.aliases, request.parent, self._aliases_of(request.parent)),
         )
 
     def _must_skip(self, registration: Registration, dependencies: Iterable[str]) -> bool:
@@ -136,8 +139,9 @@ class RecordingMonitor(MockMonitor):
             depends_on: tuple[str, ...] = (),
             protect: bool | None = None,
         ) -> Registration:
+            urn = self._urn(parent or component.urn, type, name)
             own = Registration(
-                urn=self._urn(parent or component.urn, type, name),
+                urn=urn,
                 type=type,
                 name=name,
                 inputs=dict(props),
@@ -146,6 +150,7 @@ class RecordingMonitor(MockMonitor):
                 provider=component.provider if type.startswith(component.type.partition(":")[0]) else "",
                 protect=component.protect if protect is None else protect,
                 depends_on=tuple(sorted(depends_on)),
+                aliases=previous_urns(urn, (), parent or component.urn, self._aliases_of(parent or component.urn)),
             )
             return self._apply(transformed(own, self._transforms_of_ancestors(own)))
 
@@ -161,6 +166,9 @@ class RecordingMonitor(MockMonitor):
             chart.expand(self._root, component.name, component.inputs, child)
             return {}
         raise Refused(f"the test engine has no component {component.type}: extend tests/component/engine/monitor.py")
+
+    def _aliases_of(self, urn: str) -> tuple[str, ...]:
+        return self._by_urn[urn].aliases if urn in self._by_urn else ()
 
     def _transforms_of_ancestors(self, registration: Registration) -> Iterator[callback_pb2.Callback]:
         parent = registration.parent

@@ -31,6 +31,8 @@ class Registration:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Property -> URNs of the resources that its value comes from."""
     remote: bool = False
+    aliases: tuple[str, ...] = ()
+    """URNs that it may have had before."""
     checked: Values = field(default_factory=dict)
     """AWS resources: the inputs after the provider's check (default tags, physical name)."""
     id: str = ""

@@ -39,6 +39,8 @@ def _entry(item: Registration, names: Mapping[str, str], sources: Mapping[str, s
     if item.provider:
         urn = item.provider.rpartition("::")[0]
         entry["provider"] = names.get(urn, urn)
+    if item.aliases:
+        entry["aliases"] = [urn.split("::", 2)[2] for urn in item.aliases]
     if item.depends_on:
         entry["dependsOn"] = sorted(names.get(urn, urn) for urn in item.depends_on)
     if item.ignore_changes:

@@ -18,7 +18,6 @@ _GPU_POOL = {
         "template": {
             "metadata": {"labels": {"nvidia.com/gpu.present": "true"}},
             "spec": {
-                "expireAfter": "720h",
                 "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
                 "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g5.xlarge"]}],
             },
@@ -497,13 +496,6 @@ CASES = (
             fail(
                 {"spec.limits": ABSENT},
                 ("it: spec.limits: is not set: pending pods may start nodes without end. Fix: set nvidia.com/gpu or cpu"),
-            ),
-            fail(
-                {"spec.template.spec.expireAfter": "Never"},
-                (
-                    "it: spec.template.spec.expireAfter: is Never: nodes run for ever without patches. "
-                    "Fix: set it, e.g. to 720h"
-                ),
             ),
             fail(
                 {"spec.disruption": {}},

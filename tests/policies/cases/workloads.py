@@ -273,11 +273,21 @@ CASES = (
                 (
                     "it: spec.template.spec.automountServiceAccountToken: is not set: the pod gets a token of the "
                     "Kubernetes API. "
-                    "Fix: set it to false"
+                    "Fix: set automountServiceAccountToken to false, or put the workload into `apiClients` of this policy"
                 ),
             ),
         ),
         unknown=f"{_SPEC}.automountServiceAccountToken",
+    ),
+    Case(
+        policy="pod-no-api-token",
+        type=DEPLOYMENT,
+        passes={
+            "metadata": {"name": "triton-parity"},
+            "spec": {"template": {"spec": {"automountServiceAccountToken": True}}},
+        },
+        fails=(),
+        unknown=None,
     ),
     Case(
         policy="pod-namespace",
