@@ -67,7 +67,7 @@ def test_pins_look_like_what_aws_and_helm_publish() -> None:
         assert re.fullmatch(r"\d+\.\d+\.\d+-20\d{6}", pins.ami_release)
         assert pins.addons.keys() == {
             *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent"),
-            *("aws-mountpoint-s3-csi-driver", "eks-node-monitoring-agent"),
+            *("aws-mountpoint-s3-csi-driver", "aws-fsx-csi-driver", "eks-node-monitoring-agent"),
         }
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
         assert pins.addons["kube-proxy"].startswith(f"v{version}.")
