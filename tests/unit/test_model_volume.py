@@ -19,9 +19,12 @@ from tests.unit.stack_config import LARGEST_ON_G5_XLARGE, complaints, settings
 
 ROOT = Path(__file__).parents[2]
 MOUNTED = {"models.access": "mountpoint"}
-LUSTRE: dict[str, Any] = {"models.access": "fsx-lustre", "models.fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 125}}
 GIB = 1024**3
 ROLE = "arn:aws:iam::123456789012:role/model-reader"
+
+
+def lustre(**fsx: Any) -> dict[str, Any]:
+    return {"models.access": "fsx-lustre", "models.fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 125, **fsx}}
 
 
 def chart_values(stack: Settings) -> dict[str, Any]:
@@ -53,14 +56,14 @@ def test_a_mounted_release_is_named_by_its_claim_and_by_nothing_else() -> None:
 
 
 def test_a_file_system_has_every_release_as_a_folder_and_its_pods_need_no_role() -> None:
-    made = chart_values(settings(LUSTRE))
+    made = chart_values(settings(lustre()))
     assert made["modelRepository"] == {"volume": {"claimName": "triton-models", "subPath": "releases/3f2a9c1b7d04"}}
     assert made["serviceAccount"]["annotations"] == {}
 
 
 def test_the_chart_mounts_the_folder_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    rendered = rendering.render_values(chart_values(settings(LUSTRE)), environment="staging")
+    rendered = rendering.render_values(chart_values(settings(lustre())), environment="staging")
     (container,) = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["containers"]
     (mount,) = [item for item in container["volumeMounts"] if item["name"] == "models"]
     assert mount == {
@@ -98,7 +101,7 @@ def test_the_mount_is_the_servers_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {f"uid={security['runAsUser']}", f"gid={security['runAsGroup']}", "allow-other"} <= set(options)
 
 
-@pytest.mark.parametrize("access", [MOUNTED, LUSTRE], ids=["mountpoint", "fsx-lustre"])
+@pytest.mark.parametrize("access", [MOUNTED, lustre()], ids=["mountpoint", "fsx-lustre"])
 def test_a_mounted_release_takes_no_disk_of_the_node(access: dict[str, Any]) -> None:
     too_large = {"models.release.bytes": LARGEST_ON_G5_XLARGE + GIB}
     assert [line for line in complaints(too_large) if line.startswith("models.release.bytes")]
@@ -108,14 +111,14 @@ def test_a_mounted_release_takes_no_disk_of_the_node(access: dict[str, Any]) -> 
 @pytest.mark.parametrize("size", [1200, 2400, 4800, 7200])
 @pytest.mark.parametrize("throughput", [125, 250, 500, 1000])
 def test_every_size_and_throughput_of_a_persistent_file_system_is_taken(size: int, throughput: int) -> None:
-    fsx = settings({**LUSTRE, "models.fsx": {"storageGiB": size, "throughputMBsPerTiB": throughput}}).models.fsx
+    fsx = settings(lustre(storageGiB=size, throughputMBsPerTiB=throughput)).models.fsx
     assert fsx is not None
     assert (fsx.storage_gib, fsx.throughput_mbs_per_tib, fsx.maintenance) == (size, throughput, "7:09:00")
 
 
 def test_a_file_system_holds_two_releases() -> None:
-    assert settings({**LUSTRE, "models.release.bytes": 600 * GIB}).models.fsx is not None
-    assert complaints({**LUSTRE, "models.release.bytes": 1300 * GIB}) == [
+    assert settings({**lustre(), "models.release.bytes": 600 * GIB}).models.fsx is not None
+    assert complaints({**lustre(), "models.release.bytes": 1300 * GIB}) == [
         "models.fsx.storageGiB: 1200 GiB do not hold two releases of 1300 GiB, and both are read during a rollout; "
         "use 4800 or more"
     ]
@@ -139,12 +142,12 @@ def test_a_file_system_holds_two_releases() -> None:
             "use s3, or remove s3Endpoint",
         ),
         (
-            {**LUSTRE, "triton.rollout": "in-place"},
+            {**lustre(), "triton.rollout": "in-place"},
             "models.access: 'fsx-lustre' mounts one release, and rollout: in-place changes it under running pods; "
             "use s3, or rollout: rolling",
         ),
         (
-            {**LUSTRE, "models.s3Endpoint": "https://minio.example.com:9000"},
+            {**lustre(), "models.s3Endpoint": "https://minio.example.com:9000"},
             "models.access: 'fsx-lustre' mounts a bucket of AWS, and models.s3Endpoint names another store; "
             "use s3, or remove s3Endpoint",
         ),
@@ -154,28 +157,28 @@ def test_a_file_system_holds_two_releases() -> None:
             "add the section, like {storageGiB: 1200, throughputMBsPerTiB: 125}, or use another access",
         ),
         (
-            {**LUSTRE, **MOUNTED},
+            {**lustre(), **MOUNTED},
             "models.fsx: is not used with access: mountpoint; remove the section, or use access: fsx-lustre",
         ),
         (
-            {**LUSTRE, "models.fsx.storageGiB": 3600},
+            lustre(storageGiB=3600),
             "models.fsx.storageGiB: 3600 GiB is no size of this file system; use 1200, or a multiple of 2400",
         ),
         (
-            {**LUSTRE, "models.fsx.storageGiB": 0},
+            lustre(storageGiB=0),
             "models.fsx.storageGiB: 0 GiB is no size of this file system; use 1200, or a multiple of 2400",
         ),
         (
-            {**LUSTRE, "models.fsx.throughputMBsPerTiB": 200},
+            lustre(throughputMBsPerTiB=200),
             "models.fsx.throughputMBsPerTiB: 200 MB/s per TiB is not to be had; use 125, 250, 500 or 1000",
         ),
         (
-            {**LUSTRE, "models.fsx.maintenance": "sunday"},
+            lustre(maintenance="sunday"),
             "models.fsx.maintenance: 'sunday' is text; give the day (1 is Monday) and the time in UTC in quotes, "
             'like "7:09:00"',
         ),
         (
-            {**LUSTRE, "models.fsx": {"storageGiB": 1200}},
+            {**lustre(), "models.fsx": {"storageGiB": 1200}},
             "models.fsx.throughputMBsPerTiB: is missing; give MB/s per TiB of storage: 125, 250, 500 or 1000",
         ),
     ],
