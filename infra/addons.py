@@ -16,6 +16,7 @@ from infra.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_i
 from infra.versions import KubernetesPins
 
 MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
+LUSTRE = "aws-fsx-csi-driver"
 _EBS_CSI_ACCOUNT = ServiceAccount("kube-system", "ebs-csi-controller-sa")
 
 
@@ -28,10 +29,12 @@ class AddonsArgs:
     tags: Mapping[str, str]
     mountpoint: bool = False
     """Buckets can be mounted, by pods whose own role may read them."""
+    lustre: bool = False
+    """File systems of FSx for Lustre can be mounted, by the pods of a claim."""
 
 
 class Addons(pulumi.ComponentResource):
-    """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and Mountpoint for S3 on demand.
+    """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and what mounts models.
 
     The monitoring agent says as conditions of a node what is wrong with it: kernel, network, storage, containers, GPUs. Node
     groups and Karpenter replace a node for them; without the agent they see no more than that it is not Ready.
@@ -65,6 +68,9 @@ class Addons(pulumi.ComponentResource):
         if args.mountpoint:
             # No role: each pod mounts with its own. GPU nodes have a taint, and without the driver no pod of theirs starts.
             self._addon(MOUNTPOINT, configuration={"node": {"tolerateAllTaints": True}})
+        if args.lustre:
+            # No role: only volumes that the driver makes itself need AWS's API. Its pods tolerate every taint by default.
+            self._addon(LUSTRE)
         self.register_outputs({})
 
     def _addon(

@@ -145,6 +145,7 @@ def deploy(settings: Settings) -> None:
             pins=pins,
             tags=tags,
             mountpoint=settings.models.access == "mountpoint",
+            lustre=settings.models.access == "fsx-lustre",
         ),
         # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
         pulumi.ResourceOptions(depends_on=[nodes.system]),
@@ -160,6 +161,7 @@ def deploy(settings: Settings) -> None:
             retained=settings.environment == "prod",
             disposable=settings.disposable,
             tags=tags,
+            read_by_fsx=settings.models.fsx is not None,
         ),
     )
     reader_name = f"{cluster_name}-{settings.region}-model-reader"
@@ -186,6 +188,7 @@ def deploy(settings: Settings) -> None:
     gateway = optional.gateway(base)
     optional.collector(base, gateway)
     optional.request_workers(base, pod_autoscaler)
+    cache = optional.model_cache(base, models, chosen_zones)
     gpu_nodes = [nodes, *node_autoscaler, plugin]
     release = settings.models.release
     if release is not None:
@@ -204,11 +207,12 @@ def deploy(settings: Settings) -> None:
                     region=settings.region,
                     role_arn=role_arn(account, reader_name),
                     s3_endpoint=settings.models.s3_endpoint,
-                    mounted=settings.models.access == "mountpoint",
+                    access=settings.models.access,
                 ),
                 tracing=Tracing(tracing.HTTP_ENDPOINT, settings.tracing.rate) if settings.tracing is not None else None,
+                cache=cache,
             ),
-            pulumi.ResourceOptions(depends_on=[*gpu_nodes, addons, models, reader]),
+            pulumi.ResourceOptions(depends_on=[*gpu_nodes, addons, models, reader, *([cache] if cache is not None else [])]),
         )
         optional.model_routes(base, release, triton, gateway)
         optional.triton_scaling(base, triton, pod_autoscaler)

@@ -14,6 +14,7 @@ from infra.account import Account
 from infra.addons import Addons
 from infra.cluster import Cluster
 from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
+from infra.lustre import LustreCache, LustreCacheArgs
 from infra.network import Network
 from infra.nodes import Nodes
 from infra.platform import prometheus_stack, tracing
@@ -37,6 +38,7 @@ from infra.serving.triton import SERVICE_ACCOUNT, TritonServer
 from infra.serving.warm_pods import WarmPods, WarmPodsArgs
 from infra.serving.worker_scaling import WorkerScaling, WorkerScalingArgs
 from infra.settings import Release, Settings
+from infra.storage import ModelBucket, bucket_name
 from infra.versions import KUBERNETES
 
 
@@ -54,6 +56,29 @@ class Foundation:
 
 
 Resources = Sequence[pulumi.Resource]
+
+
+def model_cache(base: Foundation, models: ModelBucket, zones: Sequence[str]) -> LustreCache | None:
+    """The file system that the models are read from, in the first of `zones` in which Triton may run."""
+    settings = base.settings
+    if settings.models.fsx is None:
+        return None
+    confined = settings.triton_pool.zones
+    zone = next(zone for zone in zones if confined is None or zone in confined)
+    return LustreCache(
+        "model-cache",
+        LustreCacheArgs(
+            cluster_name=settings.cluster_name,
+            vpc_id=base.network.vpc_id,
+            subnet_id=base.network.private_subnet_ids[zone],
+            nodes_security_group_id=base.cluster.security_group_id,
+            bucket_name=bucket_name(settings.environment, base.account),
+            key_arn=models.key_arn,
+            fsx=settings.models.fsx,
+            tags=base.tags,
+        ),
+        pulumi.ResourceOptions(depends_on=[models]),
+    )
 
 
 def monitoring(base: Foundation) -> Resources:

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 
 from infra.account import Account
 from infra.keys import EncryptionKey, EncryptionKeyArgs
-from infra.policy import document
+from infra.policy import Statement, document
 from infra.private_bucket import make_private, refusals
 
 RELEASES_PREFIX = "releases/"
@@ -38,6 +38,8 @@ class ModelBucketArgs:
     disposable: bool
     """`pulumi destroy` empties the bucket first."""
     tags: Mapping[str, str]
+    read_by_fsx: bool = False
+    """File systems of FSx for Lustre in this account may be linked to it."""
 
 
 class ModelBucket(pulumi.ComponentResource):
@@ -62,6 +64,7 @@ class ModelBucket(pulumi.ComponentResource):
                 tags=args.tags,
                 protected=args.protected,
                 retained=args.retained,
+                statements=(_fsx_may_decrypt(args.account, args.bucket_name),) if args.read_by_fsx else (),
             ),
             opts=child,
         )
@@ -103,6 +106,33 @@ class ModelBucket(pulumi.ComponentResource):
 def bucket_name(environment: str, account: Account) -> str:
     """The bucket's name: chosen here because people and `modelctl` address it, and unique in the world by account."""
     return f"triton-models-{environment}-{account.id}-{account.region}"
+
+
+def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
+    """The role by which FSx reads the objects of `bucket` may use the key, through S3 alone.
+
+    FSx makes that role when a file system is linked to a bucket, names it after the file system, and gives it no rights to
+    keys (FSx user guide, "Working with server-side encrypted Amazon S3 buckets"). KMS refuses a policy with a principal that
+    does not exist yet, so the role is a condition. The context is the bucket because of its bucket key; that of objects
+    written without one is the object.
+    """
+    arn = f"arn:{account.partition}:s3:::{bucket}"
+    roles = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-*"
+    return {
+        "Sid": "FSxReadsThroughS3",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": ["kms:Decrypt"],
+        "Resource": "*",
+        "Condition": {
+            "StringEquals": {
+                "kms:CallerAccount": account.id,
+                "kms:ViaService": f"s3.{account.region}.amazonaws.com",
+            },
+            "ArnLike": {"aws:PrincipalArn": f"arn:{account.partition}:iam::{account.id}:role/{roles}"},
+            "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]},
+        },
+    }
 
 
 def _lifecycle_rules(

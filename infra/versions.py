@@ -73,6 +73,10 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
             # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.34
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
+            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
+            # that EKS has it was not confirmed.
+            # renovate: datasource=eks-addon depName=aws-fsx-csi-driver kubernetesVersion=1.34
+            "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
             # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.34
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
             # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.34
@@ -97,6 +101,10 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
             # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.35
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
+            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
+            # that EKS has it was not confirmed.
+            # renovate: datasource=eks-addon depName=aws-fsx-csi-driver kubernetesVersion=1.35
+            "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
             # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.35
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
             # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.35

@@ -1,27 +1,35 @@
-"""A release of models as a volume: mounted from the bucket by Mountpoint for Amazon S3, read-only (issue 5 point 8).
+"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre (issue 5 point 8).
 
-Provisioned statically, as the driver wants it: a PersistentVolume of one prefix, and the claim that is its only one. Each
-release has its own, because a volume's source cannot change: pods of the old release keep theirs until they end.
+Provisioned statically: a PersistentVolume, and the claim that is its only one. With Mountpoint each release has its own,
+because a volume's source, here a prefix, cannot change: pods of the old release keep theirs until they end. The file system
+of FSx is one volume, in which each release is a folder.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.identity import ServiceAccount
+from infra.lustre import LustreCache
 from infra.settings.model import Release
 from infra.storage import RELEASES_PREFIX
 
-_DRIVER = "s3.csi.aws.com"
+_MOUNTPOINT_DRIVER = "s3.csi.aws.com"
+_LUSTRE_DRIVER = "fsx.csi.aws.com"
 # Triton's user and group (charts/triton): Mountpoint shows a file system to nobody but who mounted it, unless told so.
 _USER, _GROUP = 1000, 1000
+LUSTRE_CLAIM = "triton-models"
+"""What the volume of the file system and its claim are called."""
+# Kubernetes wants a size, and lets nobody change that of a claim without a class; the file system may grow.
+_LUSTRE_SIZE = "1200Gi"
 
 
 def volume_name(release: Release) -> str:
-    """What the volume of a release and its claim are called."""
+    """What Mountpoint's volume of a release and its claim are called."""
     return f"triton-models-{release.id}"
 
 
@@ -46,36 +54,94 @@ def mounted_release(
     `opts` has the provider, and what the objects wait for: the namespace, and the driver.
     """
     named = volume_name(release)
-    size = f"{max(1, math.ceil(release.bytes / 1024**3))}Gi"
-    volume = k8s.core.v1.PersistentVolume(
+    return _claimed(
         f"{name}-{release.id}",
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=named),
-        spec=k8s.core.v1.PersistentVolumeSpecArgs(
+        _Volume(
+            named=named,
+            namespace=reader.namespace,
             # Kubernetes wants a size; a bucket has none.
-            capacity={"storage": size},
-            access_modes=["ReadOnlyMany"],
-            persistent_volume_reclaim_policy="Retain",
-            storage_class_name="",
-            claim_ref=k8s.core.v1.ObjectReferenceArgs(namespace=reader.namespace, name=named),
+            size=f"{max(1, math.ceil(release.bytes / 1024**3))}Gi",
+            access_mode="ReadOnlyMany",
             mount_options=mount_options(release, region),
-            csi=k8s.core.v1.CSIPersistentVolumeSourceArgs(
-                driver=_DRIVER,
+            source=k8s.core.v1.CSIPersistentVolumeSourceArgs(
+                driver=_MOUNTPOINT_DRIVER,
                 # Unique in the cluster: the kubelet mounts each handle once.
                 volume_handle=named,
                 volume_attributes={"bucketName": bucket, "authenticationSource": "pod", "stsRegion": region},
             ),
         ),
+        opts,
+    )
+
+
+def release_folder(release: Release) -> str:
+    """The folder of a release in the volume of the file system."""
+    return f"{RELEASES_PREFIX}{release.id}"
+
+
+def mounted_file_system(
+    name: str, cache: LustreCache, namespace: str, opts: pulumi.ResourceOptions
+) -> k8s.core.v1.PersistentVolumeClaim:
+    """The volume of the file system and its claim, in `namespace`. Nobody's role reads it: nodes that reach it mount it.
+
+    `opts` has the provider, and what the objects wait for: the namespace, and the driver.
+    """
+    return _claimed(
+        name,
+        _Volume(
+            named=LUSTRE_CLAIM,
+            namespace=namespace,
+            size=_LUSTRE_SIZE,
+            # The driver refuses ReadOnlyMany. The mount is read-only all the same, and so is what each pod sees of it.
+            access_mode="ReadWriteMany",
+            mount_options=["ro"],
+            source=k8s.core.v1.CSIPersistentVolumeSourceArgs(
+                driver=_LUSTRE_DRIVER,
+                volume_handle=cache.file_system_id,
+                volume_attributes={"dnsname": cache.dns_name, "mountname": cache.mount_name},
+            ),
+        ),
+        opts,
+    )
+
+
+@dataclass(frozen=True)
+class _Volume:
+    """What differs between one volume and another."""
+
+    named: str
+    namespace: str
+    size: str
+    access_mode: str
+    mount_options: list[str]
+    source: k8s.core.v1.CSIPersistentVolumeSourceArgs
+
+
+def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.core.v1.PersistentVolumeClaim:
+    """A volume and its claim, of the same name, each bound to the other."""
+    volume = k8s.core.v1.PersistentVolume(
+        name,
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=wanted.named),
+        spec=k8s.core.v1.PersistentVolumeSpecArgs(
+            capacity={"storage": wanted.size},
+            access_modes=[wanted.access_mode],
+            persistent_volume_reclaim_policy="Retain",
+            storage_class_name="",
+            claim_ref=k8s.core.v1.ObjectReferenceArgs(namespace=wanted.namespace, name=wanted.named),
+            mount_options=wanted.mount_options,
+            csi=wanted.source,
+        ),
         opts=opts,
     )
     return k8s.core.v1.PersistentVolumeClaim(
-        f"{name}-{release.id}-claim",
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=named, namespace=reader.namespace),
+        f"{name}-claim",
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=wanted.named, namespace=wanted.namespace),
         spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
-            access_modes=["ReadOnlyMany"],
+            access_modes=[wanted.access_mode],
             # Of no class, or the cluster's default class would be asked to make a disk.
             storage_class_name="",
-            volume_name=named,
-            resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": size}),
+            volume_name=wanted.named,
+            resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": wanted.size}),
         ),
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[volume])),
     )

@@ -11,8 +11,9 @@ import pulumi_kubernetes as k8s
 from infra import charts
 from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from infra.identity import ServiceAccount, irsa_annotations
+from infra.lustre import LustreCache
 from infra.serving import model_volume
-from infra.settings.model import GpuPool, Release, Triton
+from infra.settings.model import GpuPool, ModelAccess, Release, Triton
 from infra.storage import LIVE_PREFIX, RELEASES_PREFIX
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="triton", name="triton")
@@ -31,8 +32,8 @@ class ModelSource:
     region: str
     role_arn: str
     s3_endpoint: str | None
-    mounted: bool = False
-    """The release is mounted from the bucket; False: Triton copies it."""
+    access: ModelAccess = "s3"
+    """How the pods come to what is in the bucket."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class TritonServerArgs:
     models: ModelSource
     tracing: Tracing | None = None
     """None: the server does not trace."""
+    cache: LustreCache | None = None
+    """The file system that the models are read from; for `fsx-lustre` alone."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,16 @@ class TritonServer(pulumi.ComponentResource):
                 opts=child,
             )
         ]
-        if args.models.mounted:
-            after_namespace = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(needed)))
-            models = args.models
+        models, label = args.models, f"{name}-models"
+        after_namespace = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(needed)))
+        if models.access == "mountpoint":
             needed.append(
                 model_volume.mounted_release(
-                    f"{name}-models", args.release, models.bucket, models.region, SERVICE_ACCOUNT, after_namespace
+                    label, args.release, models.bucket, models.region, SERVICE_ACCOUNT, after_namespace
                 )
             )
+        elif args.cache is not None:
+            needed.append(model_volume.mounted_file_system(label, args.cache, SERVICE_ACCOUNT.namespace, after_namespace))
         k8s.helm.v4.Chart(
             f"{name}-chart",
             # The release's name: what every object of the chart is called.
@@ -119,7 +124,8 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         "release": _release_values(args),
         "serviceAccount": {
             "name": SERVICE_ACCOUNT.name,
-            "annotations": irsa_annotations(args.models.role_arn),
+            # What nodes mount from a file system asks for no role.
+            "annotations": irsa_annotations(args.models.role_arn) if args.models.access != "fsx-lustre" else {},
         },
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
@@ -142,8 +148,10 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
 
 def _repository_values(args: TritonServerArgs) -> dict[str, Any]:
     models = args.models
-    if models.mounted:
+    if models.access == "mountpoint":
         return {"volume": {"claimName": model_volume.volume_name(args.release)}}
+    if models.access == "fsx-lustre":
+        return {"volume": {"claimName": model_volume.LUSTRE_CLAIM, "subPath": model_volume.release_folder(args.release)}}
     in_place = args.server.rollout == "in-place"
     s3 = {
         "bucket": models.bucket,

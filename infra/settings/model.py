@@ -32,6 +32,7 @@ from infra.settings.fields import (
     between,
     refuse,
 )
+from infra.settings.fsx import Fsx
 from infra.settings.gateway import Gateway
 from infra.settings.monitoring import Monitoring
 from infra.settings.problem import Problem, describe
@@ -170,14 +171,19 @@ class Release(Section):
     previous: ReleaseId | None = None
 
 
+ModelAccess = Literal["s3", "mountpoint", "fsx-lustre"]
+
+
 class Models(Section):
     """Where models come from, and what is wanted of each (`serving`, by model name).
 
     `access`: how pods read a release. `s3`: Triton copies it to their disks. `mountpoint`: it is mounted from the bucket.
+    `fsx-lustre`: it is mounted from a file system (`fsx`) that reads the bucket.
     `release` None: the platform without Triton, before the first `modelctl release`.
     """
 
-    access: Literal["s3", "mountpoint"] = "s3"
+    access: ModelAccess = "s3"
+    fsx: Fsx | None = None
     s3_endpoint: Endpoint | None = None
     old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
         description="days that objects of deleted releases are kept, like 90"

@@ -145,8 +145,8 @@ ADDONS = [
         lambda w: _addon("nvidia-device-plugin"),
         f"{_ADDON}: addonName: EKS has no add-on 'nvidia-device-plugin'; known to the twin: "
         "amazon-cloudwatch-observability, "
-        "aws-ebs-csi-driver, aws-efs-csi-driver, aws-mountpoint-s3-csi-driver, coredns, eks-node-monitoring-agent, "
-        "eks-pod-identity-agent, kube-proxy, metrics-server, snapshot-controller, vpc-cni",
+        "aws-ebs-csi-driver, aws-efs-csi-driver, aws-fsx-csi-driver, aws-mountpoint-s3-csi-driver, coredns, "
+        "eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, snapshot-controller, vpc-cni",
     ),
     Refusal(
         "a version without its build",

@@ -21,6 +21,12 @@ T = TypeVar("T")
 MONITORING = {"runbooks": "https://example.com/runbooks", "replicas": 1, "retentionDays": 1, "storageGiB": 10}
 TRITON, PARITY = "podMonitor/monitoring/triton/0", "podMonitor/monitoring/triton-parity/0"
 OPERATOR = "prometheus-operator"
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 class Monitored(Twin):
@@ -120,12 +126,17 @@ def test_every_rule_of_the_program_is_evaluated_without_an_error(monitored: Moni
 
 
 def test_a_pod_that_is_only_simulated_is_a_target_that_is_down_and_raises_no_alert(monitored: Monitored) -> None:
-    ports = {"name": "metrics", "containerPort": 9000}
+    container = {
+        "name": "parity",
+        "image": "example.com/modelctl:1",
+        "ports": [{"name": "metrics", "containerPort": 9000}],
+        "securityContext": RESTRICTED,
+    }
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "parity", "namespace": "triton", "labels": {"app.kubernetes.io/name": "triton-parity"}},
-        "spec": {"containers": [{"name": "parity", "image": "example.com/modelctl:1", "ports": [ports]}]},
+        "spec": {"containers": [container]},
     }
     monitored.kubectl(f"apply -f - <<< '{json.dumps(pod)}'")
     try:
@@ -160,13 +171,13 @@ def test_what_the_selectors_do_not_select_is_not_scraped(monitored: Monitored) -
 
 def test_a_prometheus_that_is_killed_comes_back_with_its_samples(monitored: Monitored) -> None:
     monitored.until(lambda: monitored.query('up{job="triton"}'), "a sample")
-    before, url = time.time(), monitored.url
-    record = _process(monitored, "prometheus")
-    os.kill(record.pid, signal.SIGKILL)
-    monitored.until(lambda: _process(monitored, "prometheus").pid != record.pid, "Prometheus to be started again")
+    before, url, restarts = time.time(), monitored.url, _restarts(monitored)
+    pid = _pid(monitored, "prometheus")
+    os.kill(pid, signal.SIGKILL)
+    monitored.until(lambda: _pid(monitored, "prometheus") not in (0, pid), "Prometheus to be started again")
     monitored.until(lambda: httpx.get(f"{url}/-/ready").status_code == 200, "Prometheus to be ready again")
     assert monitored.ask("query", query='up{job="triton"}', time=str(before))["result"]
-    monitored.until(lambda: _restarts(monitored) == 1, "the restart to be counted", 30)
+    monitored.until(lambda: _restarts(monitored) == restarts + 1, "the restart to be counted", 30)
 
 
 def test_an_operator_that_is_killed_comes_back_and_reads_what_changed(monitored: Monitored) -> None:
@@ -193,10 +204,10 @@ def test_an_operator_that_is_killed_comes_back_and_reads_what_changed(monitored:
 def test_a_new_agent_takes_over_what_runs(monitored: Monitored) -> None:
     agent = processes.find(monitored.home, "agent")
     assert agent is not None
-    before = (_process(monitored, "prometheus").pid, _process(monitored, "config-reloader").pid)
+    before = (_pid(monitored, "prometheus"), _pid(monitored, "config-reloader"))
     os.kill(agent.pid, signal.SIGKILL)
     monitored.up()
-    assert (_process(monitored, "prometheus").pid, _process(monitored, "config-reloader").pid) == before
+    assert (_pid(monitored, "prometheus"), _pid(monitored, "config-reloader")) == before
     monitored.until(lambda: httpx.get(f"{monitored.url}/-/ready").status_code == 200, "Prometheus to be ready")
 
 
@@ -222,6 +233,7 @@ def _restarts(twin: Monitored) -> int:
     return sum(pod.restarts for pod in twin.servers().cluster().pods() if pod.namespace == "monitoring")
 
 
-def _process(twin: Twin, container: str) -> processes.Record:
-    (record,) = [r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container]
-    return record
+def _pid(twin: Twin, container: str) -> int:
+    """The process of a container of Prometheus's pod; 0 while it has none."""
+    records = (r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container)
+    return next((record.pid for record in records), 0)

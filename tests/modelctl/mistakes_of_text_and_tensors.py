@@ -261,7 +261,8 @@ MISTAKES = [
         'backend: "python" version_policy { all { } }',
         [
             (
-                "normalize/config.pbtxt: version_policy: all, but a release serves exactly one version; leave it out "
+                "normalize/config.pbtxt: version_policy: all, but a release serves exactly the versions that "
+                "release.yaml says; leave it out "
                 "(the release adds specific { versions: [ 1 ] })"
             ),
         ],

@@ -18,7 +18,7 @@ from modelctl.tune.requests import request_of
 def model(directory: Path, config: str) -> Model:
     (directory / "1").mkdir()
     parsed = text_format.Parse(f'name: "m" backend: "python" {config}', ModelConfig())
-    return Model("m", directory, 1, parsed, config, ())
+    return Model("m", directory, (1,), parsed, config, ())
 
 
 def raw(request: InferInput) -> bytes:

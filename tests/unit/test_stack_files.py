@@ -67,7 +67,7 @@ def test_pins_look_like_what_aws_and_helm_publish() -> None:
         assert re.fullmatch(r"\d+\.\d+\.\d+-20\d{6}", pins.ami_release)
         assert pins.addons.keys() == {
             *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent"),
-            *("aws-mountpoint-s3-csi-driver", "eks-node-monitoring-agent"),
+            *("aws-mountpoint-s3-csi-driver", "aws-fsx-csi-driver", "eks-node-monitoring-agent"),
         }
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
         assert pins.addons["kube-proxy"].startswith(f"v{version}.")
@@ -77,8 +77,8 @@ def test_every_pin_carries_a_comment_that_an_update_bot_can_follow() -> None:
     lines = (ROOT / "infra" / "versions.py").read_text().splitlines()
     pinned = [i for i, line in enumerate(lines) if re.search(r'eksbuild|ami_release="|version="v?\d|^DEFAULT_TRITON', line)]
     charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
-    # Eight add-ons and an AMI for each Kubernetes version, Triton, and the charts.
-    assert len(pinned) == len(versions.KUBERNETES) * (8 + 1) + 1 + len(charts)
+    # Nine add-ons and an AMI for each Kubernetes version, Triton, and the charts.
+    assert len(pinned) == len(versions.KUBERNETES) * (9 + 1) + 1 + len(charts)
     for i in pinned:
         above = [line.strip() for line in lines[i - 3 : i]]
         assert any(line.startswith("# renovate: ") for line in above), lines[i]

@@ -85,7 +85,7 @@ def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
     digest = hashlib.sha256(b"triton-worker").hexdigest()
     section = {**KEDA, "image": f"{ECR}/triton-worker@sha256:{digest}"}
     assert [problem.path for problem in settings({"worker": section}).warnings] == ["worker.image"]
-    assert settings({"environment": "local", "worker": section}, stack="local").warnings == ()
+    assert settings({"environment": "local", "worker": section}, "local").warnings == ()
 
 
 def test_without_an_autoscaler_the_number_is_given_once() -> None:

@@ -16,6 +16,7 @@ from twin.aws.ec2 import (
 )
 from twin.aws.eks import access, addons, clusters, node_groups
 from twin.aws.errors import UnsupportedType
+from twin.aws.fsx import association, file_system
 from twin.aws.handler import Handler, Invoke
 from twin.aws.iam import oidc, policies, roles
 from twin.aws.invokes import INVOKES
@@ -31,6 +32,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     access.PodIdentityAssociation,
     addons.Addon,
     alarms.MetricAlarm,
+    association.DataRepositoryAssociation,
     autoscaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
@@ -40,6 +42,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     endpoints.VpcEndpoint,
     events.EventRule,
     events.EventTarget,
+    file_system.LustreFileSystem,
     flow_logs.FlowLog,
     kms.Alias,
     kms.Key,

@@ -59,6 +59,8 @@ class _SecurityGroupRule(Handler):
         }
         # Only what was declared: AWS fills ports in for "all protocols".
         seen = {key: value for key, value in observed.items() if key in state}
+        if "referencedSecurityGroupId" in seen:
+            seen.pop("description", None)  # moto shows that of rules about address ranges alone
         return {**state, **api.observed_tags(state, rule), **seen}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:

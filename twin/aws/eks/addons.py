@@ -17,6 +17,7 @@ _NAMES = (
     "amazon-cloudwatch-observability",
     "aws-ebs-csi-driver",
     "aws-efs-csi-driver",
+    "aws-fsx-csi-driver",
     "aws-mountpoint-s3-csi-driver",
     "coredns",
     "eks-node-monitoring-agent",
@@ -29,7 +30,7 @@ _NAMES = (
 _VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _CONFLICTS = ("NONE", "OVERWRITE", "PRESERVE")
 # Deployments: without a node to run on they stay DEGRADED and the create fails after its timeout of 20 minutes.
-_NEEDS_NODES = frozenset({"aws-ebs-csi-driver", "aws-efs-csi-driver", "coredns", "metrics-server"})
+_NEEDS_NODES = frozenset({"aws-ebs-csi-driver", "aws-efs-csi-driver", "aws-fsx-csi-driver", "coredns", "metrics-server"})
 _KUBE_PROXY_SKEW = 3  # minors that kube-proxy may be older than the API server
 
 
