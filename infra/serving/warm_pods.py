@@ -52,7 +52,7 @@ class WarmPods(pulumi.ComponentResource):
             opts=child,
         )
         labels = {"app.kubernetes.io/name": _NAME}
-        # They talk to nobody. Without rules of their own they could, and whoever took one over would have the cluster's network.
+        # They talk to nobody: whoever took one over would otherwise have the cluster's network.
         k8s.networking.v1.NetworkPolicy(
             f"{name}-silence",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=NAMESPACE, labels=labels),

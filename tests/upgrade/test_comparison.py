@@ -77,6 +77,14 @@ def test_a_selector_and_a_name_cannot_change_in_place(after: Entries, because: s
     )
 
 
+def test_what_aws_cannot_change_is_replaced_unless_the_program_ignores_it() -> None:
+    had = {"clusterName": "c", "capacityType": "ON_DEMAND", "labels": {"pool": "g5"}}
+    has = {**had, "capacityType": "SPOT", "labels": {}}
+    before = made(entry("g5", GROUP, had))
+    assert findings(before, made(entry("g5", GROUP, has))) == [Finding(f"g5 ({GROUP})", "replace", ("capacityType",))]
+    assert findings(before, made(entry("g5", GROUP, has, ignoreChanges=["capacityType"]))) == []
+
+
 def test_a_release_lives_on_with_other_values_and_not_in_another_namespace() -> None:
     had = {"name": "keda", "namespace": "keda", "values": {"replicas": 1}}
     before = made(entry("keda", RELEASE, had))
