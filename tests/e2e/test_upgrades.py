@@ -40,8 +40,8 @@ BLUE = {
     "diskGiB": 200,
 }
 _BLOCK = re.compile(r"^```(yaml|sh) on-twin\n(.*?)^```$", re.M | re.S)
-_NOT_INSTALLED = {"aws-mountpoint-s3-csi-driver"}
-"""Pinned, and only there where a stack mounts its models."""
+ADDONS = ("aws-ebs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "metrics-server", "vpc-cni")
+"""Those that every stack has."""
 _LOAD_SECONDS = 3000
 _STEP_SECONDS = 900.0
 _ALL_ANSWERED = re.compile(r"^(\d+) requests: (\d+) answered, 0 failed;", re.M)
@@ -134,7 +134,7 @@ def load(twin: Twin, log: Path) -> Iterator[None]:
 def expected(version: str) -> dict[str, str]:
     pins = KUBERNETES[version]
     groups = dict.fromkeys(("nodes-system-group", "nodes-pool-g5-group"), pins.ami_release)
-    addons = {name: pinned for name, pinned in pins.addons.items() if name not in _NOT_INSTALLED}
+    addons = {name: pins.addons[name] for name in ADDONS}
     return {**addons, **groups, "cluster-control-plane-eksCluster": version}
 
 
