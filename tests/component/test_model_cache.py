@@ -171,6 +171,17 @@ def test_bucket_then_link_then_claim_then_pods(up: Recording) -> None:
     assert order.index(driver.urn) < order.index(up.one(CLAIM).urn)
 
 
+def test_the_file_system_waits_for_its_ports_and_the_server_for_the_link(up: Recording) -> None:
+    rules = {item.urn for item in up.of_type(INGRESS, EGRESS) if item.name.startswith("model-cache-")}
+    assert len(rules) == 10
+    assert rules <= set(up.one(FILE_SYSTEM).depends_on)
+    # A child waits for what its parent waits for, and goes before it.
+    server = up.one("triton:serving:TritonServer")
+    assert up.one(LINK).urn in server.depends_on
+    assert up.one(VOLUME).parent == server.urn
+    assert up.one(VOLUME).urn in up.one(CLAIM).depends_on
+
+
 def test_a_refresh_finds_what_was_made_and_a_destroy_leaves_nothing(life: Life) -> None:
     assert (life.refreshed.outputs, life.refreshed.inputs) == ([], [])
     assert life.left == {}

@@ -62,6 +62,11 @@ def test_an_autoscaler_without_numbers_has_no_signal() -> None:
     assert scale(deployment(1), [], None, None).signal is None
 
 
+def test_the_average_over_no_pods_is_no_signal() -> None:
+    current = [external("s0-prometheus", current="-9223372036854775808m")]
+    assert scale(deployment(0), [], SCALED, autoscaler(current)).signal is None
+
+
 def test_the_numbers_of_a_plain_autoscaler_are_called_as_they_are() -> None:
     metric = {"type": "Pods", "pods": {"metric": {"name": "triton_busy_instances"}, "target": {"averageValue": "700m"}}}
     current = {"type": "Pods", "pods": {"metric": {"name": "triton_busy_instances"}, "current": {"averageValue": "500m"}}}

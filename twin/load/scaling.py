@@ -150,7 +150,9 @@ def _average(metric: dict[str, Any] | None, of: str) -> float | None:
         return None
     described = metric[metric["type"][0].lower() + metric["type"][1:]]
     written = (described.get(of) or {}).get("averageValue")
-    return float(quantity.parse(written)) if written is not None else None
+    value = float(quantity.parse(written)) if written is not None else None
+    # Of no pods at all the controller reports a number far below zero.
+    return value if value is None or value >= 0 else None
 
 
 def _trigger_name(metric: str, triggers: Sequence[dict[str, Any]]) -> str:
