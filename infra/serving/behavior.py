@@ -37,10 +37,14 @@ def behavior(settings: Settings) -> dict[str, Any]:
 
     More: two pods or half of those that there are, whichever is more, in the time that a start takes. While they start, the
     backlog that they are for goes on growing, and without that limit it would ask for all the pods that there may be. Fewer:
-    one at a time, and none that would have been wanted within the last two starts: having it back would take one.
+    one at a time, and none that would have been wanted within the last two starts: having it back would take one. A stack
+    may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step is then no longer than that or a start.
     """
     start = start_seconds(settings)
     period = min(start, _LONGEST_PERIOD_SECONDS)
+    wanted = settings.autoscaling.scale_down_after_seconds if settings.autoscaling is not None else None
+    look_back = wanted or min(max(2 * start, _SHORTEST_LOOK_BACK_SECONDS), _LONGEST_LOOK_BACK_SECONDS)
+    step_down = max(period, min(_SHORTEST_STEP_DOWN_SECONDS, look_back))
     return {
         "scaleUp": {
             "stabilizationWindowSeconds": _SETTLE_SECONDS,
@@ -51,7 +55,7 @@ def behavior(settings: Settings) -> dict[str, Any]:
             ],
         },
         "scaleDown": {
-            "stabilizationWindowSeconds": min(max(2 * start, _SHORTEST_LOOK_BACK_SECONDS), _LONGEST_LOOK_BACK_SECONDS),
-            "policies": [{"type": "Pods", "value": 1, "periodSeconds": max(period, _SHORTEST_STEP_DOWN_SECONDS)}],
+            "stabilizationWindowSeconds": look_back,
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": step_down}],
         },
     }

@@ -104,8 +104,9 @@ class Autoscaling(Section):
 
     `targets`, by model: what takes the place of a derived target. `fallback_replicas`: pods that there are at least while
     Prometheus does not answer; None: `min_replicas`, so that nothing is scaled down then. `start_seconds`: measured, from a
-    pod that is wanted to one that is ready; None: assumed (`infra.serving.behavior`). `prometheus_url`: a Prometheus of
-    one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes ready and give way.
+    pod that is wanted to one that is ready; None: assumed (`infra.serving.behavior`). `scale_down_after_seconds`: for how
+    long fewer pods have to be enough before one goes; None: two starts, and 600 s at least. `prometheus_url`: a Prometheus
+    of one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes ready and give way.
     """
 
     min_replicas: Pods = Field(description="the fewest pods, like 2")
@@ -114,5 +115,6 @@ class Autoscaling(Section):
     fallback_replicas: Pods | None = None
     cron_floor: CronFloor | None = None
     start_seconds: Annotated[int, between(1, 3600, "seconds")] | None = None
+    scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = None
     prometheus_url: Annotated[str, PlainValidator(_prometheus_url)] | None = None
     warm_pods: Annotated[int, between(0, 100, "pods")] = 0

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,6 @@ BLUE = {
     "diskGiB": 200,
 }
 _BLOCK = re.compile(r"^```(yaml|sh) on-twin\n(.*?)^```$", re.M | re.S)
-ADDONS = ("aws-ebs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "metrics-server", "vpc-cni")
-"""Those that every stack has."""
 _LOAD_SECONDS = 3000
 _STEP_SECONDS = 900.0
 _ALL_ANSWERED = re.compile(r"^(\d+) requests: (\d+) answered, 0 failed;", re.M)
@@ -131,10 +129,11 @@ def load(twin: Twin, log: Path) -> Iterator[None]:
     assert int(answered[1]) > 100, said
 
 
-def expected(version: str) -> dict[str, str]:
+def expected(version: str, names: Iterable[str]) -> dict[str, str]:
+    """What has to be pinned with a version. Which add-ons there are (`names`) is the stack's choice."""
     pins = KUBERNETES[version]
     groups = dict.fromkeys(("nodes-system-group", "nodes-pool-g5-group"), pins.ami_release)
-    addons = {name: pins.addons[name] for name in ADDONS}
+    addons = {name: pins.addons[name] for name in names if name in pins.addons}
     return {**addons, **groups, "cluster-control-plane-eksCluster": version}
 
 
@@ -145,7 +144,9 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
     stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [BLUE])
     own_twin.up()
     stack = Stack(own_twin)
-    assert stack.versions() == expected(OLD)
+    at_first = stack.versions()
+    assert {"coredns", "kube-proxy", "vpc-cni"} <= set(at_first)
+    assert at_first == expected(OLD, at_first)
     before = stack.triton()
     assert set(before.values()) <= stack.nodes("g5") and len(before) == 2
 
@@ -154,7 +155,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         assert "triton" in stack.follow(look)
         stack.follow(new_version)
         stack.follow(upgrade)
-        assert stack.versions() == expected(NEW)
+        assert stack.versions() == expected(NEW, at_first)
         assert stack.triton() == before, "the version of the control plane is none of Triton's business"
 
         add, make, look, pool, move, empty, remove, take = steps("Blue and green GPU pools")

@@ -127,10 +127,23 @@ def test_the_pace_follows_from_a_start() -> None:
     }
 
 
-@given(st.integers(1, 3600))
-def test_the_api_accepts_the_pace_of_any_start(start: int) -> None:
+def test_a_stack_says_when_pods_may_go_and_a_step_is_never_shorter_than_a_start() -> None:
+    def pace(**keys: int) -> tuple[int, int]:
+        down = behavior(settings({**SCALED, "autoscaling": scaling(**keys)}))["scaleDown"]
+        return down["stabilizationWindowSeconds"], down["policies"][0]["periodSeconds"]
+
+    assert pace(startSeconds=15) == (600, 180)
+    assert pace(startSeconds=15, scaleDownAfterSeconds=60) == (60, 60)
+    assert pace(startSeconds=90, scaleDownAfterSeconds=60) == (60, 90)
+    assert pace(startSeconds=15, scaleDownAfterSeconds=1200) == (1200, 180)
+
+
+@given(
+    st.integers(1, 3600), st.one_of(st.just({}), st.integers(1, 3600).map(lambda after: {"scaleDownAfterSeconds": after}))
+)
+def test_the_api_accepts_the_pace_of_any_start(start: int, after: dict[str, int]) -> None:
     """0 to 3600 s to look back, 1 to 1800 s for a period (API reference of autoscaling/v2)."""
-    given_ = behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=start)}))
+    given_ = behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=start, **after)}))
     for rules in given_.values():
         assert 0 <= rules["stabilizationWindowSeconds"] <= 3600
         assert all(1 <= policy["periodSeconds"] <= 1800 for policy in rules["policies"])
