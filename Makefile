@@ -53,7 +53,7 @@ orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; 
 record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
 	@$(PY) -m tests.upgrade.release $(or $(REVISION),HEAD)
 
-test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account, no Go)
+test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving
 
 # The first test may have to build the Go programs: hence the long limit for each.

@@ -106,7 +106,7 @@ class Autoscaling(Section):
     Prometheus does not answer; None: `min_replicas`, so that nothing is scaled down then. `start_seconds`: measured, from a
     pod that is wanted to one that is ready; None: assumed (`infra.serving.behavior`). `scale_down_after_seconds`: for how
     long fewer pods have to be enough before one goes; None: two starts, and 600 s at least. `prometheus_url`: a Prometheus
-    of one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes ready and give way.
+    of one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes and give way.
     """
 
     min_replicas: Pods = Field(description="the fewest pods, like 2")

@@ -226,6 +226,12 @@ def test_a_cluster_goes_up_one_minor_version_at_a_time(world: World) -> None:
     world.delete("versions-cluster")
 
 
+def test_the_preview_of_a_clusters_update_knows_what_does_not_change(world: World) -> None:
+    made = world.made["cluster"]
+    planned = table.handler(CLUSTER).preview_update(made.outputs, {**made.inputs, "version": "1.35"})
+    assert planned == {**made.outputs, "version": "1.35"}
+
+
 def test_a_cluster_with_node_groups_is_not_deleted(world: World) -> None:
     with pytest.raises(HandlerError, match="EKS cluster c still has node groups: nodes-0000000"):
         world.delete("cluster")

@@ -66,6 +66,13 @@ class Cluster(Handler):
             outputs["vpcConfig"] = {**inputs["vpcConfig"], **own}
         return outputs
 
+    def preview_update(self, old: Values, new: Values) -> Values:
+        outputs = super().preview_update(old, new)
+        if isinstance(new["vpcConfig"], dict):
+            own = {key: old["vpcConfig"][key] for key in ("clusterSecurityGroupId", "vpcId")}
+            outputs["vpcConfig"] = {**new["vpcConfig"], **own}
+        return outputs
+
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         name = inputs["name"]
         if lookup.cluster(clients, name) is not None:
