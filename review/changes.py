@@ -30,7 +30,9 @@ _SECRET_NAME = re.compile(
 )
 """Properties whose value is not shown whoever forgot to mark it as a secret."""
 _SECRET_VALUE = re.compile(
-    r"-----BEGIN |\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\beyJ[\w-]{10,}\.|://[^/\s:@]+:[^/\s@]+@"
+    r"-----BEGIN .*?(?:-----END [^-]*-----|\Z)|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\b(?:gh[pousr]|github_pat)_\w{20,}"
+    r"|\beyJ[\w-]{10,}\.[\w.-]*|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
+    re.DOTALL,
 )
 """Keys, tokens and passwords in addresses, wherever they stand."""
 _OBJECTS_OF_SECRETS = frozenset({"kubernetes:core/v1:Secret"})
@@ -64,8 +66,13 @@ def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: I
     return tuple(found[path] for path in sorted(found))
 
 
+def without_secrets(text: str) -> str:
+    """The text with what looks like a key, a token or a password in an address taken out."""
+    return _SECRET_VALUE.sub(SECRET, text)
+
+
 def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
-    """A refresh changes outputs only: the inputs are looked at first, and the outputs where those do not differ."""
+    """The inputs are looked at first, and the outputs where those do not differ: what has drifted may be in them alone."""
     for part in ("inputs", "outputs"):
         before, after = _at(old.get(part) or {}, path), _at(new.get(part) or {}, path)
         if before is _MISSING and after is _MISSING:

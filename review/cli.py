@@ -12,6 +12,7 @@ from review.github import GitHubError, Repository
 
 EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
 _MOST_REPORTS = 20
+_NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
 
 class UsageError(RuntimeError):
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument(
         "reports", type=Path, nargs="*", metavar="REPORT", help="files of `collect`, or folders of such files"
     )
+    render.add_argument("--stacks", nargs="+", default=[], metavar="STACK", help="those that should have a report")
     render.add_argument("--title", default="What this change does")
     render.add_argument("--name", default="preview", help="by which the comment is found again")
     render.add_argument("--output", type=Path, metavar="FILE")
@@ -100,7 +102,11 @@ def _collect(given: argparse.Namespace) -> None:
 
 
 def _render(given: argparse.Namespace) -> None:
-    _write(document.render(_reports(given.reports), title=given.title, name=given.name), given.output)
+    found = _reports(given.reports)
+    missing = set(given.stacks) - {made.stack for made in found}
+    found += [report.Report(stack, plan.Plan((), errors=(_NO_REPORT,))) for stack in missing]
+    found.sort(key=lambda made: made.stack)
+    _write(document.render(found, title=given.title, name=given.name), given.output)
 
 
 def _comment(given: argparse.Namespace) -> None:

@@ -73,7 +73,7 @@ def _compared(reports: Sequence[Report]) -> str:
 def _parts(report: Report) -> list[_Part]:
     stack = f"\n### {code(shortened(report.stack, 60))}\n"
     found = sections.of(report)
-    if not any(step for step in report.plan.steps) and not report.plan.errors:
+    if not report.plan.steps and not report.plan.errors:
         stack += "\nNo resource changes.\n"
     if not found:
         return [_Part(stack, Section("", (), ""))]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 LONGEST_MESSAGE = 1200
 """Characters of one message of the engine or of a policy."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
 _WHITE = re.compile(r"\s+")
+_NOT_SHOWN = frozenset({"Cc", "Cf", "Cs"})
+"""Unicode's categories of control characters, of formats (a turned direction hides what a line says), and of halves of characters."""
+_BREAKS_LINKS = "&#8203;"
+"""A space without width: a backslash alone keeps GitHub neither from mentioning nor from linking to an issue."""
+_LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
 
 
 def code(text: str) -> str:
     """A code span: nothing in it is markup, a mention or a link. On one line, and safe in a table's cell."""
-    line = _WHITE.sub(" ", text).strip().replace("|", "\\|")
+    line = _line(text).replace("|", "\\|")
     if not line:
         return "``(empty)``"
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
@@ -23,13 +29,14 @@ def code(text: str) -> str:
 
 def prose(text: str) -> str:
     """Text on one line in which nothing is markup, and nobody is mentioned."""
-    line = shortened(_WHITE.sub(" ", text).strip())
-    return re.sub(r"(https?):", r"\1&#58;", _SPECIAL.sub(r"\\\1", line)).replace("\\@", "@&#8203;")
+    line = _SPECIAL.sub(r"\\\1", shortened(_line(text)))
+    unlinked = _LINK.sub(lambda found: f"&#{ord(found[0])};", line)
+    return unlinked.replace("\\@", f"@{_BREAKS_LINKS}").replace("\\#", f"\\#{_BREAKS_LINKS}")
 
 
 def block(text: str) -> str:
     """Lines as they are, in a fence that the text cannot end; a long text loses its middle."""
-    body = text.strip()
+    body = _visible(text).strip()
     if len(body) > LONGEST_MESSAGE:  # what ends a traceback is what matters of it
         beginning, end = body[: LONGEST_MESSAGE // 4], body[-LONGEST_MESSAGE // 2 :]
         body = f"{beginning}\n… ({len(body) - len(beginning) - len(end)} characters left out) …\n{end}"
@@ -44,3 +51,14 @@ def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:
         return text
     note = f" … ({len(text)} characters)"
     return text[: limit - len(note)] + note
+
+
+def _line(text: str) -> str:
+    return _visible(_WHITE.sub(" ", text).strip())
+
+
+def _visible(text: str) -> str:
+    """The text without what cannot be seen or written: control characters, and those that turn the direction of a line."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) in _NOT_SHOWN and one not in "\n\t" else one for one in text
+    )

@@ -17,12 +17,12 @@ from review import changes
 
 Action = Literal["create", "update", "replace", "delete"]
 
-# The engine's words for one step, by what they mean for the resource. A replacement is told as up to three steps.
+# The engine's words for one step, by what they mean for the resource. A replacement is told as up to three steps. `refresh`
+# is not among them: it is told of every resource that was looked at, and what differs is an update or a creation after it.
 _ACTIONS: Mapping[str, Action] = {
     "create": "create",
     "import": "create",
     "update": "update",
-    "refresh": "update",
     "delete": "delete",
     "replace": "replace",
     "create-replacement": "replace",
@@ -250,8 +250,8 @@ def name_of(urn: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A message of the engine without colours."""
-    return _MARKUP.sub("", text).strip()
+    """A message of the engine without colours, and without what looks like a secret."""
+    return changes.without_secrets(_MARKUP.sub("", text).strip())
 
 
 def _messages(diagnostics: Iterable[Mapping[str, Any]], severity: str) -> tuple[str, ...]:

@@ -215,24 +215,16 @@ def _cost(cost: Cost | None) -> Section:
     compared = cost.before is not None
     rows = [_cost_row("**all**", CostLine("all", cost.before, cost.after), compared)]
     rows += [_cost_row(code(_name(line.name)), line, compared) for line in cost.lines]
-    head = "\n".join(
-        (
-            f"US$ a month at list prices of {prose(cost.region)} as of {prose(cost.as_of)}: "
-            "with as few nodes as there may be, as expected, with the most.",
-            *(f"{_per_million(cost)}" for _ in (0,) if cost.per_million_after is not None),
-            *(f"{prose(note)}." for note in cost.notes),
-            "",
-            "| | at least | expected | at most |",
-            "| --- | ---: | ---: | ---: |",
-        )
-    )
-    return Section("Cost", tuple(rows), "parts", head)
-
-
-def _per_million(cost: Cost) -> str:
-    assert cost.per_million_after is not None
-    moved = _moved(cost.per_million_before, cost.per_million_after)
-    return f"A million inferences at the stack's expected rates: {moved} US$."
+    head = [
+        f"US$ a month at list prices of {prose(cost.region)} as of {prose(cost.as_of)}: "
+        "with as few nodes as there may be, as expected, with the most."
+    ]
+    if cost.per_million_after is not None:
+        moved = _moved(cost.per_million_before, cost.per_million_after)
+        head.append(f"A million inferences at the stack's expected rates: {moved} US$.")
+    head += [f"{prose(note)}." for note in cost.notes]
+    head += ["", "| | at least | expected | at most |", "| --- | ---: | ---: | ---: |"]
+    return Section("Cost", tuple(rows), "parts", "\n".join(head))
 
 
 def _cost_row(name: str, line: CostLine, compared: bool) -> str:
