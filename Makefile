@@ -11,7 +11,7 @@ STACK ?= dev
 
 TWIN := $(or $(TWIN_HOME),.twin)
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e lock clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -56,9 +56,15 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving
 
+# KEDA and prometheus-operator have to be built first, and what scales or drains takes its time.
+SLOW := $(addprefix tests/e2e/,test_autoscaling.py test_keda.py test_monitoring.py test_upgrades.py)
+
 # The first test may have to build the Go programs: hence the long limit for each.
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on real tritonserver processes
-	@$(PY) -m pytest -v --timeout 2700 tests/e2e tests/serving
+	@$(PY) -m pytest -v --timeout 2700 $(addprefix --ignore ,$(SLOW)) tests/e2e tests/serving
+
+e2e-slow: $(VENV)/.installed ## the rest of layer 6, half an hour more: KEDA, Prometheus, pods that follow a load, upgrades
+	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
 lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
