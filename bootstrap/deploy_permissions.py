@@ -1,6 +1,6 @@
 """What the deploy role may do beside reading. Every action is named; what an action can be bound to, it is bound to.
 
-Roles and policies that the platform makes are bound by their tag `project`, queues, buckets and log groups by their names.
+Roles, policies and keys that the platform makes are bound by their tag `project`, queues, buckets, rules and logs by names.
 What has neither when it is made (most of EC2) is bound to the region. Who deploys writes the policies of the platform's
 roles: that is as much as those may be given, which is why deployments are approved.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bootstrap.permissions import buckets
+from bootstrap.settings import ENVIRONMENT
 from infra.account import Account
 from infra.policy import Statement, allow
 from infra.versions import PROJECT
@@ -102,7 +103,8 @@ def _network(account: Account) -> list[Statement]:
 
 def _cluster(account: Account) -> list[Statement]:
     return [
-        allow(["eks:CreateCluster"], [account.arn("eks", "cluster/*")], sid="MakeClusters", condition=_MADE_OURS),
+        # It takes no resource: with an ARN it is allowed nothing.
+        allow(["eks:CreateCluster"], ["*"], sid="MakeClusters", condition=_MADE_OURS),
         allow(
             [
                 "eks:AssociateAccessPolicy",
@@ -275,7 +277,7 @@ def _data(account: Account) -> list[Statement]:
         ),
         # Promotion of releases; and the emptying of a bucket that a stack lets go of.
         allow(
-            ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:PutObject"],
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:PutObject"],
             [f"{bucket}/*" for bucket in ours],
             sid="OurObjects",
         ),
@@ -298,6 +300,25 @@ def _data(account: Account) -> list[Statement]:
             sid="OurKeys",
             condition=_OURS,
         ),
+        # Not the keys of Pulumi's state and of stacks' secrets, whose tag `project` is the same: without them no stack is
+        # left.
+        {
+            "Sid": "NotTheStatesKeys",
+            "Effect": "Deny",
+            "Action": [
+                "kms:CreateAlias",
+                "kms:CreateGrant",
+                "kms:DeleteAlias",
+                "kms:PutKeyPolicy",
+                "kms:ScheduleKeyDeletion",
+                "kms:TagResource",
+                "kms:UntagResource",
+                "kms:UpdateAlias",
+                "kms:UpdateKeyDescription",
+            ],
+            "Resource": [account.arn("kms", "key/*")],
+            "Condition": {"StringEquals": {"aws:ResourceTag/environment": ENVIRONMENT}},
+        },
         allow(
             ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
             [account.arn("kms", "alias/triton-*")],
@@ -353,8 +374,8 @@ def _watching(account: Account) -> list[Statement]:
                 "events:TagResource",
                 "events:UntagResource",
             ],
-            [account.arn("events", "rule/*")],
-            sid="Rules",
+            [account.arn("events", "rule/triton-*")],
+            sid="OurRules",
         ),
         allow(["budgets:ModifyBudget", "budgets:TagResource", "budgets:UntagResource"], budgets, sid="OurBudgets"),
         allow(

@@ -16,8 +16,8 @@ from infra.policy import document
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
-_PREVIEW_SECONDS = 3600
-_DEPLOY_SECONDS = 4 * 3600
+PREVIEW_SECONDS = 3600
+DEPLOY_SECONDS = 4 * 3600
 """A first `up` takes most of an hour, a destroy longer, and a session that ends in the middle leaves a lock."""
 
 
@@ -64,7 +64,7 @@ class GitHub(pulumi.ComponentResource):
             "Previews of pull requests and the nightly look for drift: reads",
             provider_arn,
             preview_subjects(args.settings),
-            _PREVIEW_SECONDS,
+            PREVIEW_SECONDS,
             {"state": state.apply(permissions.read_state), "read": document(*permissions.read(args.account))},
             args,
             child,
@@ -75,7 +75,7 @@ class GitHub(pulumi.ComponentResource):
             "Deployments by GitHub's environments",
             provider_arn,
             deploy_subjects(args.settings),
-            _DEPLOY_SECONDS,
+            DEPLOY_SECONDS,
             {
                 "state": state.apply(permissions.write_state),
                 "read": document(*permissions.read(args.account)),

@@ -6,7 +6,7 @@ import pulumi
 
 from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
-from bootstrap.settings import Settings, SettingsInvalid
+from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.state import SECRETS_ALIAS, State, StateArgs
 from infra import account as aws_account
 from infra.versions import PROJECT
@@ -24,7 +24,7 @@ def main() -> None:
 def deploy(settings: Settings, region: str) -> None:
     """Register everything, and export what the workflows and `pulumi login` are told."""
     account = aws_account.current(region)
-    tags = {"project": PROJECT, "environment": "bootstrap", "owner": "platform", "cost-center": "platform"}
+    tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
     github = GitHub(
         "github",

@@ -10,7 +10,10 @@ import pulumi
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
 ENVIRONMENTS = ("dev", "staging", "prod")
+ENVIRONMENT = "bootstrap"
+"""The tag `environment` of what this stack makes. No stack of the platform has that name."""
 
 
 class SettingsInvalid(ValueError):
@@ -42,6 +45,11 @@ class Settings:
             for name in self.environments
             if not _ENVIRONMENT.fullmatch(name)
         ]
+        if self.github_provider_arn is not None and not _PROVIDER_ARN.fullmatch(self.github_provider_arn):
+            problems.append(
+                f"githubProviderArn: {self.github_provider_arn!r} is not GitHub's identity provider; give "
+                "arn:aws:iam::ACCOUNT:oidc-provider/token.actions.githubusercontent.com"
+            )
         if problems:
             raise SettingsInvalid("\n".join(problems))
 

@@ -45,6 +45,17 @@ class Ownership:
             return f"{cluster}=owned"
         return next((f"{key}={self.cluster_name}" for key in _CLUSTER_NAME_TAGS if tags.get(key) == self.cluster_name), None)
 
+    def stranger(self, tags: Tags) -> str | None:
+        """The tag that makes a thing somebody else's; None where it is this stack's, or nobody says whose it is."""
+        if self.reason(tags) is not None:
+            return None
+        for key in ("project", "environment", *_CLUSTER_NAME_TAGS):
+            own = {"project": PROJECT, "environment": self.environment}.get(key, self.cluster_name)
+            if tags.get(key, own) != own:
+                return f"{key}={tags[key]}"
+        owner = (key for key, value in tags.items() if key.startswith("kubernetes.io/cluster/") and value == "owned")
+        return next((f"{key}=owned" for key in owner), None)
+
 
 def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
     """AWS's list of `{"Key": …, "Value": …}` as a mapping."""

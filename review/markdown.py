@@ -10,7 +10,7 @@ LONGEST_MESSAGE = 1200
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
 _WHITE = re.compile(r"\s+")
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs"})
-"""Unicode's categories of control characters, of formats (a turned direction hides what a line says), and of halves of characters."""
+"""Of Unicode: control characters, formats (a turned direction hides what a line says), halves of characters."""
 _BREAKS_LINKS = "&#8203;"
 """A space without width: a backslash alone keeps GitHub neither from mentioning nor from linking to an issue."""
 _LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)

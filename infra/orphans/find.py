@@ -15,6 +15,7 @@ FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
     "instance": computing.instances,
     "volume": computing.volumes,
     "snapshot": computing.snapshots,
+    "file system": storing.file_systems,
     "NAT gateway": networking.nat_gateways,
     "VPC endpoint": networking.endpoints,
     "network interface": networking.interfaces,

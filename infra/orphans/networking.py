@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from botocore.exceptions import ClientError
+
 from infra.orphans import prices
 from infra.orphans.leftover import Leftover
 from infra.orphans.search import Item, Search, name_of
@@ -12,6 +14,7 @@ from infra.orphans.search import Item, Search, name_of
 _TAGS_AT_A_TIME = 20
 """ARNs that one DescribeTags of the load balancers takes."""
 _LIVING_NAT = [{"Name": "state", "Values": ["pending", "available", "deleting", "failed"]}]
+_GONE = ("LoadBalancerNotFound", "TargetGroupNotFound")
 _GONE_ENDPOINT = ("deleted", "deleting")
 
 
@@ -54,7 +57,7 @@ def interfaces(search: Search) -> Iterator[Leftover]:
             f"{item['Status']} {item.get('Description', '')}".strip(),
             reason,
             0,
-            search.remove(f"ec2 delete-network-interface --network-interface-id {item['NetworkInterfaceId']}"),
+            search.remove(f"ec2 delete-network-interface --network-interface-id {item['NetworkInterfaceId']}", reason),
         )
 
 
@@ -69,7 +72,7 @@ def security_groups(search: Search) -> Iterator[Leftover]:
             item["GroupName"],
             reason,
             0,
-            search.remove(f"ec2 delete-security-group --group-id {item['GroupId']}"),
+            search.remove(f"ec2 delete-security-group --group-id {item['GroupId']}", reason),
         )
 
 
@@ -124,7 +127,18 @@ def vpcs(search: Search) -> Iterator[Leftover]:
 def _with_tags(search: Search, items: Iterator[Item], key: str) -> Iterator[Item]:
     """Each item with its tags, which load balancers tell by ARN only, and only of twenty at a time."""
     while batch := list(islice(items, _TAGS_AT_A_TIME)):
-        arns: Sequence[str] = [item[key] for item in batch]
+        tags = _tags_by_arn(search, [item[key] for item in batch])
+        yield from ({**item, "Tags": tags[item[key]]} for item in batch if item[key] in tags)
+
+
+def _tags_by_arn(search: Search, arns: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Tags of those that are still there: one that went since it was listed fails the question about all of them."""
+    try:
         described = search.readers("elbv2").describe_tags(ResourceArns=arns)["TagDescriptions"]
-        tags = {known["ResourceArn"]: known["Tags"] for known in described}
-        yield from ({**item, "Tags": tags.get(item[key])} for item in batch)
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") not in _GONE:
+            raise
+        if len(arns) == 1:
+            return {}
+        return {arn: tags for one in arns for arn, tags in _tags_by_arn(search, [one]).items()}
+    return {known["ResourceArn"]: known["Tags"] for known in described}

@@ -26,6 +26,7 @@ OPERATIONS: Operations = {
         "DescribeTargetGroups": "elasticloadbalancing:DescribeTargetGroups",
     },
     "eks": {"ListClusters": "eks:ListClusters", "DescribeCluster": "eks:DescribeCluster"},
+    "fsx": {"DescribeFileSystems": "fsx:DescribeFileSystems"},
     "logs": {"DescribeLogGroups": "logs:DescribeLogGroups"},
     "kms": {"DescribeKey": "kms:DescribeKey"},
     "resourcegroupstaggingapi": {"GetResources": "tag:GetResources"},

@@ -20,6 +20,8 @@ KEY_MONTH = 1.0
 ALARM_MONTH = 0.10
 SNAPSHOT_GIB_MONTH = 0.05
 VOLUME_GIB_MONTH: Mapping[str, float] = {"gp3": 0.08, "gp2": 0.10, "standard": 0.05, "st1": 0.045, "sc1": 0.015}
+LUSTRE_GIB_MONTH: Mapping[int, float] = {125: 0.145, 250: 0.21, 500: 0.34, 1000: 0.60}
+"""FSx for Lustre, persistent on SSD, by MB/s for each TiB."""
 LOGS_GIB_MONTH = 0.03
 
 
@@ -37,4 +39,10 @@ def instance_month(instance_type: str) -> float | None:
 def volume_month(volume_type: str, gib: int) -> float | None:
     """USD in a month of a volume without provisioned performance; None for other types."""
     per_gib = VOLUME_GIB_MONTH.get(volume_type)
+    return round(per_gib * gib, 2) if per_gib is not None else None
+
+
+def lustre_month(throughput_mbs_per_tib: int, gib: int) -> float | None:
+    """USD in a month of a file system of Lustre; None for other throughputs."""
+    per_gib = LUSTRE_GIB_MONTH.get(throughput_mbs_per_tib)
     return round(per_gib * gib, 2) if per_gib is not None else None

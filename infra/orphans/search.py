@@ -11,6 +11,7 @@ from infra.ownership import Ownership, tags_of
 from infra.read_only import Readers
 
 Item = Mapping[str, Any]
+_SOMEBODY_ELSES = "somebody else's"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Search:
             reason = self.owner.reason(tags_of(item.get(tags)))
             vpc = item.get("VpcId")
             if reason is None and vpc in self.vpcs:
-                reason = f"in {vpc}"
+                stranger = self.owner.stranger(tags_of(item.get(tags)))
+                reason = f"in {vpc}" + (f", and {_SOMEBODY_ELSES}: {stranger}" if stranger else "")
             if reason is not None:
                 yield item, reason
 
@@ -52,8 +54,10 @@ class Search:
                 found[str(vpc["VpcId"])] = reason
         return found
 
-    def remove(self, command: str) -> str:
-        """A command of the AWS CLI in the region that is searched."""
+    def remove(self, command: str, reason: str = "") -> str:
+        """A command of the AWS CLI in the region that is searched; none for what the reason says is somebody else's."""
+        if _SOMEBODY_ELSES in reason:
+            return f"# no command, ask its owner: {command.rpartition(' ')[2]} is {reason}"
         return f"aws {command} --region {self.readers.region}"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from infra.cluster import control_plane_log_group_name
 from infra.network import flow_log_group_name
 from infra.orphans import prices
 from infra.orphans.leftover import Leftover
-from infra.orphans.search import Search
+from infra.orphans.search import Search, name_of
 from infra.ownership import tags_of
 
 _GIB = 1024**3
@@ -22,11 +23,28 @@ def buckets(search: Search) -> Iterator[Leftover]:
         yield Leftover("bucket", name, name, reason, None, search.remove(f"s3 rb s3://{name} --force"))
 
 
+def file_systems(search: Search) -> Iterator[Leftover]:
+    """File systems of FSx, billed by the GiB whether anyone mounts them or not."""
+    for item, reason in search.own(search.pages("fsx", "describe_file_systems", "FileSystems")):
+        if item.get("Lifecycle") == "DELETING":
+            continue
+        id, gib = item["FileSystemId"], item["StorageCapacity"]
+        throughput = item.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", 0)
+        yield Leftover(
+            "file system",
+            id,
+            f"{gib} GiB {name_of(item)}".strip(),
+            reason,
+            prices.lustre_month(throughput, gib),
+            search.remove(f"fsx delete-file-system --file-system-id {id}"),
+        )
+
+
 def queues(search: Search) -> Iterator[Leftover]:
     """Queues, which cost by the request."""
     for arn, reason in _tagged(search, "sqs"):
-        _, _, _, region, account, name = arn.split(":", maxsplit=5)
-        url = f"https://sqs.{region}.amazonaws.com/{account}/{name}"
+        _, partition, _, region, account, name = arn.split(":", maxsplit=5)
+        url = f"https://sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}/{account}/{name}"
         yield Leftover("queue", name, name, reason, None, search.remove(f"sqs delete-queue --queue-url {url}"))
 
 
@@ -34,9 +52,9 @@ def alarms(search: Search) -> Iterator[Leftover]:
     """CloudWatch alarms."""
     for arn, reason in _tagged(search, "cloudwatch:alarm"):
         name = arn.rpartition("alarm:")[2]
-        yield Leftover(
-            "alarm", name, name, reason, prices.ALARM_MONTH, search.remove(f"cloudwatch delete-alarms --alarm-names {name}")
-        )
+        # Whoever may make an alarm may call it `a; rm -rf ~`.
+        command = f"cloudwatch delete-alarms --alarm-names {shlex.quote(name)}"
+        yield Leftover("alarm", name, name, reason, prices.ALARM_MONTH, search.remove(command))
 
 
 def keys(search: Search) -> Iterator[Leftover]:

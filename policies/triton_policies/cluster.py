@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from fnmatch import fnmatchcase
 
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
+from triton_policies.networks import is_world
 from triton_policies.policy import Policy, ResourcePolicy, Setting, Settings, number, strings, switch
 from triton_policies.reading import Property
 from triton_policies.resources import Resource
@@ -18,7 +19,6 @@ ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-WORLD = ("0.0.0.0/0", "::/0")
 END_OF_STANDARD_SUPPORT = {
     "1.33": "2026-07-29",
     "1.34": "2026-12-02",
@@ -58,7 +58,7 @@ def _public_endpoint(vpc: Property, settings: Settings) -> Iterator[Finding]:
         yield Violation(ranges.path, "is not set: the whole internet may ask the API", fix="name the networks that may")
     yield from each(
         ranges.elements,
-        lambda one: require(one, lambda cidr: cidr not in WORLD, "is {value}: the whole internet may ask the API"),
+        lambda one: require(one, lambda cidr: not is_world(cidr), "is {value}: the whole internet may ask the API"),
     )
 
 

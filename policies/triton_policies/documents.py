@@ -7,6 +7,33 @@ from dataclasses import dataclass
 
 from triton_policies.reading import Property
 
+_BOUNDING = tuple(
+    f"{many}{operator}"
+    for many in ("", "ForAnyValue:")
+    for operator in ("StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike", "IpAddress")
+)
+"""Operators that are false where the key is missing: `…IfExists`, `ForAllValues:…` and `Null` let such requests pass."""
+_EVERYTHING = ("", "arn", "0.0.0.0/0", "0")
+"""What is left of `*`, `arn:*` and `::/0` without their wildcards and separators."""
+_WHO = (
+    "aws:PrincipalAccount",
+    "aws:PrincipalArn",
+    "aws:PrincipalOrgID",
+    "aws:PrincipalOrgPaths",
+    "aws:SourceAccount",
+    "aws:SourceArn",
+    "aws:SourceIp",
+    "aws:SourceOrgID",
+    "aws:SourceOrgPaths",
+    "aws:SourceVpc",
+    "aws:SourceVpce",
+    "aws:userid",
+    "kms:CallerAccount",
+    "s3:DataAccessPointAccount",
+    "s3:DataAccessPointArn",
+)
+"""Condition keys that say who asks, or from where (S3 user guide, "The meaning of public"; KMS)."""
+
 Condition = tuple[str, str, tuple[str, ...]]
 """Operator, key and values; operator and key in lower case."""
 
@@ -26,6 +53,30 @@ class Statement:
     def everybody(self) -> bool:
         """Whether anyone at all is meant."""
         return "*" in self.principals.get("AWS", ())
+
+    @property
+    def public(self) -> bool:
+        """Whether it allows anyone at all, with no condition on who that is: TLS or a date keeps nobody out.
+
+        All but a few (NotPrincipal) are anyone too.
+        """
+        anyone = self.everybody or self.at["NotPrincipal"].given
+        return self.allows and anyone and not any(self.bounded_by(key) for key in _WHO)
+
+    @property
+    def principal_path(self) -> str:
+        """The property that says who is meant."""
+        return self.at["NotPrincipal" if self.at["NotPrincipal"].given else "Principal"].path
+
+    @property
+    def anyone(self) -> str:
+        """How the statement means everybody, in words."""
+        return "leaves out a few" if self.at["NotPrincipal"].given else "is *"
+
+    def bounded_by(self, key: str) -> bool:
+        """Whether the condition key has to be there and to be like something that is not everything."""
+        values = self.values(key, *_BOUNDING)
+        return bool(values) and not any(value.strip("*?:/") in _EVERYTHING for value in values)
 
     def values(self, key: str, *operators: str) -> tuple[str, ...]:
         """What the condition key is compared with, by any of the operators; without operators by whichever."""

@@ -47,11 +47,11 @@ def _key_policy(policy: Property) -> Iterator[Finding]:
             fix="let arn:aws:iam::<account>:root do kms:*, which leaves the rest to IAM policies",
         )
     for statement in found:
-        if statement.allows and statement.everybody and not statement.conditions:
+        if statement.public:
             yield Violation(
-                statement.at["Principal"].path,
-                "is *: anyone in any account may use the key",
-                fix="name who may, or a condition",
+                statement.principal_path,
+                f"{statement.anyone}: anyone in any account may use the key",
+                fix="name who may, or a condition on who asks",
             )
 
 

@@ -34,6 +34,7 @@ TAGGABLE = (
     "aws:eks/addon:Addon",
     "aws:eks/cluster:Cluster",
     "aws:eks/nodeGroup:NodeGroup",
+    "aws:fsx/lustreFileSystem:LustreFileSystem",
     "aws:iam/instanceProfile:InstanceProfile",
     "aws:iam/role:Role",
     "aws:kms/key:Key",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 GPUS: Mapping[str, Mapping[str, int]] = {
@@ -20,6 +21,10 @@ GPUS: Mapping[str, Mapping[str, int]] = {
     "p6-b200": {"48xlarge": 8},
 }
 """Family -> GPUs of the sizes that have more than one (EC2's list of accelerated instances)."""
+_LIKE_A_GPU = re.compile(r"(gr?|p)\d")
+"""What AWS calls families with GPUs. One that is too new for the list, or too old, is no way past a rule."""
+_MOST = 8
+"""GPUs that an instance of a family that is not on the list is taken to have."""
 
 
 def family_of(instance_type: str) -> str:
@@ -28,11 +33,17 @@ def family_of(instance_type: str) -> str:
 
 
 def has_gpu(instance_type: str) -> bool:
-    """Whether the type has an NVIDIA GPU."""
-    return family_of(instance_type) in GPUS
+    """Whether the type has a GPU."""
+    return _is_gpu_family(family_of(instance_type))
 
 
 def gpus_of(instance_type: str) -> int:
-    """How many NVIDIA GPUs the type has; 0 without any."""
+    """How many GPUs the type has, at most; 0 without any."""
     family, _, size = instance_type.partition(".")
-    return GPUS[family].get(size, 1) if family in GPUS else 0
+    if family in GPUS:
+        return GPUS[family].get(size, 1)
+    return _MOST if _is_gpu_family(family) else 0
+
+
+def _is_gpu_family(family: str) -> bool:
+    return family in GPUS or _LIKE_A_GPU.match(family) is not None

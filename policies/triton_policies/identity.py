@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from triton_policies.documents import Statement, statements
@@ -28,6 +29,8 @@ ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
 _WITHOUT_SOURCE = ("ec2.amazonaws.com",)
 """Services that send no aws:SourceAccount when they take a role: a condition on it would shut them out."""
 _POD_IDENTITY = "pods.eks.amazonaws.com"
+_SUBJECT_PATTERN = re.compile(r"system:serviceaccount:[^:*?]+:[^:]+|(?!system:)[^:*?]+:[^:*?]+:.+")
+"""Patterns of `sub` that name a namespace, or for tokens of pipelines a repository: `repo:owner/name:ref:refs/heads/*`."""
 _POD_TAGS = ("aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account")
 
 
@@ -64,8 +67,9 @@ def _trust(role: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _bounds(statement: Statement) -> Iterator[Finding]:
     at = statement.at["Principal"].path
-    if statement.everybody:
-        yield Violation(at, "is *: any AWS account may take the role", fix="name who may")
+    if statement.everybody or statement.at["NotPrincipal"].given:
+        problem = f"{statement.anyone}: any AWS account may take the role"
+        yield Violation(statement.principal_path, problem, fix="name who may")
     if "Federated" in statement.principals:
         yield from _oidc_bounds(statement)
     for service in statement.principals.get("Service", ()):
@@ -75,7 +79,7 @@ def _bounds(statement: Statement) -> Iterator[Finding]:
             bounded = all(statement.values(tag, "StringEquals") for tag in _POD_TAGS)
             wanted = "aws:RequestTag/kubernetes-namespace and aws:RequestTag/kubernetes-service-account"
         else:
-            bounded = bool(statement.values("aws:SourceAccount") or statement.values("aws:SourceArn"))
+            bounded = statement.bounded_by("aws:SourceAccount") or statement.bounded_by("aws:SourceArn")
             wanted = "aws:SourceAccount or aws:SourceArn"
         if not bounded:
             yield Violation(at, f"is {service} without a condition on {wanted}: it may act for anyone who asks it to")
@@ -95,8 +99,10 @@ def _oidc_bounds(statement: Statement) -> Iterator[Finding]:
     if not subjects and not patterns:
         yield Violation(condition, "does not compare sub: every pod of the cluster may take the role")
     for pattern in patterns:
-        if "*" in pattern.rpartition(":")[0] or pattern in ("*", ""):
-            yield Violation(condition, f"compares sub with {pattern}: service accounts of other namespaces match too")
+        if _SUBJECT_PATTERN.fullmatch(pattern) is None:
+            of_pods = "serviceaccount" in pattern
+            others = "service accounts of other namespaces" if of_pods else "other repositories or namespaces"
+            yield Violation(condition, f"compares sub with {pattern}: {others} match too")
 
 
 def _managed(resource: Resource, settings: Settings) -> Iterator[Finding]:

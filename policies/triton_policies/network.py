@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_policies.cluster import WORLD
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
+from triton_policies.networks import is_world
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
@@ -69,7 +69,7 @@ def _rule(rule: Property, keys: tuple[str, str], public: bool) -> Iterator[Findi
         values = at.elements or [at]
 
         def check(one: Property) -> Iterator[Finding]:
-            if one.value not in WORLD:
+            if not is_world(one.value):
                 return
             ports = (rule["fromPort"].value, rule["toPort"].value)
             if not (public and ports == (443, 443)):

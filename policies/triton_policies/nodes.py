@@ -25,6 +25,8 @@ _EBS_DRIVER = "ebs.csi.aws.com"
 
 def _ami(group: Resource, settings: Settings) -> Iterator[Finding]:
     ami = group["amiType"]
+    if ami.value == "CUSTOM":
+        return
     nvidia = "NVIDIA" in str(ami.value)
     for one in group["instanceTypes"].elements:
         if has_gpu(one.value) and not nvidia:
@@ -41,7 +43,8 @@ def _taint(resource: Resource, settings: Settings) -> Iterator[Finding]:
         gpu = any(map(has_gpu, types)) or GPU_KEY in resource["spec.limits"].entries
     else:
         labels, taints = resource["labels"], resource["taints"]
-        gpu = any(has_gpu(one) for one in resource["instanceTypes"].value or [])
+        # Of a Capacity Block the launch template has the type; the image tells then.
+        gpu = any(map(has_gpu, resource["instanceTypes"].value or [])) or "NVIDIA" in str(resource["amiType"].value)
     if not gpu:
         return
     if labels[PRESENT_LABEL].value != "true":
@@ -87,7 +90,7 @@ def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
     total = 0
     parts = []
     for group in stack.of(NODE_GROUP):
-        most = max((gpus_of(one) for one in group["instanceTypes"].value or []), default=0)
+        most = max(map(gpus_of, _types_of(stack, group)), default=0)
         if most:
             gpus = most * int(group["scalingConfig.maxSize"].value or 0)
             parts.append(f"{group.name} {gpus}")
@@ -97,8 +100,29 @@ def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
         if limit is not None:
             parts.append(f"{pool.name} {limit}")
             total += int(limit)
+        elif any(map(has_gpu, _pool_types(pool))):
+            path = pool["spec.limits"][GPU_KEY].path
+            yield Violation(path, "is not set: the pool may start GPUs without end", pool, fix="set it")
     if total > settings["maxGpus"]:
         yield Violation("", f"the stack may start {total} GPUs ({', '.join(parts)}), {settings['maxGpus']} is the most here")
+
+
+def _types_of(stack: Stack, group: Resource) -> list[str]:
+    """Its instance types; of a group without, as for Capacity Blocks, what its launch template says."""
+    own = group["instanceTypes"]
+    if own.known and own.value:
+        return list(own.value)
+    templates = [one for one in stack.of(TEMPLATE) if _launches(stack, group, one)]
+    found = [str(one["instanceType"].value) for one in templates if one["instanceType"].value]
+    return found or list(own.value or [])
+
+
+def _launches(stack: Stack, group: Resource, template: Resource) -> bool:
+    id = template["id"]
+    named = group["launchTemplate.id"]
+    return template.urn in group.sources.get("launchTemplate", ()) or (
+        id.known and named.known and id.given and id.value == named.value
+    )
 
 
 def _ssh(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -108,6 +132,9 @@ def _ssh(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _metadata(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    if resource.type == NODE_GROUP:
+        yield from _own_template(resource, "pods reach the node's credentials")
+        return
     options = resource["metadataOptions" if resource.type == TEMPLATE else "spec.metadataOptions"]
     yield from require(
         options["httpTokens"],
@@ -124,6 +151,12 @@ def _metadata(resource: Resource, settings: Settings) -> Iterator[Finding]:
     )
 
 
+def _own_template(group: Resource, problem: str) -> Iterator[Finding]:
+    at = group["launchTemplate"]
+    if not at.given:
+        yield Violation(at.path, f"is not set: EKS takes its own, and {problem}", fix="give the group a launch template")
+
+
 def _volumes(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if resource.type == STORAGE_CLASS:
         if resource["provisioner"].value == _EBS_DRIVER:
@@ -133,6 +166,9 @@ def _volumes(resource: Resource, settings: Settings) -> Iterator[Finding]:
                 "is {value}: volumes of pods are not encrypted",
                 fix='set it to "true"',
             )
+        return
+    if resource.type == NODE_GROUP:
+        yield from _own_template(resource, "the nodes' disks are not encrypted")
         return
     mappings = resource["blockDeviceMappings" if resource.type == TEMPLATE else "spec.blockDeviceMappings"]
     if not mappings.elements:
@@ -163,16 +199,20 @@ def _release(resource: Resource, settings: Settings) -> Iterator[Finding]:
         if resource["amiType"].value != "CUSTOM" and not release.given:
             yield Violation(release.path, "is not set: each new node may run another image", fix="set releaseVersion")
         return
-    terms = resource["spec.amiSelectorTerms"]
-    yield from each(
-        [term["alias"] for term in terms.elements if term["alias"].given],
-        lambda alias: require(
-            alias,
+    yield from each(resource["spec.amiSelectorTerms"].elements, _ami_term)
+
+
+def _ami_term(term: Property) -> Iterator[Finding]:
+    fix = "name the release, e.g. al2023@v20260728"
+    if term["alias"].given:
+        yield from require(
+            term["alias"],
             lambda value: not str(value).endswith("@latest"),
             "is {value}: nodes change their image the day AWS publishes one",
-            fix="name the release, e.g. al2023@v20260728",
-        ),
-    )
+            fix=fix,
+        )
+    elif not term["id"].given:
+        yield Violation(term.path, "has neither alias nor id: nodes take the newest image that matches", fix=fix)
 
 
 def _pool_limits(pool: Resource, settings: Settings) -> Iterator[Finding]:
@@ -315,7 +355,7 @@ POLICIES: tuple[Policy, ...] = (
         controls=("FSBP EC2.8", "FSBP EC2.170"),
         fix="set metadataOptions: httpTokens required, httpPutResponseHopLimit 1",
         settings={"maxHops": number("the largest hop limit of answers", 1, local=2, dev=2)},
-        types=(TEMPLATE, NODE_CLASS),
+        types=(TEMPLATE, NODE_CLASS, NODE_GROUP),
         judge=_metadata,
     ),
     ResourcePolicy(
@@ -324,7 +364,7 @@ POLICIES: tuple[Policy, ...] = (
         severity="high",
         controls=("FSBP EC2.3",),
         fix="set encrypted and deleteOnTermination to true, volumeType to gp3",
-        types=(TEMPLATE, NODE_CLASS, STORAGE_CLASS),
+        types=(TEMPLATE, NODE_CLASS, NODE_GROUP, STORAGE_CLASS),
         judge=_volumes,
     ),
     ResourcePolicy(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from triton_policies.cluster import WORLD
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
+from triton_policies.networks import is_world
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
@@ -59,7 +59,8 @@ def _provider(resource: Resource, settings: Settings) -> Iterator[Finding]:
 def _balancer(proxy: Resource, settings: Settings) -> Iterator[Finding]:
     service = proxy["spec.provider.kubernetes.envoyService"]
     kind = service["type"]
-    if kind.value != "LoadBalancer":
+    # Envoy Gateway makes a load balancer when nothing is said.
+    if kind.value not in (None, "LoadBalancer"):
         return
     scheme = service["annotations"][f"{_ANNOTATION}-scheme"]
     ranges = service["loadBalancerSourceRanges"]
@@ -70,7 +71,7 @@ def _balancer(proxy: Resource, settings: Settings) -> Iterator[Finding]:
     if not ranges.elements:
         yield Violation(ranges.path, "is not set: every network that reaches the load balancer may use it")
     yield from each(
-        ranges.elements, lambda one: require(one, lambda cidr: cidr not in WORLD, "is {value}: anyone may use the models")
+        ranges.elements, lambda one: require(one, lambda cidr: not is_world(cidr), "is {value}: anyone may use the models")
     )
 
 

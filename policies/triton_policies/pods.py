@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from triton_policies.reading import Property
 from triton_policies.resources import Resource
@@ -49,7 +50,22 @@ def object_name(resource: Resource) -> str:
 
 
 def selects(selector: Property, labels: Property) -> bool:
-    """Whether a selector's matchLabels (none: everything) fit the labels. Raises NotKnownYet."""
+    """Whether a selector (an empty one: everything) fits the labels. Raises NotKnownYet."""
     wanted = selector["matchLabels"].value or {}
     have = labels.value or {}
-    return all(have.get(key) == value for key, value in wanted.items())
+    expressions = selector["matchExpressions"].value or []
+    return all(have.get(key) == value for key, value in wanted.items()) and all(_fits(one, have) for one in expressions)
+
+
+def _fits(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = expression.get("key"), expression.get("values") or []
+    match expression.get("operator"):
+        case "In":
+            return labels.get(str(key)) in values
+        case "NotIn":
+            return labels.get(str(key)) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False

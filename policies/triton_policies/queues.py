@@ -29,10 +29,10 @@ def _queue_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
     for statement in found:
         if not statement.allows:
             continue
-        if statement.everybody and not statement.conditions:
-            yield Violation(statement.at["Principal"].path, "is *: anyone may use the queue", fix="name who may")
+        if statement.public:
+            yield Violation(statement.principal_path, f"{statement.anyone}: anyone may use the queue", fix="name who may")
         if statement.principals.get("Service") and not (
-            statement.values("aws:SourceArn") or statement.values("aws:SourceAccount")
+            statement.bounded_by("aws:SourceArn") or statement.bounded_by("aws:SourceAccount")
         ):
             yield Violation(
                 statement.at["Principal"].path,
@@ -45,8 +45,17 @@ def _queue_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
 def _has_policy(stack: Stack, settings: Settings) -> Iterator[Finding]:
     policies = list(stack.of(QUEUE_POLICY))
     for queue in stack.of(QUEUE):
-        if not queue["policy"].given and not any(stack.names(policy, "queueUrl", queue) for policy in policies):
+        if not _says(queue, "policy") and not any(stack.names(policy, "queueUrl", queue) for policy in policies):
             yield Violation("", "has no policy: requests without TLS are answered", queue)
+
+
+def _says(queue: Resource, key: str) -> bool:
+    """Whether the program gives the queue a document of its own.
+
+    AWS fills in the property where it does not: unknown in a preview, and from no other resource; "" afterwards.
+    """
+    at = queue[key]
+    return bool(at.value) if at.known else bool(queue.sources.get(key))
 
 
 def _dead_letters(stack: Stack, settings: Settings) -> Iterator[Finding]:
@@ -55,7 +64,7 @@ def _dead_letters(stack: Stack, settings: Settings) -> Iterator[Finding]:
         # AWS keeps messages for four days when nothing is said.
         lives = int(retention.value or 345_600) if retention.known else None
         is_target = any(stack.names(allow, "queueUrl", queue) for allow in stack.of(REDRIVE_ALLOW))
-        redriven = queue["redrivePolicy"].given or any(stack.names(one, "queueUrl", queue) for one in stack.of(REDRIVE))
+        redriven = _says(queue, "redrivePolicy") or any(stack.names(one, "queueUrl", queue) for one in stack.of(REDRIVE))
         if is_target or redriven or (lives is not None and lives <= settings["shortLivedSeconds"]):
             continue
         yield Violation(

@@ -61,10 +61,9 @@ def _bucket_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
             "when aws:SecureTransport is false",
         )
     for statement in found:
-        if statement.allows and statement.everybody and not statement.conditions:
-            yield Violation(
-                statement.at["Principal"].path, "is *: anyone on the internet may use the bucket", fix="name who may"
-            )
+        if statement.public:
+            problem = f"{statement.anyone}: anyone on the internet may use the bucket"
+            yield Violation(statement.principal_path, problem, fix="name who may")
 
 
 def _ownership(controls: Resource, settings: Settings) -> Iterator[Finding]:

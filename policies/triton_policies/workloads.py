@@ -18,7 +18,9 @@ NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _TAG = re.compile(r":(?P<tag>[^:/@]+)$")
-_SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|CREDENTIAL|ACCESS_KEY|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN(?!S|IZ)|CREDENTIAL|ACCESS_KEY|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
+_REFERS = re.compile(r"_(FILE|PATH|DIR|ARN)$", re.IGNORECASE)
+"""Names of variables that say where a secret is."""
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
@@ -137,7 +139,8 @@ def _secrets(workload: Resource, settings: Settings) -> Iterator[Finding]:
         for variable in container["env"].elements:
             name, value = str(variable["name"].value), variable["value"]
             # $(NAME) refers to another variable.
-            if _SECRET_NAME.search(name) and value.given and not str(value.value).startswith("$("):
+            secret = _SECRET_NAME.search(name) and not _REFERS.search(name)
+            if secret and value.given and not str(value.value).startswith("$("):
                 yield Violation(variable.path, f"{name} has its value in the text: whoever may read the object knows it")
 
     yield from each(containers(pod_spec(workload)), check)

@@ -14,6 +14,7 @@ import pytest
 from bootstrap import deploy_permissions, github, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid
 from infra.account import Account
+from tests.component import iam_lint
 from tests.component.engine.account import fresh_account
 from tests.component.engine.lifecycle import refresh
 from tests.component.engine.program import run
@@ -176,6 +177,14 @@ def test_who_deploys_cannot_give_itself_more(made: Made) -> None:
     )
 
 
+def test_who_deploys_cannot_take_away_the_keys_of_the_state(made: Made) -> None:
+    (denied,) = [one for one in policies(made, "triton-eks-deploy")["github-deploy-data"] if one["Effect"] == "Deny"]
+    ((_, wanted),) = denied["Condition"].items()
+    assert {"kms:PutKeyPolicy", "kms:ScheduleKeyDeletion", "kms:TagResource", "kms:UntagResource"} <= set(denied["Action"])
+    for key in made.up.of_type("aws:kms/key:Key"):
+        assert {f"aws:ResourceTag/{tag}": value for tag, value in key.checked["tags"].items()}.items() >= wanted.items()
+
+
 def test_state_is_overwritten_and_never_deleted_and_locks_are() -> None:
     access = permissions.StateAccess("arn:aws:s3:::b", "arn:k1", "arn:k2")
     deleting = [one for one in statements(permissions.write_state(access)) if "s3:DeleteObject" in one["Action"]]
@@ -187,6 +196,15 @@ def test_what_changes_without_a_name_of_ours_is_bound_by_tag_region_or_service()
         for one in found:
             unbound = one["Effect"] == "Allow" and one["Resource"] == ["*"] and "Condition" not in one
             assert not unbound or one["Sid"] == "MakeAnomalyAlarms", (purpose, one["Sid"])
+
+
+def test_every_action_is_one_of_aws_and_its_resources_are_of_a_kind_that_it_takes(made: Made) -> None:
+    """`*` where an action takes more is left to what is read, and to what has no name before it is made."""
+    identity = [found for found in iam_lint.documents(made.up) if found.type in (ROLE, POLICY)]
+    assert len(identity) == 11
+    findings = [finding for found in identity for finding in iam_lint.lint(found)]
+    assert [str(one) for one in findings if not one.problem.startswith("has resource *")] == []
+    assert {one.statement for one in findings} == {"Describe", "Make", "MakeAnomalyAlarms", "MakeKeys"}
 
 
 def test_an_accounts_existing_provider_is_used(made: Made) -> None:
@@ -204,6 +222,10 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
         ({"repository": "org/*"}, r"repository: 'org/\*' is not"),
         ({"repository": "org/repo", "branch": "*"}, r"branch: '\*' is not a branch"),
         ({"repository": "org/repo", "environments": ()}, "environments: is empty"),
+        (
+            {"repository": "org/repo", "github_provider_arn": "arn:aws:iam::1:oidc-provider/x"},
+            "githubProviderArn: .* is not",
+        ),
         ({"repository": "org/repo", "environments": ("prod", "*")}, r"environments: '\*' is not an environment"),
     ],
 )

@@ -30,6 +30,16 @@ def test_a_folder_of_reports_becomes_one_comment(reports: Path, capsys: pytest.C
     assert text.index("### `dev`") < text.index("### `prod`")
 
 
+def test_a_stack_without_a_report_is_told(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", str(reports), "--stacks", "dev", "prod", "staging"]) == 0
+    text = capsys.readouterr().out
+    assert "| `staging` **failed** | 0 | 0 | 0 | 0 | not checked | not known |" in text
+    assert text.partition("### `staging`")[2].strip().splitlines()[3] == (
+        "There is no report of this stack: its job ended before. The log of the run says why."
+    )
+    assert text.count("\n### ") == 3
+
+
 def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
     reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

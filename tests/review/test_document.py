@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from review import document
+from review import document, markdown
 from review.plan import Plan, Step, Violation
 from review.report import Report
 from tests.review import scenarios
@@ -101,6 +101,29 @@ def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, messa
     outside = re.sub(r"(?<![\\`])(`+)(?!`) ?.*? ?(?<!`)\1(?!`)", "", line.removeprefix("- **mandatory**"))
     outside = re.sub(r"\\[\\`*_\[\]<>#|~@&$]", "", outside)
     assert not re.search(r"[`*\[\]<>|]|@(?!&#8203;)", outside), line
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see #12", r"see \#&#8203;12"),
+        ("by @somebody", "by @&#8203;somebody"),
+        ("HTTPS://example.com", "HTTPS&#58;//example.com"),
+        ("ftp://www.example.com", "ftp&#58;//www&#46;example.com"),
+        ("role: x", "role: x"),
+    ],
+)
+def test_prose_neither_links_nor_mentions(written: str, shown: str) -> None:
+    assert markdown.prose(written) == shown
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff"])
+def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
+    """A turned direction lets a line read as another one; half a character cannot be written at all."""
+    text = f"a{hidden}b"
+    assert markdown.prose(text) == "a\ufffdb"
+    assert markdown.code(text) == "`a\ufffdb`"
+    assert markdown.block(f"{text}\n\tc") == "```text\na\ufffdb\n\tc\n```"
 
 
 @settings(max_examples=60, deadline=None)

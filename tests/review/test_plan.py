@@ -27,9 +27,41 @@ def test_the_three_steps_of_a_replacement_are_one_that_says_why() -> None:
     assert only.changed == (Change("name", "a", "b"),)
 
 
-@pytest.mark.parametrize("op", ["same", "read", "refresh-unknown"])
+@pytest.mark.parametrize("op", ["same", "read", "refresh", "refresh-unknown"])
 def test_what_changes_nothing_is_not_told(op: str) -> None:
     assert plan.read(stream(step(op, CLUSTER, "c", {}, {}))).steps == ()
+
+
+def test_a_night_without_drift_is_unchanged_and_what_drifted_is_an_update() -> None:
+    """`preview --refresh` begins with a refresh of every resource, whether it differs or not."""
+    looked_at = [step("refresh", CLUSTER, name, {"version": "1"}, {"version": "1"}) for name in ("calm", "drifted")]
+    same = step("same", CLUSTER, "calm", {"version": "1"}, {"version": "1"})
+    back = step("update", CLUSTER, "drifted", {"version": "2"}, {"version": "1"}, diffs=["version"])
+    assert plan.read(stream(*looked_at, same)).steps == ()
+    (only,) = plan.read(stream(*looked_at, same, back)).steps
+    assert (only.action, only.name, only.changed) == ("update", "drifted", (Change("version", "2", "1"),))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("denied to AKIAIOSFODNN7EXAMPLE: no", "denied to (secret): no"),
+        ("a key\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nend", "a key\n(secret)\nend"),
+        ("cut -----BEGIN RSA PRIVATE KEY-----\nMIIE", "cut (secret)"),
+        ("bearer eyJhbGciOiJIUzI1.eyJzdWIi.c2ln was refused", "bearer (secret) was refused"),
+        ("cannot reach https://me:hunter2@example.com/x", "cannot reach https://(secret)@example.com/x"),
+        ("arn:aws:iam::123456789012:role/x may not", "arn:aws:iam::123456789012:role/x may not"),
+    ],
+)
+def test_messages_are_told_without_what_looks_like_a_secret(said: str, told: str) -> None:
+    found = plan.read(
+        stream(
+            {"diagnosticEvent": {"severity": "error", "message": said}},
+            {"diagnosticEvent": {"severity": "warning", "message": said}},
+            violation("advisory", "p", "c", said),
+        )
+    )
+    assert (found.errors, found.warnings, found.violations[0].message) == ((told,), (told,), told)
 
 
 def test_components_the_stack_and_new_providers_are_not_told_and_replaced_providers_are() -> None:

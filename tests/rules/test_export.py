@@ -37,13 +37,13 @@ def test_it_prints_the_object_of_the_operator() -> None:
 )
 def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) -> None:
     done = export("production", folder=folder)
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", sentence)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", sentence)
 
 
 def test_mistakes_of_a_stack_file_are_told_as_everywhere(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.staging.yaml").write_text("config:\n  aws:region: us-moon-1\n")
     done = export("staging", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "us-moon-1" in done.stderr
     assert "Traceback" not in done.stderr

@@ -211,6 +211,72 @@ def test_buckets_queues_alarms_and_keys_are_found_by_the_stacks_own_tags(search:
     assert [(item.id, item.name, item.usd_a_month) for item in storing.keys(search)] == [(key, "Models", 1.0)]
 
 
+def test_file_systems_are_found(search: Search) -> None:
+    fsx = client("fsx")
+    where = [subnet(vpc([]))]
+
+    def lustre(tags: Tags) -> str:
+        made = fsx.create_file_system(
+            FileSystemType="LUSTRE",
+            StorageCapacity=1200,
+            SubnetIds=where,
+            LustreConfiguration={"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
+            Tags=tags or [{"Key": "Name", "Value": "theirs"}],
+        )
+        return str(made["FileSystem"]["FileSystemId"])
+
+    mine = lustre([*OURS, {"Key": "Name", "Value": "triton-dev-models"}])
+    for tags in STRANGERS:
+        lustre(tags)
+
+    (found,) = storing.file_systems(search)
+    assert (found.id, found.name, found.usd_a_month) == (mine, "1200 GiB triton-dev-models", 252.0)
+    assert found.remove == f"aws fsx delete-file-system --file-system-id {mine} --region us-west-2"
+
+
+def test_a_strangers_things_in_the_stacks_vpc_are_named_and_no_command_removes_them(search: Search) -> None:
+    ec2 = client("ec2")
+    ours = vpc(OURS)
+    theirs = [{"Key": "project", "Value": "other"}]
+    group = ec2.create_security_group(
+        GroupName="theirs", Description="x", VpcId=ours, **specification("security-group", theirs)
+    )["GroupId"]
+
+    (found,) = networking.security_groups(search)
+    assert (found.id, found.reason) == (group, f"in {ours}, and somebody else's: project=other")
+    assert found.remove == f"# no command, ask its owner: {group} is in {ours}, and somebody else's: project=other"
+
+
+def test_a_name_that_is_a_command_stays_a_name(search: Search) -> None:
+    name = "late; rm -rf ~"
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        Namespace="AWS/SQS",
+        MetricName="m",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        Tags=OURS,
+    )
+    (found,) = storing.alarms(search)
+    assert found.remove == "aws cloudwatch delete-alarms --alarm-names 'late; rm -rf ~' --region us-west-2"
+
+
+def test_a_load_balancer_that_goes_during_the_search_hides_no_other(search: Search) -> None:
+    """A teardown looks every few seconds, while they go."""
+    balancers = [{"LoadBalancerArn": f"arn:aws:elb:loadbalancer/net/{name}", "LoadBalancerName": name} for name in "ab"]
+    gone, there = (one["LoadBalancerArn"] for one in balancers)
+    tags = {"TagDescriptions": [{"ResourceArn": there, "Tags": OURS}]}
+    with Stubber(search.readers("elbv2")) as elb:
+        elb.add_response("describe_load_balancers", {"LoadBalancers": balancers})
+        elb.add_client_error("describe_tags", "LoadBalancerNotFound", expected_params={"ResourceArns": [gone, there]})
+        elb.add_client_error("describe_tags", "LoadBalancerNotFound", expected_params={"ResourceArns": [gone]})
+        elb.add_response("describe_tags", tags, {"ResourceArns": [there]})
+        assert [item.name for item in networking.load_balancers(search)] == ["b"]
+
+
 def test_the_two_log_groups_are_known_by_name_though_eks_makes_its_own_anew_without_tags(search: Search) -> None:
     logs = client("logs")
     for name in ("/aws/eks/triton-dev/cluster", "/aws/eks/triton-dev/cluster-2", "/aws/eks/triton-prod/cluster"):

@@ -217,7 +217,8 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"models.serving": {"resnet50": CPU}, "models.release.serving": "0123456789ab"},
         [
-            "models.release.serving: models.serving changed since release 3f2a9c1b7d04 was made; "
+            "models.release.serving: models.serving, or the kind of GPU of Triton's pool, changed since release "
+            "3f2a9c1b7d04 was made; "
             "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`"
         ],
     ),

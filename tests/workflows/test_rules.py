@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from bootstrap import github
 from tests.workflows import workflow_files as files
 from tests.workflows.workflow_files import Document, Step
 from twin import tools
@@ -30,6 +31,9 @@ WRITES = {
     ("destroy", "destroy"): {"id-token"},
 }
 """What each job may write. A job that is not here may write nothing."""
+CREDENTIALS = [
+    one for one in files.steps() if str(one.content.get("uses", "")).startswith("aws-actions/configure-aws-credentials@")
+]
 JOBS = [pytest.param(name, job, content, id=f"{name}/{job}") for name, job, content in files.jobs()]
 
 
@@ -178,6 +182,19 @@ def test_the_same_commit_goes_from_environment_to_environment() -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "job"), [(one.workflow, one.job) for one in CREDENTIALS])
+def test_credentials_last_as_long_as_the_job_may_take(name: str, job: str) -> None:
+    (step,) = [one for one in CREDENTIALS if (one.workflow, one.job) == (name, job)]
+    lasts = int(step.content["with"].get("role-duration-seconds", 3600))
+    most = github.DEPLOY_SECONDS if "DEPLOY" in step.content["with"]["role-to-assume"] else github.PREVIEW_SECONDS
+    assert files.load(name)["jobs"][job]["timeout-minutes"] * 60 <= lasts <= most
+
+
+def test_a_run_that_waits_for_approval_or_was_cut_off_is_not_commented_on() -> None:
+    condition = files.load("offline-comment")["jobs"]["comment"]["if"]
+    assert """contains(fromJSON('["success", "failure", "timed_out"]'), github.event.workflow_run.conclusion)""" in condition
+
+
 def test_prod_is_not_destroyed_from_here() -> None:
     assert files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"] == ["dev", "staging"]
 
@@ -190,5 +207,8 @@ def test_the_cli_is_of_the_version_that_the_twin_has() -> None:
 def test_the_matrix_has_every_stack() -> None:
     stacks = {file.stem.removeprefix("Pulumi.") for file in (files.ROOT / "stacks").glob("Pulumi.*.yaml")}
     assert set(files.load("offline")["jobs"]["preview"]["strategy"]["matrix"]["stack"]) == stacks
+    for name, job in (("preview", "comment"), ("offline-comment", "comment"), ("drift", "tell")):
+        told = re.search(r"--stacks ([a-z ]+)", files.step(name, job, "Render").script or "")
+        assert told and set(told[1].split()) == (stacks if name == "offline-comment" else stacks - {"local"})
     for name, job in (("preview", "preview"), ("drift", "look")):
         assert set(files.load(name)["jobs"][job]["strategy"]["matrix"]["stack"]) == stacks - {"local"}

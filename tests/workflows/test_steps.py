@@ -81,21 +81,29 @@ def test_the_gate_is_the_last_word(workflow: str, checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workflow", "job", "output"),
-    [("preview", "comment", "comment.md"), ("offline-comment", "comment", "comment.md"), ("drift", "tell", "issue.md")],
+    ("workflow", "job", "output", "missing"),
+    [
+        ("preview", "comment", "comment.md", ["staging"]),
+        ("offline-comment", "comment", "comment.md", ["local", "staging"]),
+        ("drift", "tell", "issue.md", ["staging"]),
+    ],
 )
-def test_reports_are_rendered(workflow: str, job: str, output: str, checkout: Path) -> None:
+def test_reports_are_rendered_and_those_that_are_missing_named(
+    workflow: str, job: str, output: str, missing: list[str], checkout: Path
+) -> None:
     write_reports(checkout, scenarios.nothing(), scenarios.much())
     done = run(files.step(workflow, job, "Render"), checkout)
     assert (done.returncode, done.stderr) == (0, "")
     text = (checkout / output).read_text(encoding="utf-8")
-    assert text.count("\n### ") == 2
+    assert text.count("\n### ") == 2 + len(missing)
+    assert [stack for stack in ("dev", "local", "prod", "staging") if f"| `{stack}` **failed** |" in text] == missing
 
 
 @pytest.mark.parametrize("workflow", ["preview", "offline-comment"])
 def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -> None:
     assert run(files.step(workflow, "comment", "Render"), checkout).returncode == 0
-    assert "No stack was previewed." in (checkout / "comment.md").read_text(encoding="utf-8")
+    text = (checkout / "comment.md").read_text(encoding="utf-8")
+    assert text.count("There is no report of this stack") == text.count("\n### ") == (4 if "offline" in workflow else 3)
 
 
 def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture

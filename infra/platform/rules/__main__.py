@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 import yaml
 
 from infra.platform.rules import RUNBOOKS, groups, prometheus_rule
-from infra.settings import SettingsError, load_stack_file
-
-_STACKS = Path("stacks")
+from infra.stack_argument import settings_of
 
 
 class _Readable(yaml.SafeDumper):
@@ -31,23 +28,9 @@ def main(
     operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
 ) -> None:
     """Print the Prometheus rules of a stack as YAML."""
-    file = _STACKS / f"Pulumi.{stack}.yaml"
-    if not file.is_file():
-        known = ", ".join(sorted(path.stem.removeprefix("Pulumi.") for path in _STACKS.glob("Pulumi.*.yaml")))
-        _fail(
-            f"there is no {file} here; " + (f"the stacks are {known}" if known else "run it from the root of the checkout")
-        )
-    try:
-        settings = load_stack_file(file)
-    except SettingsError as error:
-        _fail(str(error))
+    settings = settings_of(stack)
     made: dict[str, Any] = prometheus_rule(settings, runbooks) if operator else {"groups": groups(settings, runbooks)}
     typer.echo(yaml.dump(made, Dumper=_Readable, sort_keys=False, width=1000), nl=False)
-
-
-def _fail(sentence: str) -> NoReturn:
-    typer.echo(sentence, err=True)
-    raise typer.Exit(1)
 
 
 if __name__ == "__main__":

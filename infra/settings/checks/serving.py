@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from infra.settings.checks.subject import Check, Subject
+from infra.settings.checks.triton import pool_of
 from infra.settings.digest import serving_digest
 from infra.settings.fields import cpu_millis
 from infra.settings.problem import Problem
@@ -196,6 +197,7 @@ def _release_is_of_these_wants(subject: Subject) -> Iterator[Problem]:
     release = models.release
     if release is None:
         return
+    pool_of(subject)  # without a pool of known GPUs there is nothing to compare with
     path, again = "models.release.serving", f"run `python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`"
     if not models.serving:
         if release.serving is not None:
@@ -203,7 +205,10 @@ def _release_is_of_these_wants(subject: Subject) -> Iterator[Problem]:
     elif release.serving is None:
         yield Problem(path, f"is missing; release {release.id} was made without models.serving; {again}")
     elif release.serving != serving_digest(subject.document):
-        yield Problem(path, f"models.serving changed since release {release.id} was made; {again}")
+        yield Problem(
+            path,
+            f"models.serving, or the kind of GPU of Triton's pool, changed since release {release.id} was made; {again}",
+        )
 
 
 def _instances_have_cpus(subject: Subject) -> Iterator[Problem]:

@@ -43,7 +43,7 @@ CASES = (
                 {"policy": _document(_ROOT, {**_ROOT, "Principal": "*", "Action": "kms:Decrypt"})},
                 (
                     "it: policy.Statement[1].Principal: is *: anyone in any account may use the key. "
-                    "Fix: name who may, or a condition"
+                    "Fix: name who may, or a condition on who asks"
                 ),
             ),
         ),

@@ -22,6 +22,11 @@ _OIDC = {"Federated": f"arn:aws:iam::1:oidc-provider/{_ISSUER}"}
 _SUB, _AUD = {f"{_ISSUER}:sub": "system:serviceaccount:triton:triton"}, {f"{_ISSUER}:aud": "sts.amazonaws.com"}
 _FLOW_LOGS = {"Service": "vpc-flow-logs.amazonaws.com"}
 _PODS = {"Service": "pods.eks.amazonaws.com"}
+_NO_SOURCE = (
+    "it: assumeRolePolicy.Statement[0].Principal: is vpc-flow-logs.amazonaws.com without a condition on aws:SourceAccount "
+    "or aws:SourceArn: it may act for anyone who asks it to. Fix: compare aud and sub for OIDC, aws:SourceAccount for "
+    "services, the pod's tags for EKS Pod Identity"
+)
 
 CASES = (
     Case(
@@ -128,6 +133,23 @@ CASES = (
                     "Identity"
                 ),
             ),
+            # Anybody's repository.
+            fail(
+                {"assumeRolePolicy": _trust(_OIDC, StringEquals=_AUD, StringLike={f"{_ISSUER}:sub": "repo:*"})},
+                (
+                    "it: assumeRolePolicy.Statement[0].Condition: compares sub with repo:*: other repositories or "
+                    "namespaces match too. "
+                    "Fix: compare aud and sub for OIDC, aws:SourceAccount for services, the pod's tags for EKS Pod "
+                    "Identity"
+                ),
+            ),
+            # Without the key the comparison holds.
+            fail(
+                {"assumeRolePolicy": _trust(_FLOW_LOGS, StringEqualsIfExists={"aws:SourceAccount": "123456789012"})},
+                _NO_SOURCE,
+            ),
+            fail({"assumeRolePolicy": _trust(_FLOW_LOGS, StringLike={"aws:SourceArn": "arn:*"})}, _NO_SOURCE),
+            fail({"assumeRolePolicy": _trust(_FLOW_LOGS, Null={"aws:SourceArn": "false"})}, _NO_SOURCE),
             fail(
                 {"assumeRolePolicy": _trust(_FLOW_LOGS)},
                 (
@@ -149,6 +171,17 @@ CASES = (
             ),
         ),
         unknown="assumeRolePolicy",
+    ),
+    Case(
+        policy="iam-trust-bounded",
+        type=ROLE,
+        passes={
+            "assumeRolePolicy": _trust(
+                _OIDC, StringEquals=_AUD, StringLike={f"{_ISSUER}:sub": "repo:me/it:ref:refs/heads/*"}
+            )
+        },
+        fails=(),
+        unknown=None,
     ),
     Case(
         policy="iam-trust-bounded",

@@ -76,6 +76,15 @@ CASES = (
                     "public-load-balancer=true"
                 ),
             ),
+            # Half of the internet, of which there are two.
+            fail(
+                {"cidrIpv4": "128.0.0.0/1"},
+                (
+                    "it: cidrIpv4: is 128.0.0.0/1: anyone on the internet may come in by port 443. "
+                    "Fix: name the networks that may; for a public load balancer, port 443 alone and the tag "
+                    "public-load-balancer=true"
+                ),
+            ),
             fail(
                 {"cidrIpv4": ABSENT, "cidrIpv6": "::/0", "fromPort": 8000, "toPort": 8002},
                 (

@@ -174,6 +174,14 @@ CASES = (
                 ),
             ),
             fail(
+                {"instanceTypes[0]": "g9.xlarge"},
+                (
+                    "it: instanceTypes[0]: is g9.xlarge; GPU families here are g5, g6, g6e, p4d, p4de, p5. "
+                    "Fix: choose one of them, or put the family into `gpuFamilies` of this policy for the "
+                    "environment"
+                ),
+            ),
+            fail(
                 {"instanceTypes": ["g5.xlarge", "p5.48xlarge"]},
                 (
                     "it: instanceTypes[1]: is p5.48xlarge; GPU families here are g4dn, g5, g6. "
@@ -267,6 +275,82 @@ CASES = (
             ),
         ),
         unknown=("g5", "scalingConfig.maxSize"),
+    ),
+    # A Capacity Block: the launch template has the type.
+    Case(
+        policy="ng-max-size-cap",
+        type="",
+        passes=(
+            made(NODE_GROUP, "block", {"scalingConfig": {"maxSize": 4}}, launchTemplate="template"),
+            made(TEMPLATE, "template", {"id": "lt-1", "instanceType": "p5.48xlarge"}),
+        ),
+        fails=tuple(
+            fail(
+                {"block": group},
+                (
+                    "the stack may start 40 GPUs (block 40), 32 is the most here. "
+                    "Fix: lower the largest sizes, or raise `maxGpus` of this policy for the environment"
+                ),
+            )
+            for group in (
+                {"scalingConfig.maxSize": 5},
+                {"scalingConfig.maxSize": 5, "instanceTypes": UNKNOWN},
+                made(NODE_GROUP, "block", {"scalingConfig": {"maxSize": 5}, "launchTemplate": {"id": "lt-1"}}),
+            )
+        ),
+        unknown=("template", "instanceType"),
+    ),
+    Case(
+        policy="ng-max-size-cap",
+        type="",
+        passes=(made(NODE_POOL, "pool", _GPU_POOL),),
+        fails=(
+            fail(
+                {"pool": {"spec.limits": {"cpu": "1000"}}},
+                'pool: spec.limits["nvidia.com/gpu"]: is not set: the pool may start GPUs without end. Fix: set it',
+            ),
+            # A family that the pack does not know is taken for the largest there is.
+            fail(
+                {"pool": made(NODE_GROUP, "new", {"instanceTypes": ["p9.48xlarge"], "scalingConfig": {"maxSize": 5}})},
+                (
+                    "the stack may start 40 GPUs (new 40), 32 is the most here. "
+                    "Fix: lower the largest sizes, or raise `maxGpus` of this policy for the environment"
+                ),
+            ),
+        ),
+        unknown=("pool", "spec.limits"),
+    ),
+    Case(
+        policy="lt-imdsv2",
+        type=NODE_GROUP,
+        passes={"launchTemplate": {"id": "lt-1"}},
+        fails=(
+            fail(
+                {"launchTemplate": ABSENT},
+                (
+                    "it: launchTemplate: is not set: EKS takes its own, and pods reach the node's credentials. "
+                    "Fix: give the group a launch template"
+                ),
+            ),
+        ),
+        unknown="launchTemplate",
+        needs_no_value=True,
+    ),
+    Case(
+        policy="lt-encrypted-gp3",
+        type=NODE_GROUP,
+        passes={"launchTemplate": {"id": "lt-1"}},
+        fails=(
+            fail(
+                {"launchTemplate": ABSENT},
+                (
+                    "it: launchTemplate: is not set: EKS takes its own, and the nodes' disks are not encrypted. "
+                    "Fix: give the group a launch template"
+                ),
+            ),
+        ),
+        unknown="launchTemplate",
+        needs_no_value=True,
     ),
     Case(
         policy="ng-no-ssh",
@@ -482,6 +566,21 @@ CASES = (
                 (
                     "it: spec.amiSelectorTerms[0].alias: is al2023@latest: nodes change their image the day AWS "
                     "publishes one. "
+                    "Fix: name the release, e.g. al2023@v20260728"
+                ),
+            ),
+        ),
+        unknown="spec.amiSelectorTerms",
+    ),
+    Case(
+        policy="ng-release-pinned",
+        type=NODE_CLASS,
+        passes={"spec": {"amiSelectorTerms": [{"id": "ami-1"}]}},
+        fails=(
+            fail(
+                {"spec.amiSelectorTerms[0]": {"name": "amazon-eks-node-*"}},
+                (
+                    "it: spec.amiSelectorTerms[0]: has neither alias nor id: nodes take the newest image that matches. "
                     "Fix: name the release, e.g. al2023@v20260728"
                 ),
             ),

@@ -92,6 +92,16 @@ CASES = (
                     "Fix: set it to internal"
                 ),
             ),
+            # A load balancer too.
+            fail(
+                {(*_SERVICE, "type"): ABSENT, (*_SERVICE, "annotations", f"{_ANNOTATION}-scheme"): ABSENT},
+                (
+                    "it: "
+                    f'spec.provider.kubernetes.envoyService.annotations["{_ANNOTATION}-scheme"]: '
+                    "is not set: the load balancer is on the internet. "
+                    "Fix: set it to internal"
+                ),
+            ),
             fail(
                 {(*_SERVICE, "loadBalancerSourceRanges"): ABSENT},
                 (

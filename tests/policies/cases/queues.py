@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.policies.case import ABSENT, Case, fail, made
+from tests.policies.case import ABSENT, UNKNOWN, Case, fail, made
 from triton_policies.queues import ALARM, QUEUE, QUEUE_POLICY, REDRIVE_ALLOW
 
 _TLS = {
@@ -14,6 +14,7 @@ _TLS = {
     "Condition": {"Bool": {"aws:SecureTransport": "false"}},
 }
 _SEND = {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "arn:aws:sqs:us-west-2:1:q"}
+_BY_TLS = {"Bool": {"aws:SecureTransport": "true"}}
 _EVENTS = {"Service": "events.amazonaws.com"}
 
 
@@ -75,6 +76,15 @@ CASES = (
                 {"policy": _document(_TLS, {**_SEND, "Principal": "*"})},
                 "it: policy.Statement[1].Principal: is *: anyone may use the queue. Fix: name who may",
             ),
+            # TLS keeps nobody out.
+            fail(
+                {"policy": _document(_TLS, {**_SEND, "Principal": "*", "Condition": _BY_TLS})},
+                "it: policy.Statement[1].Principal: is *: anyone may use the queue. Fix: name who may",
+            ),
+            fail(
+                {"policy": _document(_TLS, {**_SEND, "NotPrincipal": {"AWS": "arn:aws:iam::1:root"}})},
+                "it: policy.Statement[1].NotPrincipal: leaves out a few: anyone may use the queue. Fix: name who may",
+            ),
             fail(
                 {"policy": _document(_TLS, {**_SEND, "Principal": _EVENTS})},
                 (
@@ -98,6 +108,17 @@ CASES = (
                     "Fix: make an aws.sqs.QueuePolicy that denies what does not come through TLS"
                 ),
             ),
+            # What AWS fills in is no policy of the program's: unknown in a preview, "" after `up`.
+            *(
+                fail(
+                    {"tls": ABSENT, "requests": {"policy": filled_in}},
+                    (
+                        "requests: has no policy: requests without TLS are answered. "
+                        "Fix: make an aws.sqs.QueuePolicy that denies what does not come through TLS"
+                    ),
+                )
+                for filled_in in (UNKNOWN, "")
+            ),
         ),
         unknown=("tls", "queueUrl"),
     ),
@@ -105,7 +126,7 @@ CASES = (
         policy="sqs-dead-letters",
         type="",
         passes=(
-            made(QUEUE, "requests", {"redrivePolicy": "{}"}),
+            made(QUEUE, "requests", {"redrivePolicy": "{}"}, redrivePolicy="dead"),
             made(QUEUE, "dead", {}),
             made(REDRIVE_ALLOW, "allow", queueUrl="dead"),
             made(QUEUE, "news", {"messageRetentionSeconds": 300}),
@@ -115,6 +136,14 @@ CASES = (
                 {"requests": {"redrivePolicy": ABSENT}},
                 (
                     "requests: redrivePolicy: is not set: a message that cannot be answered comes back until it "
+                    "expires, and is lost. "
+                    "Fix: set redrivePolicy, and a RedriveAllowPolicy on the dead-letter queue"
+                ),
+            ),
+            fail(
+                {"news": {"messageRetentionSeconds": 86400, "redrivePolicy": UNKNOWN}},
+                (
+                    "news: redrivePolicy: is not set: a message that cannot be answered comes back until it "
                     "expires, and is lost. "
                     "Fix: set redrivePolicy, and a RedriveAllowPolicy on the dead-letter queue"
                 ),

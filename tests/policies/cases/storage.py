@@ -99,6 +99,7 @@ CASES = (
                     "when aws:SecureTransport is false. "
                     "Fix: add the statement to the bucket's policy"
                 ),
+                "it: policy.Statement[0].Principal: is *: anyone on the internet may use the bucket. Fix: name who may",
             ),
             fail(
                 {"policy": _document({**_TLS, "Condition": {"Bool": {"aws:SecureTransport": "true"}}})},

@@ -263,6 +263,17 @@ CASES = (
         fails=(),
         unknown=(*["spec", "template", "spec", "containers"], 0, "env", 0, "value"),
     ),
+    *(
+        Case(
+            policy="pod-no-plain-secrets",
+            type=DEPLOYMENT,
+            passes={"spec": {"template": {"spec": {"containers": [{"env": [{"name": name, "value": "x"}]}]}}}},
+            fails=(),
+            unknown=None,
+        )
+        # What language models count, and where a secret is.
+        for name in ("MAX_TOKENS", "TOKENIZERS_PARALLELISM", "AWS_WEB_IDENTITY_TOKEN_FILE", "DB_SECRET_ARN")
+    ),
     Case(
         policy="pod-no-api-token",
         type=DEPLOYMENT,
@@ -363,6 +374,21 @@ CASES = (
                     "reaches all. "
                     "Fix: make a NetworkPolicy that selects its pods"
                 ),
+            ),
+            *(
+                fail(
+                    {"rules": {"spec.podSelector": {"matchExpressions": [{"key": "app", **expression}]}}},
+                    (
+                        "worker: has no NetworkPolicy in triton-worker: every pod of the cluster reaches it, and it "
+                        "reaches all. "
+                        "Fix: make a NetworkPolicy that selects its pods"
+                    ),
+                )
+                for expression in (
+                    {"operator": "In", "values": ["another"]},
+                    {"operator": "NotIn", "values": ["worker"]},
+                    {"operator": "DoesNotExist"},
+                )
             ),
             fail(
                 {"rules": {"metadata.namespace": "another"}},

@@ -67,6 +67,7 @@ class Cluster(Handler):
         return outputs
 
     def preview_update(self, old: Values, new: Values) -> Values:
+        _check_version_step(new["name"], old["version"], new["version"])
         outputs = super().preview_update(old, new)
         if isinstance(new["vpcConfig"], dict):
             own = {key: old["vpcConfig"][key] for key in ("clusterSecurityGroupId", "vpcId")}
