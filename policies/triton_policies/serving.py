@@ -303,6 +303,8 @@ POLICIES: tuple[Policy, ...] = (
         id="scaling-one-owner",
         says="The number of replicas of a workload has one owner.",
         severity="high",
+        # At `up` a pack is given what the cluster says: there `replicas` is what the scaler made of it.
+        level="advisory",
         fix="leave one",
         judge=_owner,
     ),

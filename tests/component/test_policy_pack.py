@@ -51,4 +51,4 @@ def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], p
     assert {one.level for one in found if one.policy not in ADVISORY} == {"mandatory"}
 
 
-ADVISORY = {"eks-version-ageing", "vpc-endpoints-present", "nat-ha-in-prod", "budget-present"}
+ADVISORY = {"scaling-one-owner", "eks-version-ageing", "vpc-endpoints-present", "nat-ha-in-prod", "budget-present"}

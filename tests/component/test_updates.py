@@ -229,7 +229,7 @@ def test_a_cluster_goes_up_one_minor_version_at_a_time(world: World) -> None:
 def test_the_preview_refuses_a_kubernetes_version_that_the_update_would_refuse(world: World) -> None:
     made = world.made["cluster"]
     back = {**made.inputs, "version": "1.33"}
-    with pytest.raises(HandlerError, match="Kubernetes cannot go back from 1.34 to 1.33"):
+    with pytest.raises(HandlerError, match=r"Kubernetes cannot go back from 1\.34 to 1\.33"):
         table.handler(CLUSTER).preview_update({**made.outputs, "version": "1.34"}, back)
 
 
