@@ -31,7 +31,8 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     for command in ("kubectl get pods -A", "helm list -A", "aws s3 ls", "pulumi preview --stack local --non-interactive"):
         done = twin.shell(command)
         assert done.returncode == 0, done.stderr
-    (server,) = [record for record in processes.records(twin.home) if record.name.startswith("pod-")]
+    pods = [record for record in processes.records(twin.home) if record.name.startswith("pod-")]
+    (server,) = [record for record in pods if record.name.endswith("-triton")]
     agent = processes.find(twin.home, "agent")
     assert agent is not None
     processes.signal_record(agent, signal.SIGKILL)

@@ -33,7 +33,8 @@ def test_status_says_what_there_is_for_programs(twin: Twin) -> None:
     assert status["stack"] == "local"
     assert re.fullmatch(r"[0-9a-f]{12}", status["release"]["id"])
     assert status["resources"]["aws:ec2/vpc:Vpc"] == 1
-    assert status["resources"]["kubernetes:apps/v1:Deployment"] == 1
+    # Triton, and the worker of its queue.
+    assert status["resources"]["kubernetes:apps/v1:Deployment"] == 2
     triton = [pod for pod in status["pods"] if pod["namespace"] == "triton"]
     assert [pod["ready"] for pod in triton] == [True]
     assert triton[0]["address"].startswith("10.244.") and triton[0]["node"]
