@@ -16,7 +16,7 @@ import pulumi_kubernetes as k8s
 
 from infra import charts
 from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform.third_party import release
 from infra.policy import allow, document
 from infra.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
@@ -100,10 +100,7 @@ def values(args: ClusterAutoscalerArgs, role_arn: pulumi.Input[str]) -> dict[str
         "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[args.kubernetes_version]},
         "rbac": {
             "serviceAccount": {
-                "annotations": {
-                    "eks.amazonaws.com/role-arn": role_arn,
-                    "eks.amazonaws.com/sts-regional-endpoints": "true",
-                }
+                "annotations": irsa_annotations(role_arn),
             }
         },
         "serviceMonitor": {"enabled": args.monitored},

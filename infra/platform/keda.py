@@ -12,6 +12,7 @@ import pulumi_kubernetes as k8s
 from infra import charts
 from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
 from infra.platform.third_party import release
+from infra.pod_security import RESTRICTED
 from infra.versions import KEDA
 
 OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
@@ -42,7 +43,7 @@ class Keda(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=OPERATOR.namespace,
-                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+                labels=RESTRICTED,
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
         )

@@ -15,6 +15,7 @@ import pulumi_kubernetes as k8s
 
 from infra import charts
 from infra.platform.third_party import release
+from infra.pod_security import RESTRICTED
 from infra.serving.signal import RECORDINGS, Recording
 from infra.versions import PROMETHEUS_ADAPTER
 
@@ -40,7 +41,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=NAMESPACE,
-                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+                labels=RESTRICTED,
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
         )

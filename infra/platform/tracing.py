@@ -14,6 +14,7 @@ from infra import charts
 from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform.gateway import CollectorAddress
 from infra.platform.third_party import release
+from infra.pod_security import RESTRICTED
 from infra.policy import allow, document
 from infra.settings.serving import ModelServing
 from infra.settings.tracing import Tracing
@@ -78,7 +79,7 @@ class Collector(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=SERVICE_ACCOUNT.namespace,
-                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+                labels=RESTRICTED,
             ),
             opts=child,
         )

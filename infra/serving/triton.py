@@ -12,6 +12,7 @@ from infra import charts
 from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from infra.identity import ServiceAccount, irsa_annotations
 from infra.lustre import LustreCache
+from infra.pod_security import RESTRICTED
 from infra.serving import model_volume
 from infra.settings.model import GpuPool, ModelAccess, Release, Triton
 from infra.storage import LIVE_PREFIX, RELEASES_PREFIX
@@ -75,10 +76,7 @@ class TritonServer(pulumi.ComponentResource):
                 f"{name}-namespace",
                 metadata=k8s.meta.v1.ObjectMetaArgs(
                     name=SERVICE_ACCOUNT.namespace,
-                    labels={
-                        "pod-security.kubernetes.io/enforce": "restricted",
-                        "pod-security.kubernetes.io/warn": "restricted",
-                    },
+                    labels=RESTRICTED,
                 ),
                 opts=child,
             )

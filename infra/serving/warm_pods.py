@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
+from infra.pod_security import RESTRICTED
 from infra.settings.model import GpuPool, Triton
 
 NAMESPACE = "triton-warm"
@@ -39,7 +40,7 @@ class WarmPods(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=NAMESPACE,
-                labels={"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"},
+                labels=RESTRICTED,
             ),
             opts=child,
         )

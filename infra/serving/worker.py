@@ -10,7 +10,8 @@ import pulumi_kubernetes as k8s
 
 from infra import charts, queue
 from infra.account import Account
-from infra.identity import ServiceAccount
+from infra.identity import ServiceAccount, irsa_annotations
+from infra.pod_security import RESTRICTED
 from infra.policy import allow, document
 from infra.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
 from infra.serving import triton
@@ -58,8 +59,7 @@ class Workers(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=SERVICE_ACCOUNT.namespace,
                 labels={
-                    "pod-security.kubernetes.io/enforce": "restricted",
-                    "pod-security.kubernetes.io/warn": "restricted",
+                    **RESTRICTED,
                     # Whom Triton's NetworkPolicy lets in.
                     "triton-eks/inference-client": "true",
                 },
@@ -121,11 +121,7 @@ def values(args: WorkersArgs) -> dict[str, Any]:
         "drain": {"graceSeconds": queue.grace_seconds(worker.longest_request_seconds)},
         "serviceAccount": {
             "name": SERVICE_ACCOUNT.name,
-            "annotations": {
-                "eks.amazonaws.com/role-arn": args.source.role_arn,
-                # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.
-                "eks.amazonaws.com/sts-regional-endpoints": "true",
-            },
+            "annotations": irsa_annotations(args.source.role_arn),
         },
     }
     if worker.aws_endpoint is not None:
