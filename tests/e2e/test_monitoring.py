@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from infra.platform.dashboards import dashboards
 from infra.serving.signal import signals
 from infra.settings import load_stack_file
 from tests.e2e.conftest import Twin
@@ -18,6 +19,12 @@ from twin import inference, processes, stack_files
 from twin.home import TwinHome
 
 T = TypeVar("T")
+WITHOUT_A_SOURCE = {
+    "Percentiles": "histograms, which server 2.51 has not",
+    "Memory": "the kubelet and kube-state-metrics",
+    "Restarts": "kube-state-metrics",
+}
+"""The panels of the inference dashboard that stay empty on the twin: what would fill them."""
 MONITORING = {"runbooks": "https://example.com/runbooks", "replicas": 1, "retentionDays": 1, "storageGiB": 10}
 TRITON, PARITY = "podMonitor/monitoring/triton/0", "podMonitor/monitoring/triton-parity/0"
 OPERATOR = "prometheus-operator"
@@ -113,6 +120,21 @@ def test_what_the_scaler_asks_for_is_recorded(monitored: Monitored) -> None:
     for query in wanted:
         (element,) = monitored.until(lambda query=query: monitored.query(query), f"{query} to have a value")
         assert float(element["value"][1]) >= 0
+
+
+def test_prometheus_refuses_no_query_of_a_dashboard_and_has_data_for_the_inference_dashboard(monitored: Monitored) -> None:
+    boards = dashboards(load_stack_file(stack_files.write_merged(monitored.home, "local")))
+    blank = {board["title"]: _blank(monitored, board) for board in boards}
+    assert set(blank) == {"Triton: inference", "Triton: scaling", "Triton: GPUs"}
+    (inferences,) = (board for board in boards if board["title"] == "Triton: inference")
+    (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
+
+    def filled() -> bool:
+        inference.infer(address)  # a rate needs a counter that moves
+        return _blank(monitored, inferences) <= WITHOUT_A_SOURCE.keys()
+
+    monitored.until(filled, f"every panel but {', '.join(WITHOUT_A_SOURCE)} to have data", 180)
+    assert _blank(monitored, inferences) == WITHOUT_A_SOURCE.keys()
 
 
 def test_every_rule_of_the_program_is_evaluated_without_an_error(monitored: Monitored) -> None:
@@ -237,3 +259,15 @@ def _pid(twin: Twin, container: str) -> int:
     """The process of a container of Prometheus's pod; 0 while it has none."""
     records = (r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container)
     return next((record.pid for record in records), 0)
+
+
+def _blank(twin: Monitored, board: dict[str, Any]) -> set[str]:
+    """The titles of a dashboard's panels for which Prometheus has nothing; raises where it refuses a query."""
+    panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+    data = [(panel["title"], [twin.query(_filled_in(target["expr"])) for target in panel["targets"]]) for panel in panels]
+    return {title for title, answers in data if not any(answers)}
+
+
+def _filled_in(expression: str) -> str:
+    """A panel's query with what Grafana would put in: every model, and a rate over four scrapes."""
+    return expression.replace("$model", ".*").replace("$__rate_interval", "1m")
