@@ -32,6 +32,8 @@ _ACTIONS: Mapping[str, Action] = {
 _LAST_WORDS = frozenset({"preview failed", "error: preview failed"})
 _CANNOT_RUN = "can't run policy "
 """How the engine begins where a policy asks for a value that is not known yet."""
+WAITING_POLICY = "judged-at-up"
+"""The policy of our pack that says, once for all the others, what they judge in the update alone."""
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
@@ -83,6 +85,11 @@ class Plan:
     packs: Mapping[str, str] | None = None
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def ended_before_resources(self) -> bool:
+        """Whether the preview failed when there was nothing but the stack itself: policies have then judged nothing."""
+        return bool(self.errors) and sum(self.counts.values()) <= 1
 
 
 def read(text: str) -> Plan:
@@ -170,13 +177,14 @@ def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[
 
 def _violation(raw: Mapping[str, Any]) -> Violation:
     message, mandatory = plain(str(raw.get("message", ""))), raw.get("enforcementLevel") in ("mandatory", "remediate")
+    policy = str(raw.get("policyName", ""))
     return Violation(
-        policy=str(raw.get("policyName", "")),
+        policy=policy,
         mandatory=mandatory,
         severity=str(raw.get("severity") or ""),
         resource=name_of(str(raw.get("resourceUrn") or "")),
         message=message,
-        deferred=not mandatory and message.startswith(_CANNOT_RUN),
+        deferred=not mandatory and (policy == WAITING_POLICY or message.startswith(_CANNOT_RUN)),
     )
 
 

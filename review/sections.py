@@ -9,7 +9,7 @@ from decimal import Decimal
 from review import consequences
 from review.changes import Change
 from review.markdown import block, code, prose, shortened
-from review.plan import Step, Violation
+from review.plan import WAITING_POLICY, Plan, Step, Violation
 from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
 
 MOST_CHANGES = 12
@@ -45,7 +45,7 @@ def of(report: Report) -> list[Section]:
         _quotas(report.quotas),
         Section("Changed in place", tuple(map(_updated, updated)), "resources"),
         Section("Created", tuple(_by_type(created)), "types"),
-        Section("Warnings", tuple(f"- {prose(warning)}" for warning in plan.warnings), "warnings"),
+        Section("Warnings", tuple(map(_warning, plan.warnings)), "warnings"),
     ]
     return [section for section in sections if section.items or section.head]
 
@@ -159,25 +159,45 @@ def _policies(report: Report) -> Section:
         head = "No policy pack ran."
     else:
         ran = _listed([f"{code(_name(name))} {prose(version)}".strip() for name, version in sorted(packs.items())])
-        found = _violations_counted(violations) if violations else "no violation"
-        head = f"{ran}: {found}" + ("." if not report.plan.errors else "; the preview failed before everything was checked.")
+        head = f"{ran}: {_verdict(report.plan, violations)}."
     return Section("Policies", items, "results of policies", head)
+
+
+def _warning(text: str) -> str:
+    """The first line, and those below it as a list of their own."""
+    first, *others = [line for line in text.splitlines() if line.strip()] or [""]
+    return "\n".join([f"- {prose(first)}", *(f"  - {prose(line)}" for line in others)])
 
 
 def _violations(report: Report) -> list[Violation]:
     return [violation for violation in report.plan.violations if not violation.deferred]
 
 
+def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
+    if plan.ended_before_resources and not violations:
+        return "nothing was judged, as the preview failed before the first resource"
+    found = _violations_counted(violations) if violations else "no violation"
+    return found if not plan.errors else f"{found}; the preview failed before everything was checked"
+
+
 def _deferred(violations: Sequence[Violation]) -> list[str]:
-    """A line for each policy that judges something later."""
+    """One line about all that policies judge later."""
+    waiting = [violation for violation in violations if violation.deferred]
+    # The engine puts the policy's description on a line of its own before what the policy says.
+    told = [one.message.splitlines()[-1] for one in waiting if one.policy == WAITING_POLICY]
+    lines = [f"- {prose(line)}" for line in told]
     by_policy: dict[str, list[str]] = {}
-    for violation in violations:
-        if violation.deferred:
+    for violation in waiting:
+        if violation.policy != WAITING_POLICY:
             by_policy.setdefault(violation.policy, []).append(violation.resource)
-    return [
-        f"- judged in the update, when its values are known: {code(_name(policy))} on {_names(resources)}"
-        for policy, resources in sorted(by_policy.items())
-    ]
+    if by_policy:
+        count = sum(map(len, by_policy.values()))
+        listed = "; ".join(
+            f"{code(_name(policy))} on {_names(resources)}" for policy, resources in sorted(by_policy.items())
+        )
+        many = "1 check is" if count == 1 else f"{count} checks are"
+        lines.append(f"- {many} made in the update, when the values are known: {listed}")
+    return lines
 
 
 def _violation(violation: Violation) -> str:
@@ -200,7 +220,9 @@ def _policy_cell(report: Report) -> str:
         return f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
     if not plan.packs:
         return "not checked"
-    return "kept" if not plan.errors else "not all checked"
+    if not plan.errors:
+        return "kept"
+    return "nothing checked" if plan.ended_before_resources else "not all checked"
 
 
 def _cost_cell(cost: Cost | None) -> str:

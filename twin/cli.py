@@ -217,11 +217,9 @@ def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, event
             raise EngineError(f"{stack} violates mandatory policies; the document names them")
         return
     if events:
-        code = pulumi.run(stack, [*preview.arguments(pulumi), "--json", "--non-interactive"], preview.STREAM)
+        preview.show(pulumi, stack, ["--json", "--non-interactive"], preview.STREAM)
     else:
-        code = pulumi.run(stack, [*preview.arguments(pulumi), *(["--diff"] if diff else [])])
-    if code != 0:
-        raise EngineError(f"the preview of {stack} ended with {code}; what it says above is the cause")
+        preview.show(pulumi, stack, ["--diff"] if diff else [])
 
 
 def _print_answer(answer: Answer) -> None:

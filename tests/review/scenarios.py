@@ -79,11 +79,18 @@ def much() -> Report:
         violation(
             "mandatory", "iam-no-wildcard", "reader", "<{%fg 1%}>policy: Action s3:* is a wildcard<{%reset%}>", "critical"
         ),
+        violation(
+            "advisory",
+            "judged-at-up",
+            "",
+            "Which checks wait.\n2 checks wait for values: iam-no-wildcard (reader.policy), s3-tls-only (models.policy)",
+            "low",
+        ),
         {
             "diagnosticEvent": {
                 "severity": "warning",
                 "prefix": "warning: ",
-                "message": "prod.yaml: the digest is an example",
+                "message": "prod.yaml: 2 warnings\n  triton.image: the digest is an example\n  worker.image: and so is this",
             }
         },
         {"diagnosticEvent": {"severity": "info", "message": "not told"}},
