@@ -23,7 +23,7 @@ from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
 from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
 from infra.settings import Settings, SettingsError
-from infra.settings.source import stack_file
+from infra.stack_names import stack_file
 from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
 from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
 

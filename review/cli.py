@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.stack_names import EXIT_CODE, NoSuchStack
 from review import document, plan, report
 from review.github import GitHubError, Repository
 
@@ -20,10 +21,13 @@ class UsageError(RuntimeError):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; an expected failure is one message on standard error and the exit code 1."""
+    """Runs one command; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
     given = _parser().parse_args(arguments)
     try:
         result = given.run(given)
+    except NoSuchStack as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CODE
     except (*EXPECTED, UsageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -38,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     collect = commands.add_parser("collect", help="the report of one stack, as JSON (needs the Python environment)")
-    collect.add_argument("stack")
+    collect.add_argument("stack", nargs="?", default="", metavar="STACK", help="of this checkout, like prod")
     collect.add_argument("--preview", type=Path, required=True, metavar="FILE", help="what the engine printed; - is stdin")
     collect.add_argument("--against", metavar="REV", help="the git revision that models, cost and quotas are compared with")
     collect.add_argument("--output", type=Path, metavar="FILE", help="where to write it; else standard output")

@@ -78,8 +78,10 @@ def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
 def test_collect_names_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = tmp_path / "events.json"
     events.write_text(scenarios.stream(scenarios.summary()), encoding="utf-8")
-    assert cli.main(["collect", "nowhere", "--preview", str(events)]) == 1
-    assert "there is no stacks/Pulumi.nowhere.yaml; the stacks are dev, local, prod, staging" in capsys.readouterr().err
+    assert cli.main(["collect", "nowhere", "--preview", str(events)]) == 2
+    assert (
+        capsys.readouterr().err == "error: no stack file stacks/Pulumi.nowhere.yaml; there are: dev, local, prod, staging\n"
+    )
 
 
 def test_a_preview_that_said_nothing_is_a_report_that_says_so(tmp_path: Path) -> None:
