@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from review import consequences
+from review import consequences, refusals
 from review.changes import Change
 from review.markdown import block, code, prose, shortened
 from review.plan import WAITING_POLICY, Plan, Step, Violation
@@ -37,13 +37,13 @@ def of(report: Report) -> list[Section]:
     updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
     sections = [
         Section("The preview failed", tuple(block(error) for error in plan.errors), "errors"),
-        Section("Replaced: these are deleted and made anew", tuple(map(_replaced, replaced)), "resources"),
+        Section("Replaced: these are deleted and made anew", tuple(_replacements(replaced, updated)), "entries"),
         Section("Deleted", tuple(map(_deleted, deleted)), "resources"),
         Section("Models", _models(report), "models"),
         _policies(report),
         _cost(report.cost),
         _quotas(report.quotas),
-        Section("Changed in place", tuple(map(_updated, updated)), "resources"),
+        Section("Changed in place", tuple(_updated(step, replaced) for step in updated), "resources"),
         Section("Created", tuple(_by_type(created)), "types"),
         Section("Warnings", tuple(map(_warning, plan.warnings)), "warnings"),
     ]
@@ -81,6 +81,38 @@ def _resource(step: Step) -> str:
     return f"{code(_name(step.name))} ({code(_name(step.type))})"
 
 
+def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator[str]:
+    """Each replacement that has a cause of its own, and below it those that it brings about, by type; the widest first."""
+    own = {step.key for step in replaced if step.caused_by is None}
+    brought = {key: [step for step in replaced if step.caused_by == key] for key in own}
+    causes = [step for step in replaced if step.caused_by not in own]
+    for step in sorted(causes, key=lambda one: (-len(brought.get(one.key, ())), consequences.weight(one.type), one.key)):
+        followers = brought.get(step.key, [])
+        text = _replaced(step)
+        yield f"{text}\n  - **{len(followers)} more because of that**, by type:" if followers else text
+        yield from _brought(followers)
+        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.of(other, [step])))
+
+
+def _brought(steps: Sequence[Step]) -> Iterator[str]:
+    by_type: dict[str, list[Step]] = {}
+    for step in steps:
+        by_type.setdefault(step.type, []).append(step)
+    for type_, found in sorted(by_type.items(), key=lambda item: (consequences.weight(item[0]), item[0])):
+        reasons = sorted({code(_name(reason)) for step in found for reason in step.replace_reasons})
+        why = f", because of {_listed(reasons[:MOST_CHANGES])}" if reasons else ""
+        down = consequences.of("replace", type_)
+        text = f"    - {len(found)} {code(_name(type_))}{why}: {_names([step.name for step in found])}"
+        protected = [step.name for step in found if step.protected]
+        yield "".join(
+            [
+                text,
+                f". **What goes down:** {down}" if down is not None else "",
+                f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
+            ]
+        )
+
+
 def _replaced(step: Step) -> str:
     reasons = [code(_name(reason)) for reason in step.replace_reasons[:MOST_CHANGES]]
     why = f" because {_listed(reasons)} cannot change in place" if reasons else ""
@@ -99,8 +131,9 @@ def _deleted(step: Step) -> str:
     return text + (". It is protected: the engine refuses until somebody unprotects it" if step.protected else "")
 
 
-def _updated(step: Step) -> str:
-    return "\n".join([f"- {_resource(step)}", *_changes(step.changed)])
+def _updated(step: Step, replaced: Sequence[Step]) -> str:
+    why = refusals.of(step, replaced)
+    return "\n".join([f"- {_resource(step)}" + (f": **{why}**" if why else ""), *_changes(step.changed)])
 
 
 def _changes(changed: Sequence[Change]) -> list[str]:
