@@ -42,7 +42,7 @@ def judged_at_up(waiting: Waiting) -> sdk.Policy:
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         told = waiting.take()
         if told is not None:
-            report(told)
+            report(told, None)
 
     return sdk.StackValidationPolicy(
         name=NAME,
