@@ -14,7 +14,7 @@ TWIN := $(or $(TWIN_HOME),.twin)
 .PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 venv: $(VENV)/.installed ## the Python environment alone
 
@@ -123,7 +123,8 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 # One stamp per lock: a changed lock installs again, an unchanged one costs nothing. A half-made environment has no
 # stamp and is made anew.
 $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
+	@[ ! -L $(VENV) ] || { echo "make: $(VENV) is a link to $$(readlink $(VENV)), which making it anew would empty; remove the link, or bring what it leads to up to date and touch $@" >&2; exit 1; }
+	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
 	start=$$SECONDS

@@ -20,6 +20,8 @@ from cost.prices import PriceError
 from cost.refresh import API_REGION, refresh
 from cost.throughput import EvidenceError
 from cost.usage import Amounts
+from infra.stack_argument import StackArgument
+from infra.stack_names import EXIT_CODE, NoSuchStack
 
 app = typer.Typer(
     help="What a stack costs a month at list prices, from its stack file.",
@@ -32,9 +34,12 @@ _CENTS_BELOW = 100
 
 
 def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and exit code 1."""
+    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
     try:
         app(prog_name="python3 -m cost")
+    except NoSuchStack as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_CODE)
     except EXPECTED as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
@@ -45,7 +50,7 @@ def main() -> None:
 
 @app.command()
 def show(
-    stack: Annotated[str, typer.Argument(help="local, dev, staging or prod")],
+    stack: StackArgument = "",
     against: Annotated[str | None, typer.Option(metavar="REV", help="the git revision to compare with")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
 ) -> None:
@@ -82,7 +87,7 @@ def refresh_prices(region: Annotated[str, typer.Argument(help="the AWS region, l
 def of_stack(stack: str, revision: str | None = None) -> Estimate:
     """The estimate of a stack in the working tree, or as of a revision.
 
-    Raises PriceError, EvidenceError and StackUnreadable.
+    Raises NoSuchStack, PriceError, EvidenceError and StackUnreadable.
     """
     settings = revisions.settings_at(revision, stack) if revision is not None else revisions.settings_now(stack)
     if settings is None:

@@ -6,26 +6,21 @@ import subprocess
 from pathlib import Path
 
 from infra.settings import Settings, SettingsError, load, load_stack_file
-from infra.settings.source import read_config, stack_file
+from infra.settings.source import read_config
+from infra.stack_names import file_of, stack_file
 
 ROOT = Path(__file__).resolve().parents[1]
 _TIMEOUT_SECONDS = 60
 
 
 class StackUnreadable(RuntimeError):
-    """A stack file that is not there, or that this program cannot read; the message says which and why."""
+    """A stack file or a revision that this program cannot read; the message says which and why."""
 
 
 def settings_now(stack: str) -> Settings:
-    """The settings in the working tree. Raises StackUnreadable."""
-    path = ROOT / stack_file(stack)
+    """The settings in the working tree. Raises NoSuchStack and StackUnreadable."""
     try:
-        return load_stack_file(path)
-    except FileNotFoundError:
-        known = sorted(
-            found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
-        )
-        raise StackUnreadable(f"there is no {stack_file(stack)}; the stacks are {', '.join(known)}") from None
+        return load_stack_file(file_of(stack, ROOT))
     except SettingsError as error:
         raise StackUnreadable(str(error)) from None
 

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.read_only import AwsUnusable, Readers
 from infra.settings import Settings
-from infra.settings.source import stack_file
+from infra.stack_names import stack_file
 
 IDENTITY_OPERATIONS = {"sts": {"GetCallerIdentity": "sts:GetCallerIdentity"}}
 ALLOWED_ACCOUNTS_KEY = "aws:allowedAccountIds"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 
 from infra import account as aws_account
@@ -21,7 +23,7 @@ from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
 from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
 from infra.settings import Settings, SettingsError
-from infra.settings.source import stack_file
+from infra.stack_names import stack_file
 from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
 from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
 
@@ -34,8 +36,7 @@ def main() -> None:
     """
     try:
         settings = stack_settings.from_pulumi()
-        for warning in settings.warnings:
-            pulumi.log.warn(f"{stack_file(pulumi.get_stack())}: {warning}")
+        _warn([str(warning) for warning in settings.warnings])
         deploy(settings)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
@@ -221,14 +222,24 @@ def deploy(settings: Settings) -> None:
     _export(network, cluster, models, reader, account, chosen_zones, settings)
 
 
+def _warn(warnings: Sequence[str]) -> None:
+    """One message of several lines: of each message, the engine shows the first line again with every step it takes."""
+    if warnings:
+        count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+        listed = "".join(f"\n  {warning}" for warning in warnings)
+        pulumi.log.warn(f"{stack_file(pulumi.get_stack())}: {count}{listed}")
+
+
 def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:
     """Only a warning: a cluster that another role has made takes the entry."""
     role = creators_second_entry(account.caller_arn, settings.cluster.admin_role_arns)
     if role is not None:
-        pulumi.log.warn(
-            f"{stack_file(pulumi.get_stack())}: cluster.adminRoleArns: {role} runs this program; EKS makes the role that "
-            "creates the cluster an administrator by itself and refuses a second access entry for it "
-            "(pulumi/pulumi-eks#2373); before the first `pulumi up`, remove it from the list or run as another role"
+        _warn(
+            [
+                f"cluster.adminRoleArns: {role} runs this program; EKS makes the role that creates the cluster an "
+                "administrator by itself and refuses a second access entry for it (pulumi/pulumi-eks#2373); before the "
+                "first `pulumi up`, remove it from the list or run as another role"
+            ]
         )
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from infra.settings import Settings, SettingsError, load_stack_file
+from infra.stack_names import EXIT_CODE, NoSuchStack, file_of
 
-_STACKS = Path("stacks")
+# With a default, so that a command without it is refused by `settings_of`, in the words of all commands.
+StackArgument = Annotated[
+    str, typer.Argument(metavar="STACK", help="Stack, like prod: stacks/Pulumi.prod.yaml is read.", show_default=False)
+]
 
 
 def settings_of(stack: str) -> Settings:
     """The settings of `stacks/Pulumi.<stack>.yaml`. Ends the command with a sentence and code 2 where it is no stack's."""
-    file = _STACKS / f"Pulumi.{stack}.yaml"
-    if not file.is_file():
-        known = ", ".join(sorted(path.stem.removeprefix("Pulumi.") for path in _STACKS.glob("Pulumi.*.yaml")))
-        fail(
-            f"there is no {file} here; " + (f"the stacks are {known}" if known else "run it from the root of the checkout"),
-            2,
-        )
     try:
-        return load_stack_file(file)
+        return load_stack_file(file_of(stack, Path()))
+    except NoSuchStack as error:
+        fail(f"error: {error}", EXIT_CODE)
     except SettingsError as error:
         fail(str(error), 2)
 

@@ -12,7 +12,13 @@ def one_of(choices: Iterable[object]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def nearest(wrong: object, choices: Iterable[str]) -> str | None:
+    """The choice that was probably meant; None where none is near."""
+    near = difflib.get_close_matches(str(wrong), list(choices), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
 def did_you_mean(wrong: object, choices: Iterable[str]) -> str:
     """`did you mean 'x'? ` when one of the choices is near, else nothing: the start of a sentence about choices."""
-    near = difflib.get_close_matches(str(wrong), list(choices), n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'? " if near else ""
+    near = nearest(wrong, choices)
+    return f"did you mean '{near}'? " if near else ""

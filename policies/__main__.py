@@ -3,6 +3,8 @@
 from pulumi_policy import PolicyPack
 
 from triton_policies.registry import POLICIES
-from triton_policies.sdk import to_sdk
+from triton_policies.sdk import judged_at_up, to_sdk
+from triton_policies.waiting import Waiting
 
-PolicyPack("triton-eks", policies=[to_sdk(policy) for policy in POLICIES])
+_waiting = Waiting()
+PolicyPack("triton-eks", policies=[*(to_sdk(policy, _waiting) for policy in POLICIES), judged_at_up(_waiting)])

@@ -74,7 +74,7 @@ def without_secrets(text: str) -> str:
 def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
     """The inputs are looked at first, and the outputs where those do not differ: what has drifted may be in them alone."""
     for part in ("inputs", "outputs"):
-        before, after = _at(old.get(part) or {}, path), _at(new.get(part) or {}, path)
+        before, after = at(old.get(part) or {}, path), at(new.get(part) or {}, path)
         if before is _MISSING and after is _MISSING:
             continue
         if before != after:
@@ -82,7 +82,13 @@ def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[An
     return _MISSING, _MISSING
 
 
-def _at(value: Any, path: str) -> Any:
+def is_unknown(text: str) -> bool:
+    """Whether this is how the engine writes a value that a preview cannot know."""
+    return text in _UNKNOWN_SENTINELS
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a property path of a state's inputs or outputs; a value that equals no other where nothing does."""
     for match in _INDEX.finditer(path):
         index, quoted, plain = match.groups()
         if index is not None and isinstance(value, list):

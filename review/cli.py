@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.stack_names import EXIT_CODE, NoSuchStack
 from review import document, plan, report
 from review.github import GitHubError, Repository
 
@@ -20,10 +21,13 @@ class UsageError(RuntimeError):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; an expected failure is one message on standard error and the exit code 1."""
+    """Runs one command; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
     given = _parser().parse_args(arguments)
     try:
         result = given.run(given)
+    except NoSuchStack as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CODE
     except (*EXPECTED, UsageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -33,53 +37,95 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(result or 0)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m review", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+_DESCRIPTION = """What a change would do to each stack, as one comment for its reviewer.
 
-    collect = commands.add_parser("collect", help="the report of one stack, as JSON (needs the Python environment)")
-    collect.add_argument("stack")
-    collect.add_argument("--preview", type=Path, required=True, metavar="FILE", help="what the engine printed; - is stdin")
+A report is what is known of one stack, as JSON: `collect` makes it of the engine's preview, `render` makes the comment of
+one or more of them, and `gate` and `unchanged` judge them by their exit code. The other commands ask GitHub, with
+GITHUB_REPOSITORY and GITHUB_TOKEN."""
+_EXAMPLE = """by hand:
+  python3 -m twin preview prod --against main --events > events.json
+  python3 -m review collect prod --preview events.json --against main --output prod.json
+  python3 -m review render prod.json
+
+exit codes: 0, 1 for a failure (of `gate` and `unchanged`: for their answer), 2 for a wrong command line
+more: docs/pull-requests.md"""
+_OUTPUT = "where to write it; without it, to standard output"
+_NAME = "by which the comment is found again, to be edited instead of written anew (default: %(default)s)"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m review",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    collect = commands.add_parser("collect", help="make the report of one stack (needs the Python environment)")
+    collect.add_argument("stack", nargs="?", default="", metavar="STACK", help="a stack of this checkout, like prod")
+    collect.add_argument(
+        "--preview",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="what `twin preview --events` or `pulumi preview --json` printed; - is standard input",
+    )
     collect.add_argument("--against", metavar="REV", help="the git revision that models, cost and quotas are compared with")
-    collect.add_argument("--output", type=Path, metavar="FILE", help="where to write it; else standard output")
+    collect.add_argument("--output", type=Path, metavar="FILE", help=_OUTPUT)
     collect.set_defaults(run=_collect)
 
-    render = commands.add_parser("render", help="the comment about one or more reports")
+    render = commands.add_parser("render", help="make the comment of reports, in Markdown")
+    _takes_reports(render, nargs="*")
     render.add_argument(
-        "reports", type=Path, nargs="*", metavar="REPORT", help="files of `collect`, or folders of such files"
+        "--stacks",
+        nargs="+",
+        default=[],
+        metavar="STACK",
+        help="those that should have a report; one that has none is told as failed",
     )
-    render.add_argument("--stacks", nargs="+", default=[], metavar="STACK", help="those that should have a report")
-    render.add_argument("--title", default="What this change does")
-    render.add_argument("--name", default="preview", help="by which the comment is found again")
-    render.add_argument("--output", type=Path, metavar="FILE")
+    render.add_argument(
+        "--title", default="What this change does", metavar="TEXT", help="the comment's heading (default: %(default)s)"
+    )
+    render.add_argument("--name", default="preview", help=_NAME)
+    render.add_argument("--output", type=Path, metavar="FILE", help=_OUTPUT)
     render.set_defaults(run=_render)
 
-    comment = commands.add_parser("comment", help="write the comment of a pull request, or edit it")
-    comment.add_argument("--pull-request", type=int, required=True, metavar="NUMBER")
-    comment.add_argument("--name", default="preview")
-    comment.add_argument("body", type=Path)
+    gate = commands.add_parser("gate", help="fail when a preview failed or a mandatory policy is not kept")
+    _takes_reports(gate)
+    gate.set_defaults(run=_gate)
+
+    unchanged = commands.add_parser("unchanged", help="fail when a report has a change or a failure")
+    _takes_reports(unchanged)
+    unchanged.set_defaults(run=_unchanged)
+
+    comment = commands.add_parser("comment", help="write the comment of a pull request to GitHub, or edit it")
+    comment.add_argument("--pull-request", type=int, required=True, metavar="NUMBER", help="that of the pull request")
+    comment.add_argument("--name", default="preview", help=_NAME)
+    comment.add_argument("body", type=Path, metavar="FILE", help="the comment, as `render` wrote it")
     comment.set_defaults(run=_comment)
 
-    issue = commands.add_parser("issue", help="open an issue, edit the open one, or close it")
-    issue.add_argument("--name", required=True)
-    issue.add_argument("--title", default="")
-    issue.add_argument("--label", required=True)
-    issue.add_argument("--close", action="store_true", help="the body is its last comment")
-    issue.add_argument("body", type=Path)
+    issue = commands.add_parser("issue", help="open an issue on GitHub, edit the open one, or close it")
+    issue.add_argument("--name", required=True, help="by which the issue is found again")
+    issue.add_argument("--title", default="", metavar="TEXT", help="of an issue that is opened")
+    issue.add_argument(
+        "--label", required=True, help="of an issue that is opened; an open one is looked for among its issues"
+    )
+    issue.add_argument("--close", action="store_true", help="close it, with FILE as its last comment")
+    issue.add_argument("body", type=Path, metavar="FILE", help="the text of the issue, in Markdown")
     issue.set_defaults(run=_issue)
 
-    find = commands.add_parser("pull-request", help="the number of the open pull request of a branch at a commit")
-    find.add_argument("--head", required=True, metavar="OWNER:BRANCH")
-    find.add_argument("--sha", required=True)
+    find = commands.add_parser("pull-request", help="print the number of the open pull request of a branch at a commit")
+    find.add_argument("--head", required=True, metavar="OWNER:BRANCH", help="the branch, with whose repository it is in")
+    find.add_argument("--sha", required=True, metavar="COMMIT", help="the commit that the branch has to be at")
     find.set_defaults(run=_pull_request)
-
-    gate = commands.add_parser("gate", help="fail when a preview failed or a mandatory policy is not kept")
-    gate.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
-    gate.set_defaults(run=_gate)
-    unchanged = commands.add_parser("unchanged", help="succeed when no report has a change or a failure")
-    unchanged.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
-    unchanged.set_defaults(run=_unchanged)
     return parser
+
+
+def _takes_reports(command: argparse.ArgumentParser, nargs: str = "+") -> None:
+    command.add_argument(
+        "reports", type=Path, nargs=nargs, metavar="REPORT", help="a file that `collect` wrote, or a folder of such files"
+    )
 
 
 def _collect(given: argparse.Namespace) -> None:
@@ -103,6 +149,8 @@ def _collect(given: argparse.Namespace) -> None:
 
 def _render(given: argparse.Namespace) -> None:
     found = _reports(given.reports)
+    if not found and not given.stacks:
+        raise UsageError(_none_in(given.reports))
     missing = set(given.stacks) - {made.stack for made in found}
     found += [report.Report(stack, plan.Plan((), errors=(_NO_REPORT,))) for stack in missing]
     found.sort(key=lambda made: made.stack)
@@ -134,20 +182,34 @@ def _pull_request(given: argparse.Namespace) -> int:
 
 def _gate(given: argparse.Namespace) -> int:
     bad = 0
-    for made in _reports(given.reports):
+    for made in _some_reports(given.reports):
         mandatory = sum(violation.mandatory for violation in made.plan.violations)
         if made.plan.errors or mandatory:
             bad = 1
             failed = "the preview failed; " if made.plan.errors else ""
-            print(f"{made.stack}: {failed}{mandatory} mandatory violations", file=sys.stderr)
+            noun = "mandatory violation" if mandatory == 1 else "mandatory violations"
+            print(f"{made.stack}: {failed}{mandatory} {noun}", file=sys.stderr)
     return bad
 
 
 def _unchanged(given: argparse.Namespace) -> int:
-    differing = [made.stack for made in _reports(given.reports) if made.plan.steps or made.plan.errors]
+    differing = [made.stack for made in _some_reports(given.reports) if made.plan.steps or made.plan.errors]
     if differing:
         print(f"changes or failures: {', '.join(differing)}", file=sys.stderr)
     return 1 if differing else 0
+
+
+def _some_reports(paths: Sequence[Path]) -> list[report.Report]:
+    """The reports, of which there has to be one: where there is none, nothing is known, and that is no good answer."""
+    found = _reports(paths)
+    if not found:
+        raise UsageError(_none_in(paths))
+    return found
+
+
+def _none_in(paths: Sequence[Path]) -> str:
+    where = f"in {', '.join(map(str, paths))}" if paths else "given"
+    return f"there is no report {where}: `python3 -m review collect STACK --preview FILE --output REPORT` makes one"
 
 
 def _reports(paths: Sequence[Path]) -> list[report.Report]:
@@ -159,7 +221,7 @@ def _reports(paths: Sequence[Path]) -> list[report.Report]:
         try:
             found.append(report.from_json(file.read_text(encoding="utf-8")))
         except (report.UnreadableReport, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: {error}") from None
+            raise UsageError(f"{file} is no report of `python3 -m review collect`: {error}") from None
     return sorted(found, key=lambda made: made.stack)
 
 

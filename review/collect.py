@@ -23,7 +23,7 @@ class CollectFailed(RuntimeError):
 
 
 def report(stack: str, plan: Plan, against: str | None = None, today: date | None = None) -> Report:
-    """The report of a stack in the working tree. Raises CollectFailed.
+    """The report of a stack in the working tree. Raises CollectFailed and NoSuchStack.
 
     Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
     price table of the region, the cost is not known.

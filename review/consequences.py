@@ -10,7 +10,7 @@ from typing import Literal
 
 _REPLACED: Mapping[str, str] = {
     "aws:ec2/vpc:Vpc": "the whole network goes, and with it the cluster and everything on it: plan a new stack instead",
-    "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in this subnet go; the cluster cannot change its subnets",
+    "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in it go; a cluster takes another one of its own VPC only",
     "aws:ec2/natGateway:NatGateway": "nodes of its zones have no way out until the new one is there; the address changes",
     "aws:ec2/eip:Eip": "the public address changes: allow lists elsewhere that have it break",
     "aws:ec2/internetGateway:InternetGateway": "everything loses the internet until the new one is attached",
@@ -26,6 +26,8 @@ _REPLACED: Mapping[str, str] = {
     "aws:eks/podIdentityAssociation:PodIdentityAssociation": "new pods of that service account get no credentials meanwhile",
     "aws:kms/key:Key": "what the old key encrypted cannot be read once it is deleted, 30 days from then",
     "aws:s3/bucket:Bucket": "the bucket is emptied or its deletion fails; what reads it (Triton: models) fails",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods that mount it lose their models; the new one loads the bucket anew",
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "new objects of the bucket are not seen meanwhile",
     "aws:sqs/queue:Queue": "messages in the queue are lost, and its URL changes for who sends",
     "aws:iam/role:Role": "its ARN may change: who uses it is refused until restarted with the new one",
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account takes a role (IRSA) meanwhile",
@@ -38,6 +40,7 @@ _REPLACED: Mapping[str, str] = {
     "kubernetes:core/v1:Service": "its address changes, and a load balancer behind it is made anew with another name",
     "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
     "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
+    "kubernetes:core/v1:PersistentVolume": "it waits until the pods that mount it end; pods that start wait for the new one",
     "kubernetes:helm.sh/v3:Release": "the chart is uninstalled and installed again; its custom resources may go",
     "kubernetes:gateway.networking.k8s.io/v1:Gateway": "the load balancer is made anew: clients need its new name",
     "kubernetes:keda.sh/v1alpha1:ScaledObject": "nothing scales meanwhile; the number of pods stays",
@@ -49,6 +52,7 @@ _DELETED: Mapping[str, str] = {
     "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and the pods on them",
     "aws:kms/key:Key": "what it encrypted cannot be read 30 days from then; it can be rescued until",
     "aws:s3/bucket:Bucket": "what is in it is lost",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods that mount it lose their models; what is in the bucket stays there",
     "aws:sqs/queue:Queue": "messages in it are lost",
     "aws:ec2/vpcEndpoint:VpcEndpoint": "calls of that AWS service go through NAT, and fail where there is none",
     "aws:ec2/natGateway:NatGateway": "nodes of its zones lose the way out, or take another zone's",
@@ -60,6 +64,7 @@ _DELETED: Mapping[str, str] = {
     "kubernetes:core/v1:Service": "who calls it finds nothing; a load balancer behind it goes",
     "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
     "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
+    "kubernetes:core/v1:PersistentVolume": "pods that mount it keep it until they end, and do not start again",
     "kubernetes:helm.sh/v3:Release": "what the chart runs ends; its custom resources may go",
     "kubernetes:gateway.networking.k8s.io/v1:Gateway": "clients find nothing: its load balancer goes",
     "kubernetes:karpenter.sh/v1:NodePool": "its nodes are drained and go",
@@ -74,6 +79,11 @@ _BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _
 def of(action: Literal["replace", "delete"], type_: str) -> str | None:
     """What goes down, as half a sentence; None where this table does not know."""
     return _BY_ACTION[action].get(type_)
+
+
+def weight(type_: str) -> int:
+    """Where the table has a type among what is replaced, for sorting; the types that it lacks come last."""
+    return list(_REPLACED).index(type_) if type_ in _REPLACED else len(_REPLACED)
 
 
 def types() -> frozenset[str]:

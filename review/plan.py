@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from review import changes
+from review.causes import Replacement, roots
 
 Action = Literal["create", "update", "replace", "delete"]
 
@@ -32,6 +33,8 @@ _ACTIONS: Mapping[str, Action] = {
 _LAST_WORDS = frozenset({"preview failed", "error: preview failed"})
 _CANNOT_RUN = "can't run policy "
 """How the engine begins where a policy asks for a value that is not known yet."""
+WAITING_POLICY = "judged-at-up"
+"""The policy of our pack that says, once for all the others, what they judge in the update alone."""
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
@@ -44,7 +47,11 @@ class UnreadablePlan(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """What happens to one resource. `replace_reasons`: the property paths whose change forces a replacement."""
+    """What happens to one resource.
+
+    `replace_reasons`: the property paths whose change forces a replacement. `caused_by`: the `key` of the replacement that
+    makes this one necessary; None where it has a cause of its own.
+    """
 
     action: Action
     type: str
@@ -52,6 +59,12 @@ class Step:
     changed: tuple[changes.Change, ...] = ()
     replace_reasons: tuple[str, ...] = ()
     protected: bool = False
+    caused_by: str | None = None
+
+    @property
+    def key(self) -> str:
+        """By which other steps of the plan name this one."""
+        return f"{self.type}::{self.name}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,11 @@ class Plan:
     packs: Mapping[str, str] | None = None
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def ended_before_resources(self) -> bool:
+        """Whether the preview failed when there was nothing but the stack itself: policies have then judged nothing."""
+        return bool(self.errors) and sum(self.counts.values()) <= 1
 
 
 def read(text: str) -> Plan:
@@ -116,21 +134,33 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 def _from_document(document: Mapping[str, Any]) -> Plan:
     diagnostics = document.get("diagnostics") or []
     return Plan(
-        steps=_merged(_document_step(raw) for raw in document.get("steps") or ()),
+        steps=_merged([_document_step(raw) for raw in document.get("steps") or ()]),
         counts=dict(document.get("changeSummary") or {}),
         errors=_messages(diagnostics, "error"),
         warnings=_messages(diagnostics, "warning"),
     )
 
 
-def _document_step(raw: Mapping[str, Any]) -> tuple[str, Step | None]:
+@dataclass(frozen=True)
+class _Told:
+    """A step, and the states that the engine tells it with."""
+
+    urn: str
+    step: Step | None
+    old: Mapping[str, Any]
+    new: Mapping[str, Any]
+
+
+def _document_step(raw: Mapping[str, Any]) -> _Told:
     old, new = raw.get("oldState") or {}, raw.get("newState") or {}
-    return raw["urn"], _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffReasons", "replaceReasons")
+    step = _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffReasons", "replaceReasons")
+    return _Told(raw["urn"], step, old, new)
 
 
-def _event_step(raw: Mapping[str, Any]) -> tuple[str, Step | None]:
+def _event_step(raw: Mapping[str, Any]) -> _Told:
     old, new = raw.get("old") or {}, raw.get("new") or {}
-    return raw["urn"], _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffs", "keys")
+    step = _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffs", "keys")
+    return _Told(raw["urn"], step, old, new)
 
 
 def _from_events(events: list[dict[str, Any]]) -> Plan:
@@ -170,13 +200,14 @@ def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[
 
 def _violation(raw: Mapping[str, Any]) -> Violation:
     message, mandatory = plain(str(raw.get("message", ""))), raw.get("enforcementLevel") in ("mandatory", "remediate")
+    policy = str(raw.get("policyName", ""))
     return Violation(
-        policy=str(raw.get("policyName", "")),
+        policy=policy,
         mandatory=mandatory,
         severity=str(raw.get("severity") or ""),
         resource=name_of(str(raw.get("resourceUrn") or "")),
         message=message,
-        deferred=not mandatory and message.startswith(_CANNOT_RUN),
+        deferred=not mandatory and (policy == WAITING_POLICY or message.startswith(_CANNOT_RUN)),
     )
 
 
@@ -225,16 +256,27 @@ def _most_precise(paths: Iterable[str]) -> list[str]:
     return [path for path in kept if not any(other != path and other.startswith((f"{path}.", f"{path}[")) for other in kept)]
 
 
-def _merged(steps: Iterable[tuple[str, Step | None]]) -> tuple[Step, ...]:
+def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
     """One step for each resource: the three of a replacement are one, told by the one that knows most."""
-    by_urn: dict[str, Step] = {}
-    for urn, step in steps:
-        if step is None:
+    by_urn: dict[str, _Told] = {}
+    steps: dict[str, Step] = {}
+    for one in told:
+        if one.step is None:
             continue
-        known = by_urn.get(urn)
-        if known is None or (step.action == "replace", len(step.changed)) > (known.action == "replace", len(known.changed)):
-            by_urn[urn] = step
-    return tuple(by_urn[urn] for urn in sorted(by_urn))
+        known = steps.get(one.urn)
+        rank = one.step.action == "replace", len(one.step.changed)
+        if known is None or rank > (known.action == "replace", len(known.changed)):
+            by_urn[one.urn], steps[one.urn] = one, one.step
+    causes = roots(
+        [
+            Replacement(urn, str(one.old.get("id") or ""), one.old, one.new, steps[urn].replace_reasons)
+            for urn, one in by_urn.items()
+            if steps[urn].action == "replace"
+        ]
+    )
+    return tuple(
+        replace(step, caused_by=steps[causes[urn]].key) if urn in causes else step for urn, step in sorted(steps.items())
+    )
 
 
 def type_of(urn: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from review.plan import Plan
 
-SCHEMA = 1
+SCHEMA = 2
 MOST_CHARACTERS = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
 _LARGEST = Decimal(10**12)

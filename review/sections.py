@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from review import consequences
+from review import consequences, refusals
 from review.changes import Change
 from review.markdown import block, code, prose, shortened
-from review.plan import Step, Violation
+from review.plan import WAITING_POLICY, Plan, Step, Violation
 from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
 
 MOST_CHANGES = 12
@@ -37,15 +37,15 @@ def of(report: Report) -> list[Section]:
     updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
     sections = [
         Section("The preview failed", tuple(block(error) for error in plan.errors), "errors"),
-        Section("Replaced: these are deleted and made anew", tuple(map(_replaced, replaced)), "resources"),
+        Section("Replaced: these are deleted and made anew", tuple(_replacements(replaced, updated)), "entries"),
         Section("Deleted", tuple(map(_deleted, deleted)), "resources"),
         Section("Models", _models(report), "models"),
         _policies(report),
         _cost(report.cost),
         _quotas(report.quotas),
-        Section("Changed in place", tuple(map(_updated, updated)), "resources"),
+        Section("Changed in place", tuple(_updated(step, replaced) for step in updated), "resources"),
         Section("Created", tuple(_by_type(created)), "types"),
-        Section("Warnings", tuple(f"- {prose(warning)}" for warning in plan.warnings), "warnings"),
+        Section("Warnings", tuple(map(_warning, plan.warnings)), "warnings"),
     ]
     return [section for section in sections if section.items or section.head]
 
@@ -81,6 +81,38 @@ def _resource(step: Step) -> str:
     return f"{code(_name(step.name))} ({code(_name(step.type))})"
 
 
+def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator[str]:
+    """Each replacement that has a cause of its own, and below it those that it brings about, by type; the widest first."""
+    own = {step.key for step in replaced if step.caused_by is None}
+    brought = {key: [step for step in replaced if step.caused_by == key] for key in own}
+    causes = [step for step in replaced if step.caused_by not in own]
+    for step in sorted(causes, key=lambda one: (-len(brought.get(one.key, ())), consequences.weight(one.type), one.key)):
+        followers = brought.get(step.key, [])
+        text = _replaced(step)
+        yield f"{text}\n  - **{len(followers)} more because of that**, by type:" if followers else text
+        yield from _brought(followers)
+        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.of(other, [step])))
+
+
+def _brought(steps: Sequence[Step]) -> Iterator[str]:
+    by_type: dict[str, list[Step]] = {}
+    for step in steps:
+        by_type.setdefault(step.type, []).append(step)
+    for type_, found in sorted(by_type.items(), key=lambda item: (consequences.weight(item[0]), item[0])):
+        reasons = sorted({code(_name(reason)) for step in found for reason in step.replace_reasons})
+        why = f", because of {_listed(reasons[:MOST_CHANGES])}" if reasons else ""
+        down = consequences.of("replace", type_)
+        text = f"    - {len(found)} {code(_name(type_))}{why}: {_names([step.name for step in found])}"
+        protected = [step.name for step in found if step.protected]
+        yield "".join(
+            [
+                text,
+                f". **What goes down:** {down}" if down is not None else "",
+                f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
+            ]
+        )
+
+
 def _replaced(step: Step) -> str:
     reasons = [code(_name(reason)) for reason in step.replace_reasons[:MOST_CHANGES]]
     why = f" because {_listed(reasons)} cannot change in place" if reasons else ""
@@ -99,8 +131,9 @@ def _deleted(step: Step) -> str:
     return text + (". It is protected: the engine refuses until somebody unprotects it" if step.protected else "")
 
 
-def _updated(step: Step) -> str:
-    return "\n".join([f"- {_resource(step)}", *_changes(step.changed)])
+def _updated(step: Step, replaced: Sequence[Step]) -> str:
+    why = refusals.of(step, replaced)
+    return "\n".join([f"- {_resource(step)}" + (f": **{why}**" if why else ""), *_changes(step.changed)])
 
 
 def _changes(changed: Sequence[Change]) -> list[str]:
@@ -159,25 +192,45 @@ def _policies(report: Report) -> Section:
         head = "No policy pack ran."
     else:
         ran = _listed([f"{code(_name(name))} {prose(version)}".strip() for name, version in sorted(packs.items())])
-        found = _violations_counted(violations) if violations else "no violation"
-        head = f"{ran}: {found}" + ("." if not report.plan.errors else "; the preview failed before everything was checked.")
+        head = f"{ran}: {_verdict(report.plan, violations)}."
     return Section("Policies", items, "results of policies", head)
+
+
+def _warning(text: str) -> str:
+    """The first line, and those below it as a list of their own."""
+    first, *others = [line for line in text.splitlines() if line.strip()] or [""]
+    return "\n".join([f"- {prose(first)}", *(f"  - {prose(line)}" for line in others)])
 
 
 def _violations(report: Report) -> list[Violation]:
     return [violation for violation in report.plan.violations if not violation.deferred]
 
 
+def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
+    if plan.ended_before_resources and not violations:
+        return "nothing was judged, as the preview failed before the first resource"
+    found = _violations_counted(violations) if violations else "no violation"
+    return found if not plan.errors else f"{found}; the preview failed before everything was checked"
+
+
 def _deferred(violations: Sequence[Violation]) -> list[str]:
-    """A line for each policy that judges something later."""
+    """One line about all that policies judge later."""
+    waiting = [violation for violation in violations if violation.deferred]
+    # The engine puts the policy's description on a line of its own before what the policy says.
+    told = [one.message.splitlines()[-1] for one in waiting if one.policy == WAITING_POLICY]
+    lines = [f"- {prose(line)}" for line in told]
     by_policy: dict[str, list[str]] = {}
-    for violation in violations:
-        if violation.deferred:
+    for violation in waiting:
+        if violation.policy != WAITING_POLICY:
             by_policy.setdefault(violation.policy, []).append(violation.resource)
-    return [
-        f"- judged in the update, when its values are known: {code(_name(policy))} on {_names(resources)}"
-        for policy, resources in sorted(by_policy.items())
-    ]
+    if by_policy:
+        count = sum(map(len, by_policy.values()))
+        listed = "; ".join(
+            f"{code(_name(policy))} on {_names(resources)}" for policy, resources in sorted(by_policy.items())
+        )
+        many = "1 check is" if count == 1 else f"{count} checks are"
+        lines.append(f"- {many} made in the update, when the values are known: {listed}")
+    return lines
 
 
 def _violation(violation: Violation) -> str:
@@ -200,7 +253,9 @@ def _policy_cell(report: Report) -> str:
         return f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
     if not plan.packs:
         return "not checked"
-    return "kept" if not plan.errors else "not all checked"
+    if not plan.errors:
+        return "kept"
+    return "nothing checked" if plan.ended_before_resources else "not all checked"
 
 
 def _cost_cell(cost: Cost | None) -> str:

@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from infra import stack_names
 from twin import down as down_command
 from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
 from twin import up as up_command
 from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
-from twin.home import TwinBusy, TwinHome
+from twin.home import REPOSITORY, TwinBusy, TwinHome
 from twin.inference import Answer, InferenceFailed
 from twin.load.refused import LoadRefused
 from twin.processes import DeadlinePassed, ProcessFailed
@@ -57,13 +58,19 @@ EXPECTED = (
     TritonUnavailable,
     standalone.StandaloneFailed,
 )
-StackArgument = Annotated[str, typer.Argument(help="local, dev, staging or prod")]
+# With a default, so that a command without it is refused in the words of all commands (infra/stack_names.py).
+StackArgument = Annotated[
+    str, typer.Argument(metavar="STACK", help="the name of a stack file: local, dev, staging or prod", show_default=False)
+]
 
 
 def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and exit code 1."""
+    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
     try:
         app()
+    except stack_names.NoSuchStack as error:
+        errors.print(f"error: {error}", style="red", markup=False)
+        sys.exit(stack_names.EXIT_CODE)
     except EXPECTED as error:
         errors.print(f"error: {error}", style="red", markup=False)
         sys.exit(1)
@@ -157,14 +164,14 @@ def env() -> None:
 
 @app.command("preview")
 def show_preview(
-    stack: StackArgument,
+    stack: StackArgument = "",
     against: Annotated[str | None, typer.Option(metavar="REV", help="apply this git revision's program first")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="every property, as the engine's rich diff")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
     events: Annotated[bool, typer.Option("--events", help="the engine's events as they come, one JSON a line")] = False,
 ) -> None:
     """Show what `pulumi up` would do to an environment and what policies say of it, with no credentials."""
-    _check_stack(stack)
+    stack_names.file_of(stack, REPOSITORY)
     if against is not None:
         scratch.check(against)
     home = TwinHome.from_environment()
@@ -204,11 +211,6 @@ def say(line: str) -> None:
     console.print(line, markup=False)
 
 
-def _check_stack(stack: str) -> None:
-    if stack not in stack_files.STACKS:
-        raise typer.BadParameter(f"there is no stack {stack!r}; the stacks are {', '.join(stack_files.STACKS)}")
-
-
 def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:
     if as_json:
         found = preview.read(pulumi, stack)
@@ -217,11 +219,9 @@ def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, event
             raise EngineError(f"{stack} violates mandatory policies; the document names them")
         return
     if events:
-        code = pulumi.run(stack, [*preview.arguments(pulumi), "--json", "--non-interactive"], preview.STREAM)
+        preview.show(pulumi, stack, ["--json", "--non-interactive"], preview.STREAM)
     else:
-        code = pulumi.run(stack, [*preview.arguments(pulumi), *(["--diff"] if diff else [])])
-    if code != 0:
-        raise EngineError(f"the preview of {stack} ended with {code}; what it says above is the cause")
+        preview.show(pulumi, stack, ["--diff"] if diff else [])
 
 
 def _print_answer(answer: Answer) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from twin.engine import Engine, EngineError
@@ -16,6 +18,7 @@ STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 _REFUSED = "error: preview failed"
 """All that the engine says of itself where a policy is violated."""
+_STACK_TYPE = "pulumi:pulumi:Stack"
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,43 @@ def read(engine: Engine, stack: str) -> Preview:
     return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps, policies)
 
 
-def _policies(log: Path) -> list[PolicyResult]:
-    """The results of policies in a log of the engine's events; none where there is no log."""
+def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The engine's own preview of `stack` on this terminal. Raises EngineError when it fails, also for a policy.
+
+    The engine marks a pack as passed that was asked about nothing, so that the error says how far the policies came.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "events.json"
+        command = [*arguments(engine), *flags, "--event-log", str(log)]
+        code = engine.run(stack, command, {**_EVENT_LOG, **variables})
+        if code == 0:
+            return
+        policies, judged = _policies(log), _resources(log) > 0
+    if any(one.level == "mandatory" for one in policies):
+        raise EngineError(f"{stack} violates mandatory policies, which stand above")
+    far = "not everything" if judged else "nothing"
+    raise EngineError(
+        f"the preview of {stack} ended with {code}; what it says above is the cause. The policies have judged {far}, "
+        "whatever stands above"
+    )
+
+
+def _resources(log: Path) -> int:
+    """How many steps about resources, and not about the stack itself, a log of the engine's events has."""
+    return sum(
+        event["resourcePreEvent"]["metadata"]["type"] != _STACK_TYPE for event in _events(log) if "resourcePreEvent" in event
+    )
+
+
+def _events(log: Path) -> list[dict[str, Any]]:
+    """None where there is no log: the engine has not begun."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    found = {_policy(event) for event in (json.loads(line).get("policyEvent") for line in lines) if event is not None}
+    return [json.loads(line) for line in lines]
+
+
+def _policies(log: Path) -> list[PolicyResult]:
+    """The results of policies in a log of the engine's events."""
+    found = {_policy(event["policyEvent"]) for event in _events(log) if "policyEvent" in event}
     return sorted(found, key=lambda one: (one.level != "mandatory", one.policy, one.urn, one.message))
 
 

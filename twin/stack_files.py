@@ -15,7 +15,6 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from twin.home import REPOSITORY, TwinHome
 
-STACKS = ("local", "dev", "staging", "prod")
 AUTOSCALED_STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
 """What an autoscaled twin changes in AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""

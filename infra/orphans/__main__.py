@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.account_guard import WrongAccount, caller, require_account
 from infra.orphans.find import leftovers
 from infra.orphans.operations import OPERATIONS
-from infra.orphans.report import show, terminal
+from infra.orphans.report import show
 from infra.orphans.search import Search
 from infra.ownership import Ownership
 from infra.read_only import AwsUnusable, Readers, is_denied
-from infra.stack_argument import fail, settings_of
+from infra.stack_argument import StackArgument, fail, settings_of
+from infra.terminal import terminal
 
 
-def main(stack: Annotated[str, typer.Argument(help="Stack, like prod: stacks/Pulumi.prod.yaml is read.")]) -> None:
+def main(stack: StackArgument = "") -> None:
     """List what AWS still has, and bills, of a stack. Nothing is changed, and nothing can be."""
     settings = settings_of(stack)
     try:

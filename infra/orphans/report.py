@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,8 +9,6 @@ from rich.table import Table
 
 from infra.orphans.leftover import Leftover
 from infra.orphans.prices import AS_OF
-
-_PLAIN_WIDTH = 200
 
 
 def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
@@ -36,11 +33,6 @@ def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
     console.print("\nNothing was touched. Each is removed with:")
     for item in found:
         console.print(f"  {item.remove}", soft_wrap=True)
-
-
-def terminal() -> Console:
-    """Standard output: as wide as the terminal, of a fixed width in a pipe or a file."""
-    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False, markup=False)
 
 
 def _cost(usd: float | None) -> str:

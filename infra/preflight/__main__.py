@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from infra.account_guard import caller
 from infra.preflight.check import Subject
 from infra.preflight.checks import CHECKS
 from infra.preflight.operations import OPERATIONS
-from infra.preflight.report import failed, rows, show, summary, terminal
+from infra.preflight.report import failed, rows, show, summary
 from infra.read_only import AwsUnusable, Readers
-from infra.stack_argument import fail, settings_of
+from infra.stack_argument import StackArgument, fail, settings_of
+from infra.terminal import terminal
 
 
-def main(stack: Annotated[str, typer.Argument(help="Stack, like prod: stacks/Pulumi.prod.yaml is read.")]) -> None:
+def main(stack: StackArgument = "") -> None:
     """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""
     settings = settings_of(stack)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from infra.preflight.check import Check, Subject, findings
 from infra.preflight.finding import Finding, Status
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", Status.UNKNOWN: "cyan"}
-_PLAIN_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,3 @@ def show(found: Sequence[Row], console: Console) -> None:
     for row in to_do:
         console.print(f"  {row.check} ({row.finding.status}): {row.finding.message.partition(';')[0]}")
         console.print(f"    {row.finding.remedy}", soft_wrap=True)
-
-
-def terminal() -> Console:
-    """Standard output: as wide as the terminal, of a fixed width in a pipe or a file."""
-    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False, markup=False)

@@ -14,17 +14,13 @@ from infra.settings.checks import Subject, problems_in, warnings_about
 from infra.settings.model import Document, Settings
 from infra.settings.problem import Problem, SettingsError
 from infra.settings.structure import read
+from infra.stack_names import stack_file
 from infra.versions import PROJECT
 from infra.wording import did_you_mean
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.
 _STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
-
-
-def stack_file(stack: str) -> str:
-    """How messages call the file of a stack."""
-    return f"stacks/Pulumi.{stack}.yaml"
 
 
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:

@@ -16,7 +16,8 @@ from pydantic_core import ErrorDetails
 from infra.settings.model import Document
 from infra.settings.problem import Problem, describe, render_path
 from infra.settings.section import Section
-from infra.wording import did_you_mean, one_of
+from infra.versions import PROJECT
+from infra.wording import did_you_mean, nearest, one_of
 
 Location = tuple[str | int, ...]
 S = TypeVar("S", bound=Section)
@@ -45,6 +46,8 @@ def _is_echo(details: ErrorDetails) -> bool:
 
 def _path(details: ErrorDetails) -> str:
     location = details["loc"]
+    if details["type"] == "extra_forbidden" and len(location) == 1:
+        return _in_file(str(location[0]))
     return render_path(location[:-1] if location and location[-1] == _KEY else location)
 
 
@@ -57,6 +60,8 @@ def _sentence(details: ErrorDetails) -> str:
         field = _field(location)
         return f"is missing; {'add the section: ' if _section_type(field.annotation) else 'give '}{field.description}"
     if kind == "extra_forbidden":
+        if len(location) == 1:
+            return _unknown_section(str(location[0]))
         keys = [_alias(name, field) for name, field in _section(location[:-1]).model_fields.items()]
         return f"unknown key; {did_you_mean(location[-1], keys)}the keys here are {', '.join(keys)}"
     if kind == "literal_error":
@@ -77,6 +82,21 @@ def _sentence(details: ErrorDetails) -> str:
     if kind == "too_short":
         return "is empty; give at least one"
     raise AssertionError(f"no sentence for pydantic's {kind} at {render_path(location)}: {details['msg']}")
+
+
+def _unknown_section(key: str) -> str:
+    """Told as the file has it, where every key stands in a namespace: `triton-eks:gpu`."""
+    keys = [_in_file(_alias(name, field)) for name, field in Document.model_fields.items()]
+    # Without the namespaces: they would make any two keys of ours look alike, and one of them may be what is wrong.
+    by_name = {known.rpartition(":")[2]: known for known in keys}
+    meant = nearest(key.rpartition(":")[2], by_name)
+    suggestion = f"did you mean '{by_name[meant]}'? " if meant else ""
+    return f"unknown key; {suggestion}the keys here are {', '.join(keys)}"
+
+
+def _in_file(key: str) -> str:
+    """A key below `config` with its namespace; the engine takes a key without one for the project's."""
+    return key if ":" in key else f"{PROJECT}:{key}"
 
 
 def _shown(value: object) -> str:

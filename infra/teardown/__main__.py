@@ -10,21 +10,22 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.account_guard import Caller, WrongAccount, caller, require_account
 from infra.orphans.operations import OPERATIONS
-from infra.orphans.report import show, terminal
+from infra.orphans.report import show
 from infra.orphans.search import Search
 from infra.ownership import Ownership
 from infra.read_only import AwsUnusable, Readers
 from infra.settings import Settings
-from infra.stack_argument import fail, settings_of
+from infra.stack_argument import StackArgument, fail, settings_of
 from infra.teardown.engine import Engine, EngineFailed
 from infra.teardown.guards import objections
 from infra.teardown.run import Teardown
 from infra.teardown.state import Resource
 from infra.teardown.waits import StillThere
+from infra.terminal import terminal
 
 
 def main(
-    stack: Annotated[str, typer.Argument(help="Stack, like dev: stacks/Pulumi.dev.yaml is read.")],
+    stack: StackArgument = "",
     confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
 ) -> None:
     """Delete a stack: what makes nodes and load balancers, the rest of the cluster's inside, the cluster and its network."""

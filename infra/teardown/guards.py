@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from infra.read_only import Readers
 from infra.settings import Settings
-from infra.settings.source import stack_file
+from infra.stack_names import stack_file
 from infra.teardown.state import Resource
 
 

@@ -1,7 +1,7 @@
 """Policies as Pulumi's policy SDK takes them.
 
-A violation is told as `<resource>: <property>: <problem>. Fix: <what to do>`. What a preview cannot judge is an advisory of
-its own: the SDK makes one of every UnknownValueError, whatever the policy's level.
+A violation is told as `<resource>: <property>: <problem>. Fix: <what to do>`. What a preview cannot judge is one advisory
+for the whole stack, which `judged_at_up` gives: it has to be the last policy of its pack.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pulumi_policy as sdk
-from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError
 
-from triton_policies.findings import Finding, Unjudged, Violation
+from triton_policies.findings import Finding, Violation
 from triton_policies.policy import Policy, ResourcePolicy, StackPolicy
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
+from triton_policies.waiting import NAME, SAYS, Waiting
 
 _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.EnforcementLevel.ADVISORY}
 
 
-def to_sdk(policy: Policy) -> sdk.Policy:
-    """The policy for a `PolicyPack`."""
+def to_sdk(policy: Policy, waiting: Waiting) -> sdk.Policy:
+    """The policy for a `PolicyPack`; what it cannot judge yet goes to `waiting`."""
     common: dict[str, Any] = {
         "name": policy.id,
         "description": policy.says,
@@ -30,10 +30,28 @@ def to_sdk(policy: Policy) -> sdk.Policy:
         **_metadata(policy),
     }
     if isinstance(policy, ResourcePolicy):
-        return sdk.ResourceValidationPolicy(validate=_resource_validation(policy), **common)
+        return sdk.ResourceValidationPolicy(validate=_resource_validation(policy, waiting), **common)
     if isinstance(policy, StackPolicy):
-        return sdk.StackValidationPolicy(validate=_stack_validation(policy), **common)
+        return sdk.StackValidationPolicy(validate=_stack_validation(policy, waiting), **common)
     raise TypeError(f"{policy.id}: neither about resources nor about stacks")
+
+
+def judged_at_up(waiting: Waiting) -> sdk.Policy:
+    """The policy that tells what the others, which come before it in the pack, could not judge."""
+
+    def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
+        told = waiting.take()
+        if told is not None:
+            report(told, None)
+
+    return sdk.StackValidationPolicy(
+        name=NAME,
+        description=SAYS,
+        validate=validate,
+        enforcement_level=sdk.EnforcementLevel.ADVISORY,
+        severity=sdk.Severity.LOW,
+        remediation_steps="nothing: it is no violation",
+    )
 
 
 def message(policy: Policy, violation: Violation, name: str) -> str:
@@ -44,7 +62,7 @@ def message(policy: Policy, violation: Violation, name: str) -> str:
     return " ".join(f"{told}. Fix: {violation.fix or policy.fix}".split())
 
 
-def _resource_validation(policy: ResourcePolicy) -> sdk.ResourceValidation:
+def _resource_validation(policy: ResourcePolicy, waiting: Waiting) -> sdk.ResourceValidation:
     def validate(args: sdk.ResourceValidationArgs, report: sdk.ReportViolation) -> None:
         if not policy.is_about(args.resource_type):
             return
@@ -56,12 +74,12 @@ def _resource_validation(policy: ResourcePolicy) -> sdk.ResourceValidation:
             protected=args.opts.protect,
             provider=args.provider.name if args.provider is not None else None,
         )
-        _report(policy, policy.findings(resource, _configured(args)), report, resource)
+        _report(policy, policy.findings(resource, _configured(args)), report, waiting, resource)
 
     return validate
 
 
-def _stack_validation(policy: StackPolicy) -> sdk.StackValidation:
+def _stack_validation(policy: StackPolicy, waiting: Waiting) -> sdk.StackValidation:
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         resources = tuple(
             Resource(
@@ -76,29 +94,20 @@ def _stack_validation(policy: StackPolicy) -> sdk.StackValidation:
             # The engine gives them in whatever order they were done.
             for one in sorted(args.resources, key=lambda one: one.urn)
         )
-        _report(policy, policy.findings(Stack(resources), _configured(args)), report, None)
+        _report(policy, policy.findings(Stack(resources), _configured(args)), report, waiting, None)
 
     return validate
 
 
-def _report(policy: Policy, findings: Iterable[Finding], report: sdk.ReportViolation, resource: Resource | None) -> None:
-    unjudged: list[str] = []
+def _report(
+    policy: Policy, findings: Iterable[Finding], report: sdk.ReportViolation, waiting: Waiting, resource: Resource | None
+) -> None:
     for finding in findings:
         at = finding.resource or resource
-        if isinstance(finding, Unjudged):
-            unjudged.append(": ".join(part for part in (at.name if at else "", finding.path) if part))
-        else:
+        if isinstance(finding, Violation):
             report(message(policy, finding, at.name if at else ""), at.urn if at and resource is None else None)
-    if unjudged and policy.tells_unknown:
-        raise _unjudged(unjudged)
-
-
-def _unjudged(paths: list[str]) -> UnknownValueError:
-    error = UnknownValueError(UNKNOWN_STRING_VALUE, paths)
-    error.message = (
-        f"{', '.join(dict.fromkeys(paths))} is not known yet. It is judged at `pulumi up`, as soon as it is known"
-    )
-    return error
+        elif policy.tells_unknown:
+            waiting.add(policy.id, ".".join(part for part in (at.name if at else "", finding.path) if part))
 
 
 def _configured(args: sdk.ResourceValidationArgs | sdk.StackValidationArgs) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def pack() -> Iterator[Pack]:
 
 def test_the_process_tells_severity_level_and_remedy_of_every_policy(pack: Pack) -> None:
     policies = pack.policies()
-    assert sorted(policies) == sorted(DEFECTS)
+    assert sorted(policies) == sorted([*DEFECTS, "judged-at-up"])
     assert [
         name for name, info in policies.items() if not (info.severity and info.remediation_steps and info.description)
     ] == []
@@ -36,10 +37,13 @@ def test_what_a_stack_registers_violates_no_policy(stack_run: StackRun, pack: Pa
 
 
 def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun, pack: Pack) -> None:
-    found = pack.judge(stack_run.preview)
-    assert [str(one) for one in found if one.level != "advisory" or "is not known yet" not in one.message] == []
+    [waiting] = pack.judge(stack_run.preview)
+    assert (waiting.policy, waiting.level) == ("judged-at-up", "advisory")
+    assert re.search(r"^\d+ checks wait for values that are known only while `pulumi up` runs\. ", waiting.message, re.M)
     # Documents that name what is still to be made. Nothing else may be left open, or nobody would read what is.
-    assert {one.policy for one in found} <= {"iam-no-wildcard", "iam-trust-bounded", "s3-tls-only", "sqs-tls-only"}
+    told = set(re.findall(r"([a-z0-9-]+) \(", waiting.message.partition("refuses: ")[2]))
+    assert told - {"iam-no-wildcard", "iam-trust-bounded", "s3-tls-only", "sqs-tls-only"} == set()
+    assert "s3-tls-only (models-policy.policy" in waiting.message
 
 
 def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:

@@ -60,3 +60,25 @@ def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twi
     assert "stacks/Pulumi.dev.yaml: triton.pool:" in done.stdout
     assert "Traceback" not in done.stdout
     assert "aws:ec2" not in done.stdout
+
+
+def test_a_warning_of_the_stack_file_is_told_once(twin: Twin) -> None:
+    done = twin.run("preview", "staging")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("triton.image: the digest is the example that this repository ships") == 1
+    assert done.stdout.count("worker.image: the digest is the example that this repository ships") == 1
+
+
+def test_a_typing_error_in_the_name_of_a_section_is_told_with_every_other_mistake(twin: Twin, tmp_path: Path) -> None:
+    checkout = clone(tmp_path)
+    stack = checkout / "stacks" / "Pulumi.dev.yaml"
+    text = stack.read_text()
+    assert "triton-eks:gpu:" in text
+    stack.write_text(text.replace("triton-eks:gpu:", "triton-eks:gpus:").replace("    cidr:", "    cird:"))
+    done = Twin(twin.home, checkout).run("preview", "dev")
+    assert done.returncode == 1
+    assert "stacks/Pulumi.dev.yaml: triton-eks:gpus: unknown key; did you mean 'triton-eks:gpu'? " in done.stdout
+    assert "stacks/Pulumi.dev.yaml: gpu: is missing; add the section: the GPU node groups" in done.stdout
+    assert "stacks/Pulumi.dev.yaml: network.cird: unknown key; did you mean 'cidr'? " in done.stdout
+    assert "missing configuration value" not in done.stdout
+    assert done.stdout.rstrip().endswith("The policies have judged nothing, whatever stands above")

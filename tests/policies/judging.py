@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi_policy as sdk
-from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
+from pulumi_policy.proxy import unknown_checking_proxy
 
 from tests.policies.case import Case, Inputs, Made
 from triton_policies.registry import POLICIES
 from triton_policies.sdk import to_sdk
+from triton_policies.waiting import Waiting
 
 BY_ID = {policy.id: policy for policy in POLICIES}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Violations, and the advisory about what could not be judged; None without one."""
+    """Violations, and what is told of all that could not be judged; None where there is nothing."""
 
     told: tuple[str, ...]
     unjudged: str | None
@@ -26,21 +27,18 @@ class Verdict:
 
 def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
     """What the case's policy says about the inputs, or about the stack."""
-    policy: Any = to_sdk(BY_ID[case.policy])
+    waiting = Waiting()
+    policy: Any = to_sdk(BY_ID[case.policy], waiting)
     told: list[str] = []
-    unjudged = None
 
     def report(message: str, urn: str | None = None) -> None:
         told.append(message)
 
-    try:
-        if isinstance(given, dict):
-            policy.validate(_resource_args(case, given), report)
-        else:
-            policy.validate(_stack_args(case, given), report)
-    except UnknownValueError as error:
-        unjudged = error.message
-    return Verdict(tuple(told), unjudged)
+    if isinstance(given, dict):
+        policy.validate(_resource_args(case, given), report)
+    else:
+        policy.validate(_stack_args(case, given), report)
+    return Verdict(tuple(told), waiting.take())
 
 
 def _resource_args(case: Case, inputs: Inputs) -> sdk.ResourceValidationArgs:

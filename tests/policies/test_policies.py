@@ -10,6 +10,7 @@ from tests.policies.case import UNKNOWN, Case, Failure, changed, changed_stack, 
 from tests.policies.cases import CASES
 from tests.policies.judging import BY_ID, Verdict, judge
 from triton_policies.registry import POLICIES
+from triton_policies.waiting import Waiting
 
 _FAILURES = [pytest.param(case, failure, id=f"{case.policy}-{n}") for case in CASES for n, failure in enumerate(case.fails)]
 _WITH_UNKNOWN = [case for case in CASES if case.unknown is not None]
@@ -56,9 +57,8 @@ def test_an_unknown_value_is_no_violation_and_switches_no_important_rule_off_in_
         assert verdict.unjudged is None
     elif BY_ID[case.policy].severity in ("critical", "high"):
         assert verdict.unjudged is not None
-        assert verdict.unjudged.endswith(
-            f"{text(path)} is not known yet. It is judged at `pulumi up`, as soon as it is known"
-        ), verdict.unjudged
+        places = verdict.unjudged.partition(f"refuses: {case.policy} (")[2].removesuffix(")").split(", ")
+        assert any(place.endswith(text(path)) for place in places), verdict.unjudged
     else:
         assert verdict.unjudged is None
 
@@ -71,7 +71,23 @@ def test_an_unknown_value_hides_no_violation_beside_it() -> None:
     verdict = judge(case, changed(case.passes, {"ingress": [{"cidrBlocks": UNKNOWN}, open_rule]}))
     assert [told.partition(": anyone")[0] for told in verdict.told] == ["it: ingress[1].cidrBlocks[0]: is 0.0.0.0/0"]
     assert verdict.unjudged is not None
-    assert verdict.unjudged.startswith("it: ingress[0].cidrBlocks is not known yet.")
+    assert verdict.unjudged.endswith("refuses: sg-no-world-ingress (it.ingress[0].cidrBlocks)")
+
+
+def test_what_waits_is_one_sentence_for_the_whole_stack_and_told_once() -> None:
+    waiting = Waiting()
+    for policy, place in (
+        ("s3-tls-only", "models.policy"),
+        ("iam-no-wildcard", "b.policy"),
+        ("iam-no-wildcard", "a.policy"),
+    ):
+        waiting.add(policy, place)
+    waiting.add("s3-tls-only", "models.policy")  # of a resource that is replaced, the engine asks twice
+    assert waiting.take() == (
+        "3 checks wait for values that are known only while `pulumi up` runs. The policies run again there, and a mandatory "
+        "one still refuses: iam-no-wildcard (a.policy, b.policy), s3-tls-only (models.policy)"
+    )
+    assert waiting.take() is None
 
 
 def test_a_configuration_goes_before_the_environment() -> None:

@@ -48,7 +48,7 @@ def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None)
     done = preflight("production")
     assert (done.exit_code, done.stderr) == (
         2,
-        "there is no stacks/Pulumi.production.yaml here; the stacks are dev, local, prod, staging\n",
+        "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging\n",
     )
 
 
@@ -57,7 +57,7 @@ def test_outside_of_the_checkout_it_says_where_to_go(account: str, monkeypatch: 
     done = preflight("dev")
     assert (done.exit_code, done.stderr) == (
         2,
-        "there is no stacks/Pulumi.dev.yaml here; run it from the root of the checkout\n",
+        "error: no stack file stacks/Pulumi.dev.yaml; run this from the root of the checkout\n",
     )
 
 

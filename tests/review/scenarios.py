@@ -28,6 +28,13 @@ def step(op: str, type_: str, name: str, old: Any = None, new: Any = None, **met
     return {"resourcePreEvent": {"metadata": {"op": op, "urn": urn(type_, name), "type": type_, **states, **metadata}}}
 
 
+def replacement(type_: str, name: str, old: Any, new: Any, id_: str = "", outputs: Any = None) -> Event:
+    """An event of a resource whose every input forces its replacement; `id_` and `outputs` are those until now."""
+    event = step("replace", type_, name, old, new, keys=list(old))
+    event["resourcePreEvent"]["metadata"]["old"] |= {"id": id_, "outputs": {**old, **(outputs or {})}}
+    return event
+
+
 def diff(kind: str, *paths: str) -> dict[str, Any]:
     return {path: {"diffKind": kind, "inputDiff": True} for path in paths}
 
@@ -79,11 +86,18 @@ def much() -> Report:
         violation(
             "mandatory", "iam-no-wildcard", "reader", "<{%fg 1%}>policy: Action s3:* is a wildcard<{%reset%}>", "critical"
         ),
+        violation(
+            "advisory",
+            "judged-at-up",
+            "",
+            "Which checks wait.\n2 checks wait for values: iam-no-wildcard (reader.policy), s3-tls-only (models.policy)",
+            "low",
+        ),
         {
             "diagnosticEvent": {
                 "severity": "warning",
                 "prefix": "warning: ",
-                "message": "prod.yaml: the digest is an example",
+                "message": "prod.yaml: 2 warnings\n  triton.image: the digest is an example\n  worker.image: and so is this",
             }
         },
         {"diagnosticEvent": {"severity": "info", "message": "not told"}},
@@ -113,6 +127,50 @@ def much() -> Report:
         quotas=(
             Quota("Running On-Demand G and VT instances", "ec2/L-DB2E81BA", "vCPUs", 36, 60),
             Quota("VPCs per Region", "vpc/L-F678F1CE", "VPCs", 1, 1),
+        ),
+    )
+
+
+def moved() -> Report:
+    """A VPC with another range of addresses: what follows from that is not told as if it were a change of its own."""
+    vpc, subnet, group = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:eks/nodeGroup:NodeGroup"
+    tag, log = "aws:autoscaling/tag:Tag", "aws:cloudwatch/logGroup:LogGroup"
+    # The VPC comes last: what it brings about is below it all the same, and before nothing.
+    return Report(
+        "dev",
+        plan.read(
+            stream(
+                replacement(tag, "a-tag", {"autoscalingGroupName": "eks-1"}, {"autoscalingGroupName": UNKNOWN}),
+                *(
+                    replacement(
+                        subnet,
+                        f"subnet-{zone}",
+                        {"cidrBlock": f"10.20.{zone}.0/24", "vpcId": "vpc-1"},
+                        {"cidrBlock": f"10.21.{zone}.0/24", "vpcId": UNKNOWN},
+                        id_=f"subnet-id-{zone}",
+                    )
+                    for zone in (1, 2)
+                ),
+                replacement(
+                    group,
+                    "group",
+                    {"subnetIds": ["subnet-id-1", "subnet-id-2"]},
+                    {"subnetIds": [UNKNOWN, UNKNOWN]},
+                    id_="dev:group",
+                    outputs={"resources": [{"autoscalingGroups": [{"name": "eks-1"}]}], "subnetIds": ["subnet-id-1"]},
+                ),
+                step(
+                    "update",
+                    "aws:eks/cluster:Cluster",
+                    "cluster",
+                    {"vpcConfig": {"subnetIds": ["subnet-id-1"]}},
+                    {"vpcConfig": {"subnetIds": [UNKNOWN]}},
+                    detailedDiff=diff("update", "vpcConfig.subnetIds[0]"),
+                ),
+                replacement(log, "logs", {"name": "a"}, {"name": "b"}),
+                replacement(vpc, "vpc", {"cidrBlock": "10.20.0.0/16"}, {"cidrBlock": "10.21.0.0/16"}, id_="vpc-1"),
+                summary({"triton-eks": "1.0.0"}, replace=6, update=1, same=76),
+            )
         ),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
 ) -> None:
     assert cli.main(["gate", str(reports / "dev.json")]) == 0
     assert cli.main(["gate", str(reports)]) == 1
-    assert capsys.readouterr().err == "prod: 1 mandatory violations\n"
+    assert capsys.readouterr().err == "prod: 1 mandatory violation\n"
     failed = tmp_path / "staging.json"
     failed.write_text(scenarios.failed().to_json(), encoding="utf-8")
     assert cli.main(["gate", str(failed)]) == 1
@@ -59,9 +61,39 @@ def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) 
 def test_an_unreadable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
     assert cli.main(["render", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/bad.json: schema None; this program reads schema")
+    assert capsys.readouterr().err.startswith(
+        f"error: {tmp_path}/bad.json is no report of `python3 -m review collect`: schema None; this program reads schema"
+    )
     assert cli.main(["render", str(tmp_path / "none.json")]) == 1
     assert "none.json: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["render", "gate", "unchanged"])
+def test_without_a_report_nothing_is_judged_and_nothing_rendered(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"error: there is no report in {tmp_path}: "
+        "`python3 -m review collect STACK --preview FILE --output REPORT` makes one\n"
+    )
+
+
+def test_help_explains_every_argument_of_every_command() -> None:
+    def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+        yield parser
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for below in action.choices.values():
+                    yield from parsers(below)
+
+    unexplained = [
+        f"{parser.prog} {action.dest}"
+        for parser in parsers(cli._parser())
+        for action in parser._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert unexplained == []
 
 
 def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
@@ -78,8 +110,10 @@ def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
 def test_collect_names_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = tmp_path / "events.json"
     events.write_text(scenarios.stream(scenarios.summary()), encoding="utf-8")
-    assert cli.main(["collect", "nowhere", "--preview", str(events)]) == 1
-    assert "there is no stacks/Pulumi.nowhere.yaml; the stacks are dev, local, prod, staging" in capsys.readouterr().err
+    assert cli.main(["collect", "nowhere", "--preview", str(events)]) == 2
+    assert (
+        capsys.readouterr().err == "error: no stack file stacks/Pulumi.nowhere.yaml; there are: dev, local, prod, staging\n"
+    )
 
 
 def test_a_preview_that_said_nothing_is_a_report_that_says_so(tmp_path: Path) -> None:

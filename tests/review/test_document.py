@@ -19,6 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 SCENARIOS = {
     "a-little-of-everything": [scenarios.much],
     "nothing": [scenarios.nothing],
+    "a-network-that-moves": [scenarios.moved],
     "several-stacks": [scenarios.nothing, scenarios.failed, scenarios.much],
     "no-stack": [],
 }
@@ -32,6 +33,14 @@ def test_the_comment_is_as_reviewed(name: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
+
+
+def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> None:
+    """Reports are written by a stranger's code: what names a cause that is none must not vanish."""
+    first, second = (Step("replace", "t", name, caused_by=cause) for name, cause in (("a", "t::b"), ("b", "t::a")))
+    third = Step("replace", "t", "c", caused_by="t::nowhere")
+    text = document.render([Report("prod", Plan((first, second, third)))], title="t", name="n")
+    assert re.findall(r"^- \*\*`(\w)` ", text, re.MULTILINE) == ["a", "b", "c"]
 
 
 def test_no_secret_is_in_the_comment() -> None:

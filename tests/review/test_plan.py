@@ -9,6 +9,7 @@ import pytest
 from review import plan
 from review.changes import Change
 from tests.review.scenarios import SECRET, UNKNOWN, diff, step, stream, summary, urn, violation
+from triton_policies.waiting import NAME
 
 CLUSTER = "aws:eks/cluster:Cluster"
 
@@ -174,8 +175,22 @@ def test_a_policy_that_has_to_wait_for_a_value_is_no_violation() -> None:
     waiting = violation("advisory", "p", "c", "can't run policy 'p' from policy pack 'q' during preview: x is not known yet")
     (deferred,) = plan.read(stream(waiting)).violations
     assert deferred.deferred
+    (of_our_pack,) = plan.read(stream(violation("advisory", plan.WAITING_POLICY, "", "2 checks wait for values"))).violations
+    assert of_our_pack.deferred
     (judged,) = plan.read(stream(violation("mandatory", "p", "c", "can't run policy backwards"))).violations
     assert not judged.deferred
+
+
+def test_policies_have_judged_nothing_where_the_preview_failed_at_the_stack_itself() -> None:
+    why = {"diagnosticEvent": {"severity": "error", "message": "stacks/Pulumi.dev.yaml: gpu: is missing"}}
+    assert plan.read(stream(why, summary({"p": "1"}, create=1))).ended_before_resources
+    assert plan.read(stream(why)).ended_before_resources
+    assert not plan.read(stream(why, summary({"p": "1"}, create=7))).ended_before_resources
+    assert not plan.read(stream(summary({"p": "1"}, same=1))).ended_before_resources
+
+
+def test_the_packs_own_policy_about_what_waits_is_known_by_its_name() -> None:
+    assert plan.WAITING_POLICY == NAME
 
 
 def test_that_the_preview_failed_is_an_error_only_where_nothing_says_why() -> None:

@@ -31,8 +31,11 @@ def test_it_prints_the_object_of_the_operator() -> None:
 @pytest.mark.parametrize(
     ("folder", "sentence"),
     [
-        (ROOT, "there is no stacks/Pulumi.production.yaml here; the stacks are dev, local, prod, staging"),
-        (ROOT / "docs", "there is no stacks/Pulumi.production.yaml here; run it from the root of the checkout"),
+        (ROOT, "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging"),
+        (
+            ROOT / "docs",
+            "error: no stack file stacks/Pulumi.production.yaml; run this from the root of the checkout",
+        ),
     ],
 )
 def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) -> None:

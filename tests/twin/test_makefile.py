@@ -54,3 +54,25 @@ def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list
         (clone / "requirements" / name).touch()
     said = make(clone, "--dry-run", "up", *variables).stdout.splitlines()
     assert said[-1].strip() == f".venv/bin/python -m twin up {option}".strip()
+
+
+def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
+    """`venv --clear` goes through a link and empties what may be another checkout's."""
+    (clone / "requirements").mkdir()
+    for lock in ("bootstrap", "dev"):
+        (clone / "requirements" / f"{lock}.txt").touch()
+    shared = clone.parent / "shared"
+    shared.mkdir()
+    (shared / "kept").touch()
+    (clone / ".venv").symlink_to(shared)
+    done = make(clone, "venv")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"make: .venv is a link to {shared}, which making it anew would empty; remove the link, ")
+    assert list(shared.iterdir()) == [shared / "kept"]
+
+
+def test_help_aligns_what_it_says_of_every_target(clone: Path) -> None:
+    lines = make(clone, "help").stdout.splitlines()
+    assert len(lines) > 15
+    columns = {len(line) - len(line[2:].partition(" ")[2].partition(" ")[2].lstrip()) for line in lines}
+    assert columns == {23}

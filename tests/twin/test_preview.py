@@ -155,3 +155,42 @@ def test_a_failed_preview_says_its_errors_and_nothing_else(tmp_path: Path) -> No
     with pytest.raises(EngineError) as failure:
         preview.read(RefusedEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
     assert str(failure.value) == "the preview of prod failed:\nerror: no such pool"
+
+
+STACK_STEP = {"resourcePreEvent": {"metadata": {"op": "create", "type": "pulumi:pulumi:Stack"}}}
+BUCKET_STEP = {"resourcePreEvent": {"metadata": {"op": "create", "type": "aws:s3/bucket:Bucket"}}}
+
+
+def shown(tmp_path: Path, code: int, events: list[object]) -> None:
+    """The preview of `prod` on this terminal, by an engine that ends with this code and has logged these events."""
+
+    class ShowingEngine(Engine):
+        def run(self, stack: str, arguments: Sequence[str], variables: object = None) -> int:
+            _log(arguments, events)
+            return code
+
+    preview.show(ShowingEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod", [])
+
+
+def test_a_preview_that_ends_at_the_stack_file_says_that_the_policies_have_judged_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EngineError) as failure:
+        shown(tmp_path, 1, [STACK_STEP])
+    assert str(failure.value) == (
+        "the preview of prod ended with 1; what it says above is the cause. The policies have judged nothing, whatever "
+        "stands above"
+    )
+
+
+def test_a_preview_that_ends_at_a_resource_says_that_the_policies_have_not_judged_everything(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"The policies have judged not everything, whatever stands above$"):
+        shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, EVENTS[1]])
+
+
+def test_a_violation_is_the_cause_where_there_is_one(tmp_path: Path) -> None:
+    with pytest.raises(EngineError) as failure:
+        shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, *EVENTS])
+    assert str(failure.value) == "prod violates mandatory policies, which stand above"
+
+
+def test_a_preview_that_succeeds_adds_nothing(tmp_path: Path) -> None:
+    shown(tmp_path, 0, [STACK_STEP, BUCKET_STEP, EVENTS[1]])

@@ -1,4 +1,4 @@
-"""The files of this repository: every stack is valid, and the project file declares what the settings read."""
+"""The files of this repository: every stack is valid, and the project file leaves them to the settings."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,6 @@ import yaml
 
 from infra import versions
 from infra.settings import load_stack_file
-from infra.settings.model import Document
 from tests.unit.stack_config import TODAY
 
 ROOT = Path(__file__).parents[2]
@@ -50,14 +49,12 @@ def test_the_example_digest_is_the_one_that_versions_documents(stack: str) -> No
     assert triton.image.endswith("@" + versions.example_digest(triton.version))
 
 
-def test_the_project_declares_exactly_the_sections_that_every_stack_has() -> None:
-    """The engine refuses a stack that lacks a declared one, so that the optional ones are not declared."""
+def test_the_project_leaves_every_check_of_a_stack_file_to_the_settings() -> None:
+    """The engine refuses a stack that lacks a declared key before the program could say what is wrong with the rest."""
     project: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
     assert project["name"] == versions.PROJECT
     assert project["stackConfigDir"] == "stacks"
-    assert "main" not in project
-    read = [field.alias or name for name, field in Document.model_fields.items() if field.is_required()]
-    assert list(project["config"]) == [name for name in read if not name.startswith("aws:")]
+    assert not project.keys() & {"main", "config"}
 
 
 def test_pins_look_like_what_aws_and_helm_publish() -> None:

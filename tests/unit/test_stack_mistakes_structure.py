@@ -7,13 +7,24 @@ import pytest
 from infra.settings.model import Document
 from tests.unit.stack_config import REMOVED, complaints
 
-SECTIONS = ", ".join(field.alias or name for name, field in Document.model_fields.items())
+_KEYS = [field.alias or name for name, field in Document.model_fields.items()]
+SECTIONS = ", ".join(key if ":" in key else f"triton-eks:{key}" for key in _KEYS)
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"netwrok": {}},
-        [(f"netwrok: unknown key; did you mean 'network'? the keys here are {SECTIONS}")],
+        [(f"triton-eks:netwrok: unknown key; did you mean 'triton-eks:network'? the keys here are {SECTIONS}")],
     ),
+    (
+        {"gpus": {}, "tritn": {}},
+        [
+            f"triton-eks:gpus: unknown key; did you mean 'triton-eks:gpu'? the keys here are {SECTIONS}",
+            f"triton-eks:tritn: unknown key; did you mean 'triton-eks:triton'? the keys here are {SECTIONS}",
+        ],
+    ),
+    ({"triton-ek:cost": {}}, [f"triton-ek:cost: unknown key; did you mean 'triton-eks:cost'? the keys here are {SECTIONS}"]),
+    ({"aws:regoin": "x"}, [f"aws:regoin: unknown key; did you mean 'aws:region'? the keys here are {SECTIONS}"]),
+    ({"unheard": {}}, [f"triton-eks:unheard: unknown key; the keys here are {SECTIONS}"]),
     (
         {"network.zonse": 2},
         [

@@ -29,15 +29,15 @@ from twin.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, 
 TOKEN = "kubernetes:helm.sh/v3:Release"
 
 STAND_INS: dict[str, str] = {
-    "aws-load-balancer-controller": "nothing: no load balancer is made of a Service",
-    "gateway-helm": "the kinds of the Gateway API and of Envoy Gateway, from its Go module; no Envoy runs",
-    "opentelemetry-collector": "nothing: spans that Triton sends are lost",
-    "cluster-autoscaler": "nothing: node groups keep the size that they have",
-    "karpenter": "nothing: no node is started for the NodePools",
-    "karpenter-crd": "the kinds NodePool and EC2NodeClass, from its Go module",
+    "aws-load-balancer-controller": "no load balancer is made for a Service",
+    "gateway-helm": "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
+    "opentelemetry-collector": "spans that Triton sends are lost",
+    "cluster-autoscaler": "node groups keep the size that they have",
+    "karpenter": "no node is started for the NodePools",
+    "karpenter-crd": "the kinds NodePool and EC2NodeClass are installed from its Go module",
     "keda": "its real operator and metrics server, from its Go module, run as processes; its webhooks do not",
     "prometheus-adapter": "nothing: the custom metrics API is not there and the HorizontalPodAutoscaler does nothing",
-    "opencost": "nothing: what workloads cost is not measured",
+    "opencost": "what workloads cost is not measured",
     "dcgm-exporter": "nodes of the twin have no GPUs to measure",
     "kube-prometheus-stack": (
         "its real operator and Prometheus, from their Go modules, run as processes, on the program's monitors and rules; "
@@ -47,8 +47,10 @@ STAND_INS: dict[str, str] = {
         "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration"
     ),
 }
-"""What stands in for a chart, by the chart's name. Add a chart here when the program installs another one, and to
-twin/chart_crds.py when it brings kinds that the program uses."""
+"""What stands in for a chart, by the chart's name: the rest of a sentence that says that it is not installed.
+
+Add a chart here when the program installs another one, and to twin/chart_crds.py when it brings kinds that the program uses.
+"""
 
 FIELD_MANAGER = "twin"
 

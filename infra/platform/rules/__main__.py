@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from infra.platform.rules import RUNBOOKS, groups, prometheus_rule
-from infra.stack_argument import settings_of
+from infra.stack_argument import StackArgument, settings_of
 
 
 class _Readable(yaml.SafeDumper):
@@ -23,7 +23,7 @@ _Readable.add_representer(str, _text)
 
 
 def main(
-    stack: Annotated[str, typer.Argument(help="Stack, like prod: stacks/Pulumi.prod.yaml is read.")],
+    stack: StackArgument = "",
     runbooks: Annotated[str, typer.Option(help="URL under which people on call read docs/runbooks.")] = RUNBOOKS,
     operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
 ) -> None:

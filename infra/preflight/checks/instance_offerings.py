@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from infra.preflight.check import Subject
 from infra.preflight.finding import Finding, fail, ok
 from infra.settings import SettingsError
-from infra.settings.source import stack_file
+from infra.stack_names import stack_file
 from infra.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
 
 

@@ -1,0 +1,35 @@
+"""What a preview cannot judge yet, told once for a whole stack: a line for each resource would bury what is violated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NAME = "judged-at-up"
+"""What the pack calls it among its policies."""
+SAYS = "A preview says which checks wait for values that it cannot know."
+
+
+@dataclass
+class Waiting:
+    """The checks of one run that wait for a value; the pack's process collects them while the engine registers resources."""
+
+    _checks: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, policy: str, place: str) -> None:
+        """`place`: the property that is not known, with its resource before it."""
+        self._checks.append((policy, place))
+
+    def take(self) -> str | None:
+        """All of them as one sentence, None without any; the next run begins with none."""
+        checks, self._checks = sorted(set(self._checks)), []
+        if not checks:
+            return None
+        places: dict[str, list[str]] = {}
+        for policy, place in checks:
+            places.setdefault(policy, []).append(place)
+        listed = ", ".join(f"{policy} ({', '.join(found)})" for policy, found in places.items())
+        many = "1 check waits" if len(checks) == 1 else f"{len(checks)} checks wait"
+        return (
+            f"{many} for values that are known only while `pulumi up` runs. The policies run again there, and a mandatory "
+            f"one still refuses: {listed}"
+        )
