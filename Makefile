@@ -56,14 +56,14 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving
 
-# KEDA and prometheus-operator have to be built first, and what scales or drains takes its time.
-SLOW := $(addprefix tests/e2e/,test_autoscaling.py test_keda.py test_monitoring.py test_upgrades.py)
+# KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
+SLOW := $(addprefix tests/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
 
 # The first test may have to build the Go programs: hence the long limit for each.
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(addprefix --ignore ,$(SLOW)) tests/e2e tests/serving
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, half an hour more: KEDA, Prometheus, pods that follow a load, upgrades
+e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
 lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint

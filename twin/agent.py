@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from twin import certificates, keda, ports, processes, prometheus_objects, tools
+from twin import certificates, keda, ports, processes, prometheus_adapter, prometheus_objects, tools
 from twin.certificates import Pki
 from twin.chart_programs import ChartPrograms, ChartRunner
 from twin.cluster_dns import ClusterDns
@@ -33,6 +33,7 @@ from twin.pod_addresses import Addresses
 from twin.pod_worker import Surroundings
 from twin.pods import PodRunner
 from twin.processes import Service
+from twin.prometheus_adapter import PrometheusAdapter
 from twin.prometheus_stack import PrometheusStack
 from twin.web_identity import WebIdentityService
 
@@ -103,6 +104,9 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     programs: dict[str, ChartPrograms] = {
         keda.CHART: Keda(home, api, around),
         prometheus_objects.CHART: PrometheusStack(home, api),
+        prometheus_adapter.CHART: PrometheusAdapter(
+            home, api, api_server_url=endpoints.api_server_url, proxy_url=_url(listen.proxy)
+        ),
     }
     charts = ChartRunner(api, programs)
 

@@ -21,9 +21,17 @@ _FILES: Mapping[str, tuple[str, ...]] = {
         "config/metrics-server/role.yaml",
         "config/metrics-server/role_binding.yaml",
     ),
+    "prometheus-adapter": (
+        "deploy/manifests/service-account.yaml",
+        "deploy/manifests/cluster-role.yaml",
+        "deploy/manifests/cluster-role-binding.yaml",
+        "deploy/manifests/cluster-role-binding-delegator.yaml",
+        "deploy/manifests/role-binding-auth-reader.yaml",
+    ),
 }
 """Files of the module, by the chart's name, in the order in which they are applied."""
-_MODULE_NAMESPACE = "keda"
+_MODULE_NAMESPACES = {"keda": "keda", "prometheus-adapter": "monitoring"}
+"""Where those files put what is of the program alone."""
 
 
 def accounts(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
@@ -37,16 +45,18 @@ def accounts(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Obje
             raise ToolError(f"the Go module of the chart {chart} has no {name}: twin/chart_accounts.py wants another file")
         objects += [document for document in yaml.safe_load_all(file.read_text(encoding="utf-8")) if document]
     for item in objects:
-        _move(item, namespace)
+        _move(item, _MODULE_NAMESPACES[chart], namespace)
         if item["kind"] == "ServiceAccount":
             item["metadata"]["annotations"] = _annotations(values)
     return objects
 
 
-def _move(item: Object, namespace: str) -> None:
+def _move(item: Object, source: str, target: str) -> None:
+    if item["kind"].startswith("Cluster"):  # of no namespace, whatever the file says
+        item["metadata"].pop("namespace", None)
     for place in (item["metadata"], *item.get("subjects", ())):
-        if place.get("namespace") == _MODULE_NAMESPACE:
-            place["namespace"] = namespace
+        if place.get("namespace") == source:
+            place["namespace"] = target
 
 
 def _annotations(values: Mapping[str, Any]) -> dict[str, str]:

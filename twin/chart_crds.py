@@ -24,11 +24,11 @@ _DOWNLOAD_SECONDS = 300
 
 @dataclass(frozen=True)
 class Source:
-    """Where a module keeps definitions: `files` is a pattern below its root, of JSON or YAML files."""
+    """Where a module keeps definitions: `files` is a pattern below its root, of JSON or YAML files; empty: it has none."""
 
     module: str
     version: str
-    files: str
+    files: str = ""
 
 
 SOURCES: Mapping[str, Source] = {
@@ -40,6 +40,8 @@ SOURCES: Mapping[str, Source] = {
     "kube-prometheus-stack": Source(
         "github.com/prometheus-operator/prometheus-operator", "v0.93.1", "jsonnet/prometheus-operator/*-crd.json"
     ),
+    # For its accounts alone (twin/chart_accounts.py).
+    "prometheus-adapter": Source("sigs.k8s.io/prometheus-adapter", "v0.12.0"),
 }
 """By the chart's name. A chart that is not here brings no definitions that this project uses."""
 
@@ -48,7 +50,7 @@ SOURCES: Mapping[str, Source] = {
 def crds(chart: str) -> tuple[Crd, ...]:
     """The definitions of a chart by name, none for a chart that is not in SOURCES. Raises ToolError."""
     source = SOURCES.get(chart)
-    if source is None:
+    if source is None or not source.files:
         return ()
     files = sorted(_folder(source).glob(source.files))
     found = [crd for file in files for crd in _read(file) if crd.get("kind") == "CustomResourceDefinition"]

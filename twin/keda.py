@@ -19,20 +19,17 @@ import httpx
 
 from twin import certificates, chart_programs, irsa, ports, processes, tools
 from twin.account_tokens import TokenFiles
+from twin.api_aggregation import AggregatedApi
 from twin.certificates import Pki
-from twin.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, keep_running
+from twin.chart_programs import STOP_ORDER, Announce, Installed, Program, keep_running
 from twin.home import TwinHome
-from twin.kube_api import KubeApi, Object
+from twin.kube_api import KubeApi
 from twin.processes import Service
 
 CHART = "keda"
 OPERATOR, ADAPTER = "keda-operator", "keda-adapter"
 _ACCOUNT = "keda-operator"
-_METRICS_SERVICE = "keda-metrics-apiserver"
-_API_SERVICE = "v1beta1.external.metrics.k8s.io"
-_API_SERVICE_PATH = f"/apis/apiregistration.k8s.io/v1/apiservices/{_API_SERVICE}"
-_AVAILABLE_SECONDS = 60.0
-_POLL_SECONDS = 0.2
+_METRICS = AggregatedApi("external.metrics.k8s.io", "v1beta1", "keda-metrics-apiserver", part_of=_ACCOUNT)
 _HTTP_TIMEOUT_MILLISECONDS = 3000
 """The chart's default for `http.timeout`."""
 
@@ -79,7 +76,7 @@ class Keda:
                     return Program(service, lambda: chart_programs.answers(client, url))
 
                 async def aggregated() -> None:
-                    await self._aggregate(release.namespace, metrics_port)
+                    await _METRICS.register(self._api, release.namespace, metrics_port, self._pki.ca)
                     await ready()
 
                 programs = [
@@ -94,15 +91,8 @@ class Keda:
             renewing.cancel()
 
     async def remove(self) -> None:
-        """See chart_programs.ChartPrograms.
-
-        The APIService goes first: while it is there and nobody answers for it, no namespace can be deleted.
-        """
-        found = await self._api.find(_API_SERVICE_PATH)
-        service = (found or {}).get("spec", {}).get("service") or {}
-        if service.get("name") == _METRICS_SERVICE:
-            await self._api.delete(_API_SERVICE_PATH)
-            await self._api.delete(_service_path(service["namespace"]))
+        """See chart_programs.ChartPrograms."""
+        await _METRICS.remove(self._api)
         for name in (ADAPTER, OPERATOR):
             await chart_programs.stop(self._home, name)
 
@@ -116,7 +106,7 @@ class Keda:
         return role
 
     def _write_credentials(self, namespace: str) -> None:
-        names = (OPERATOR, "localhost", f"{_METRICS_SERVICE}.{namespace}.svc")
+        names = (OPERATOR, "localhost", f"{_METRICS.service}.{namespace}.svc")
         certificates.ensure_mutual(self._pki, self._directory, names)
         server = self._around.api_server_url
         certificates.write_token_kubeconfig(self._kubeconfig, self._pki, _ACCOUNT, self._token, server)
@@ -182,57 +172,9 @@ class Keda:
             environment |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(self._aws_token)}
         return environment
 
-    async def _aggregate(self, namespace: str, port: int) -> None:
-        """Makes the API server hand `external.metrics.k8s.io` to the metrics server, and waits until it does."""
-        labels = {"app.kubernetes.io/part-of": _ACCOUNT}
-        service: Object = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": _METRICS_SERVICE, "namespace": namespace, "labels": labels},
-            "spec": {
-                "type": "ExternalName",
-                "externalName": "localhost",
-                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-            },
-        }
-        api_service: Object = {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": _API_SERVICE, "labels": labels},
-            "spec": {
-                "group": "external.metrics.k8s.io",
-                "version": "v1beta1",
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-                "service": {"name": _METRICS_SERVICE, "namespace": namespace, "port": port},
-                "caBundle": certificates.embedded(self._pki.ca),
-            },
-        }
-        await self._api.apply(_service_path(namespace), service)
-        await self._api.apply(_API_SERVICE_PATH, api_service)
-        said = ""
-        try:
-            async with asyncio.timeout(_AVAILABLE_SECONDS):
-                while True:
-                    found = await self._api.get(_API_SERVICE_PATH)
-                    conditions = (found.get("status") or {}).get("conditions") or []
-                    available: dict[str, str] = next((c for c in conditions if c["type"] == "Available"), {})
-                    if available.get("status") == "True":
-                        return
-                    said = available.get("message", "")
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError:
-            raise ChartFailed(
-                f"the API server did not reach KEDA's metrics server within {_AVAILABLE_SECONDS:g} s: {said}"
-            ) from None
-
 
 _PORTS = {"keda-metrics": OPERATOR, "keda-health": OPERATOR, "keda-grpc": OPERATOR, "keda-external-metrics": ADAPTER}
 """The kept ports, by name, and whose they are."""
-
-
-def _service_path(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/services/{_METRICS_SERVICE}"
 
 
 def _at(values: Mapping[str, Any], *keys: str) -> Any:

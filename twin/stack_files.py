@@ -42,14 +42,17 @@ def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
 
 
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
-    """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed."""
+    """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed.
+
+    None takes the place of what the tracked file says, as if it said nothing.
+    """
     path = pins_file(home, stack)
     document = _read(path)
     node = document.setdefault("config", {})
     *parents, last = key.split(".")
     for parent in parents:
         node = node.setdefault(parent, {})
-    if node.get(last) == value:
+    if last in node and node[last] == value:
         return False
     node[last] = value
     _write(path, document)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _KEDA = ("keda",)
+_ADAPTER = ("prometheus-adapter",)
 _PROMETHEUS = ("prometheus", "prometheus-operator")
 
 
@@ -13,7 +14,11 @@ def families(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The families (twin/tools.py) for the `config` of a stack file."""
     scalers = (_of(config, "triton").get("autoscaler"), _of(config, "worker").get("scaler"))
     monitored = config.get("triton-eks:monitoring") is not None
-    return (*(_PROMETHEUS if monitored else ()), *(_KEDA if "keda" in scalers else ()))
+    return (
+        *(_PROMETHEUS if monitored else ()),
+        *(_KEDA if "keda" in scalers else ()),
+        *(_ADAPTER if "hpa" in scalers else ()),
+    )
 
 
 def _of(config: Mapping[str, Any], section: str) -> Mapping[str, Any]:

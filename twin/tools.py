@@ -150,6 +150,12 @@ FAMILIES = {
             (100, 200),
             "-X github.com/prometheus/common/version.Version={version}",
         ),
+        Family(
+            "prometheus-adapter",
+            (("prometheus-adapter", "sigs.k8s.io/prometheus-adapter/cmd/adapter"),),
+            "sigs.k8s.io/prometheus-adapter",
+            (180, 340),
+        ),
     )
 }
 
@@ -181,7 +187,10 @@ def built(families: Sequence[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for family in (FAMILIES[name] for name in families):
         if not _complete(_directory(family), family):
-            raise ToolError(f"{family.name} {family.version()} is not built: `make up AUTOSCALING=1` builds it")
+            raise ToolError(
+                f"{family.name} {family.version()} is not built: `make up` builds what the stack of a twin needs, "
+                "and `make up AUTOSCALING=1` what the autoscaled one does"
+            )
         found |= {program: _directory(family) / program for program, _ in family.packages}
     return found
 

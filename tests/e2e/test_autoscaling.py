@@ -1,12 +1,12 @@
 """`make up AUTOSCALING=1`, and what a person sees after it: pods that follow a load, and workers that follow a queue."""
 
-import re
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.conftest import UP_SECONDS, Twin
+from tests.e2e.load_summary import ANSWERED, READY
 from twin import stack_files
 from twin.load.messages import Queue
 
@@ -14,8 +14,6 @@ from twin.load.messages import Queue
 pytestmark = pytest.mark.timeout(5400)
 _LOAD_SECONDS = 2400.0
 _POLL_SECONDS = 2.0
-READY = re.compile(r"^ready pods: (\d+) at first, (\d+) at most, (\d+) at the end \(\d+ s\)$", re.M)
-ANSWERED = re.compile(r"^(\d+) requests: (\d+) answered, 0 failed; p50 \d+ ms, p95 \d+ ms$", re.M)
 
 
 def scaled_objects(twin: Twin) -> str:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, TypeVar
 
 import boto3
@@ -20,6 +19,7 @@ from rich.console import Console
 
 from infra.platform import keda as keda_chart
 from infra.versions import KEDA
+from tests.e2e.sockets import listening
 from tests.twin.recording_engine import recording_engine
 from twin import agent, control_plane, keda, moto_server, ports, processes, tools
 from twin.down import down
@@ -328,19 +328,3 @@ def test_without_the_release_nothing_of_it_is_left_and_its_namespace_can_go(clus
     until(lambda: cluster.kube.get(f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace to go")
     cluster.install()
     assert 0 not in cluster.pids()
-
-
-def listening(pid: int) -> set[str]:
-    """Local addresses of a process's listening TCP sockets, as /proc has them: `0100007F:1F90`."""
-    inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(descriptor.readlink())
-        except FileNotFoundError:
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    rows = [
-        line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
-    ]
-    return {row[1] for row in rows if row[3] == "0A" and row[9] in inodes}

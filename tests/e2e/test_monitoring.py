@@ -4,9 +4,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
@@ -15,10 +15,10 @@ from infra.platform.dashboards import dashboards
 from infra.serving.signal import signals
 from infra.settings import load_stack_file
 from tests.e2e.conftest import Twin
+from tests.e2e.monitored import Monitored
 from twin import inference, processes, stack_files
 from twin.home import TwinHome
 
-T = TypeVar("T")
 WITHOUT_A_SOURCE = {
     "Percentiles": "histograms, which server 2.51 has not",
     "Memory": "the kubelet and kube-state-metrics",
@@ -34,47 +34,6 @@ RESTRICTED = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-
-
-class Monitored(Twin):
-    """A twin whose `local` stack has monitoring."""
-
-    @property
-    def url(self) -> str:
-        """Where its Prometheus answers, once it does."""
-        (url,) = self.until(lambda: self.servers().cluster().prometheus_urls(), "Prometheus to be ready", 60)
-        return str(url)
-
-    def ask(self, path: str, **parameters: str) -> Any:
-        """The data of an answer of Prometheus's API."""
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=10)
-        return answer.raise_for_status().json()["data"]
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """The elements of an instant query."""
-        result: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
-        return result
-
-    def targets(self, pool: str) -> list[dict[str, Any]]:
-        """What Prometheus scrapes for one monitor."""
-        return [target for target in self.ask("targets", state="active")["activeTargets"] if target["scrapePool"] == pool]
-
-    def kubectl(self, command: str) -> str:
-        """What `kubectl <command>` prints; it must succeed."""
-        done = self.shell(f"kubectl {command}")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def until(self, condition: Callable[[], T], what: str, seconds: float = 120) -> T:
-        """The first true value; Prometheus may be away while it is asked."""
-
-        def answered() -> T | None:
-            try:
-                return condition()
-            except httpx.TransportError:
-                return None
-
-        return processes.wait_until(answered, what, seconds, poll=0.5)  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")

@@ -11,45 +11,18 @@ from typing import Any
 import pytest
 
 from infra.platform import keda as keda_chart
+from tests.twin.chart_api import Api
 from twin import certificates, chart_accounts, keda, tools
 from twin.chart_programs import Announce, Installed, Program
 from twin.home import TwinHome
 from twin.keda import Keda, Surroundings
-from twin.kube_api import Object
 from twin.tools import ToolError
 
 ROLE = "arn:aws:iam::123456789012:role/keda-operator"
 AROUND = Surroundings(
     "https://127.0.0.1:6443", "http://127.0.0.1:5000", "http://127.0.0.1:5001", "http://127.0.0.1:5002", "eu-central-1"
 )
-
-
-class Api:
-    """An API server with the operator's service account; `applied` is what was put there, `deleted` what was removed."""
-
-    def __init__(self, annotations: dict[str, str] | None = None, service: Object | None = None) -> None:
-        self.annotations = annotations
-        self.service = service
-        self.applied: dict[str, Object] = {}
-        self.deleted: list[str] = []
-
-    async def create(self, path: str, body: Object) -> Object:
-        assert path == "/api/v1/namespaces/scalers/serviceaccounts/keda-operator/token"
-        return {"status": {"token": f"token for {','.join(body['spec'].get('audiences', ['the API server']))}"}}
-
-    async def get(self, path: str) -> Object:
-        if "apiservices" in path:
-            return {"status": {"conditions": [{"type": "Available", "status": "True"}]}}
-        return {"metadata": {"annotations": self.annotations}}
-
-    async def find(self, path: str) -> Object | None:
-        return None if self.service is None else {"spec": {"service": self.service}}
-
-    async def apply(self, path: str, body: Object) -> None:
-        self.applied[path] = body
-
-    async def delete(self, path: str) -> None:
-        self.deleted.append(path)
+ACCOUNT = "/api/v1/namespaces/scalers/serviceaccounts/keda-operator"
 
 
 @pytest.fixture
@@ -80,7 +53,7 @@ def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.
 
 def test_the_operator_reaches_the_twin_and_nothing_else(home: TwinHome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    api = Api({"eks.amazonaws.com/role-arn": ROLE})
+    api = Api(ACCOUNT, {"eks.amazonaws.com/role-arn": ROLE})
     operator, adapter = start(home, api, keda_chart.values(ROLE, monitored=False), monkeypatch)
     env = operator.service.env
     assert {name: value for name, value in env.items() if name.startswith("AWS_")} == {
@@ -104,7 +77,7 @@ def test_the_operator_reaches_the_twin_and_nothing_else(home: TwinHome, monkeypa
 
 
 def test_without_a_role_it_has_none(home: TwinHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    operator, _ = start(home, Api(), {}, monkeypatch)
+    operator, _ = start(home, Api(ACCOUNT), {}, monkeypatch)
     assert not {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"} & set(operator.service.env)
     assert operator.service.env["KEDA_RESTRICT_SECRET_ACCESS"] == "false"
 
@@ -112,7 +85,7 @@ def test_without_a_role_it_has_none(home: TwinHome, monkeypatch: pytest.MonkeyPa
 def test_the_api_server_hands_external_metrics_to_the_metrics_server(
     home: TwinHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = Api()
+    api = Api(ACCOUNT)
     _, adapter = start(home, api, {}, monkeypatch)
     service, registration = api.applied.values()
     [port] = [flag.partition("=")[2] for flag in adapter.service.argv if flag.startswith("--secure-port=")]
@@ -125,13 +98,13 @@ def test_the_api_server_hands_external_metrics_to_the_metrics_server(
 
 
 def test_another_ones_metrics_server_is_left_alone(home: TwinHome) -> None:
-    api = Api(service={"name": "keda-metrics-apiserver", "namespace": "scalers"})
+    api = Api(ACCOUNT, service={"name": "keda-metrics-apiserver", "namespace": "scalers"})
     asyncio.run(Keda(home, api, AROUND).remove())  # type: ignore[arg-type]
     assert [path.rpartition("/")[2] for path in api.deleted] == [
         "v1beta1.external.metrics.k8s.io",
         "keda-metrics-apiserver",
     ]
-    other = Api(service={"name": "prometheus-adapter", "namespace": "monitoring"})
+    other = Api(ACCOUNT, service={"name": "prometheus-adapter", "namespace": "monitoring"})
     asyncio.run(Keda(home, other, AROUND).remove())  # type: ignore[arg-type]
     assert other.deleted == []
 

@@ -75,6 +75,17 @@ def test_the_numbers_of_a_plain_autoscaler_are_called_as_they_are() -> None:
     assert (found.signal, found.fewest) == (Signal("triton_busy_instances", 0.5, 0.7), 2)
 
 
+def test_the_numbers_of_a_plain_autoscaler_are_told_apart_by_model() -> None:
+    def metric(model: str, of: str, value: str) -> dict[str, Any]:
+        described = {"name": "triton_busy_instances", "selector": {"matchLabels": {"model": model}}}
+        return {"type": "Pods", "pods": {"metric": described, of: {"averageValue": value}}}
+
+    spec = {"maxReplicas": 4, "metrics": [metric("busy", "target", "700m"), metric("idle", "target", "700m")]}
+    current = [metric("busy", "current", "910m"), metric("idle", "current", "0")]
+    found = scale(deployment(2), [], None, {"spec": spec, "status": {"currentMetrics": current}})
+    assert found.signal == Signal("triton_busy_instances{model=busy}", 0.91, 0.7)
+
+
 def test_how_long_the_way_back_may_take_follows_from_the_autoscalers_own_times() -> None:
     behavior = {
         "scaleDown": {"stabilizationWindowSeconds": 600, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 180}]}

@@ -46,6 +46,12 @@ def test_a_pinned_release_replaces_the_tracked_one_whole(home: TwinHome, program
     assert merged(home, program)["config"]["triton-eks:models"]["release"] == {"id": "bbbbbbbbbbbb", "models": {"a": 2}}
 
 
+def test_a_pin_of_none_takes_the_place_of_a_tracked_key(home: TwinHome, program: Path) -> None:
+    assert stack_files.pin(home, "local", "triton-eks:models.oldReleaseDays", None) is True
+    assert stack_files.pin(home, "local", "triton-eks:models.oldReleaseDays", None) is False
+    assert merged(home, program)["config"]["triton-eks:models"]["oldReleaseDays"] is None
+
+
 def test_pinning_says_whether_anything_changed(home: TwinHome) -> None:
     assert stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000") is True
     assert stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000") is False

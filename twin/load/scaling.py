@@ -140,9 +140,15 @@ def _signal(scaled: Object | None, autoscaler: Object | None) -> Signal | None:
 
 
 def _metric_name(metric: dict[str, Any]) -> str:
+    """With its selector, as Prometheus would write both: metrics of one name may be of several models."""
     described: dict[str, Any] = metric[metric["type"][0].lower() + metric["type"][1:]]
     metric_of: dict[str, Any] = described.get("metric") or {}
-    return str(metric_of.get("name", metric["type"]))
+    name = str(metric_of.get("name", metric["type"]))
+    labels = (metric_of.get("selector") or {}).get("matchLabels") or {}
+    # KEDA's selector names the ScaledObject, which the name says already.
+    if not labels or _KEDA_METRIC.fullmatch(name):
+        return name
+    return f"{name}{{{','.join(f'{label}={value}' for label, value in sorted(labels.items()))}}}"
 
 
 def _average(metric: dict[str, Any] | None, of: str) -> float | None:

@@ -36,7 +36,7 @@ STAND_INS: dict[str, str] = {
     "karpenter": "no node is started for the NodePools",
     "karpenter-crd": "the kinds NodePool and EC2NodeClass are installed from its Go module",
     "keda": "its real operator and metrics server, from its Go module, run as processes; its webhooks do not",
-    "prometheus-adapter": "nothing: the custom metrics API is not there and the HorizontalPodAutoscaler does nothing",
+    "prometheus-adapter": "its real program, from its Go module, run as one process that answers for custom metrics",
     "opencost": "what workloads cost is not measured",
     "dcgm-exporter": "nodes of the twin have no GPUs to measure",
     "kube-prometheus-stack": (
