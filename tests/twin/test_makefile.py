@@ -18,9 +18,9 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`make`, in the environment of a person who has nothing set up."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent)}
+def make(clone: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make`, in the environment of a person who has nothing set up but `environment`."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent), **environment}
     return subprocess.run(["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -54,3 +54,8 @@ def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list
         (clone / "requirements" / name).touch()
     said = make(clone, "--dry-run", "up", *variables).stdout.splitlines()
     assert said[-1].strip() == f".venv/bin/python -m twin up {option}".strip()
+
+
+def test_what_is_compiled_is_kept_whatever_the_machine_says(clone: Path) -> None:
+    rule = 'seen: ; @echo "$${PYTHONDONTWRITEBYTECODE-unset}"'
+    assert make(clone, f"--eval={rule}", "seen", PYTHONDONTWRITEBYTECODE="1").stdout == "unset\n"
