@@ -11,6 +11,10 @@ STACK ?= dev
 
 TWIN := $(or $(TWIN_HOME),.twin)
 
+# Container images like to set it. Every process here, and the twin and the tests start many, would then compile the packages that it
+# imports anew: those of Pulumi for AWS alone take seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock clean
 
 help: ## this list

@@ -1,9 +1,31 @@
-"""What every test may rely on."""
+"""What every test may rely on, and which tests share a worker of pytest-xdist."""
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.aws_environment import service_models_read_once
+
+
+class _Scheduling(LoadScopeScheduling):
+    """`--dist loadscope`, with tests/component as one scope: each worker would make the runs of stacks that it looks at."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/component" if nodeid.startswith("tests/component/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return _Scheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _service_models() -> Iterator[None]:
+    with service_models_read_once():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -14,16 +14,10 @@ from infra.account_guard import caller
 from infra.preflight.check import Subject
 from infra.preflight.operations import OPERATIONS
 from infra.read_only import Readers
-from tests.aws_environment import service_models_read_once, use_none_of_the_developers
+from tests.aws_environment import use_none_of_the_developers
 from tests.unit.stack_config import settings
 
 REGION = "us-west-2"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _models() -> Iterator[None]:
-    with service_models_read_once():
-        yield
 
 
 @pytest.fixture

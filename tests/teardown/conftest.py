@@ -19,7 +19,7 @@ from infra.orphans.operations import OPERATIONS
 from infra.orphans.search import Search
 from infra.ownership import Ownership
 from infra.read_only import Readers
-from tests.aws_environment import service_models_read_once, use_none_of_the_developers
+from tests.aws_environment import use_none_of_the_developers
 
 REGION = "us-west-2"
 CLUSTER = "triton-dev"
@@ -42,12 +42,6 @@ STRANGERS: tuple[Tags, ...] = (
     [{"Key": "elbv2.k8s.aws/cluster", "Value": "triton-prod"}],
 )
 """Tags that look like ours and are not."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _models() -> Iterator[None]:
-    with service_models_read_once():
-        yield
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`make`, in the environment of a person who has nothing set up."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent)}
+def make(clone: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make`, in the environment of a person who has nothing set up but `environment`."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent), **environment}
     return subprocess.run(["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -76,3 +76,8 @@ def test_help_aligns_what_it_says_of_every_target(clone: Path) -> None:
     assert len(lines) > 15
     columns = {len(line) - len(line[2:].partition(" ")[2].partition(" ")[2].lstrip()) for line in lines}
     assert columns == {23}
+
+
+def test_what_is_compiled_is_kept_whatever_the_machine_says(clone: Path) -> None:
+    rule = 'seen: ; @echo "$${PYTHONDONTWRITEBYTECODE-unset}"'
+    assert make(clone, f"--eval={rule}", "seen", PYTHONDONTWRITEBYTECODE="1").stdout == "unset\n"

@@ -20,7 +20,8 @@ from worker.message import InputTensor
 from worker.store import Store
 from worker.tensors import Document
 
-MESSAGES = 300
+MESSAGES = 120
+"""More than the workers have in hand (16 each). Ten thousand of them are in tests/serving/test_worker.py."""
 POISON = {
     "no json": "not json {",
     "unknown model": json.dumps(echo(1, model="nobody")),
@@ -38,7 +39,7 @@ def test_each_result_is_stored_once_though_workers_are_killed_and_poison_ends_in
     ids = site.send([echo(number) for number in range(MESSAGES)])
     poison = dict(zip(POISON, site.send(list(POISON.values())), strict=True))
     workers = [site.worker(url, visibility_seconds=3) for _ in range(2)]
-    for stored, ending in ((50, signal.SIGKILL), (150, signal.SIGTERM)):
+    for stored, ending in ((20, signal.SIGKILL), (60, signal.SIGTERM)):
         site.until(lambda stored=stored: len(site.versions("results/")) >= stored, f"{stored} results")
         victim = workers.pop(chance.randrange(len(workers)))
         victim.kill(ending)

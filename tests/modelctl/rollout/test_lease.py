@@ -7,9 +7,11 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
+from moto.core.botocore_stubber import BotocoreStubber
 
 from modelctl.rollout.journal import Journal, Lock
 from modelctl.rollout.lease import JournalChanged, Lease, LockTaken
@@ -118,7 +120,14 @@ def test_a_write_whose_answer_was_lost_is_not_a_lost_lock(live: LiveRepository) 
     assert live.read_journal()[0] == Journal(serving="0123456789ab", previous="0123456789ab")
 
 
-def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:
+def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, one_call = BotocoreStubber.__call__, threading.Lock()
+
+    def answer_alone(stubber: BotocoreStubber, *arguments: Any, **named: Any) -> Any:
+        with one_call:  # moto closes an object that is written anew even while another thread reads it
+            return answer(stubber, *arguments, **named)
+
+    monkeypatch.setattr(BotocoreStubber, "__call__", answer_alone)
     holders: list[str] = []
     at_once: list[int] = []
     refused: list[str] = []
