@@ -74,7 +74,7 @@ def test_the_program_warns_before_it_does_anything(role: str, monkeypatch: pytes
     with pytest.raises(_Stopped):
         app.deploy(settings())
     expected = (
-        f"stacks/Pulumi.staging.yaml: cluster.adminRoleArns: {OTHER} runs this program; "
+        f"stacks/Pulumi.staging.yaml: 1 warning\n  cluster.adminRoleArns: {OTHER} runs this program; "
         "EKS makes the role that creates the cluster an administrator by itself and refuses a second access entry for it "
         "(pulumi/pulumi-eks#2373); before the first `pulumi up`, remove it from the list or run as another role"
     )
