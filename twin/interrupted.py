@@ -1,21 +1,25 @@
 """What an engine that was killed in the middle of an update leaves behind, and how it is put right."""
 
+from pathlib import Path
+
 from twin import processes
 from twin.engine import PROCESS_NAME, PROJECT, Engine, EngineError
 from twin.home import TwinHome, read_json
 
 
 def clear(home: TwinHome, engine: Engine, stack: str) -> None:
-    """Ends what a killed engine left running (plugins, the program) and removes its lock on `stack`.
+    """Ends what a killed engine left running (plugins, the program) and removes what it left half written and locked.
 
     Raises EngineError while a living engine holds the lock: somebody runs `pulumi` in the twin's shell.
     """
-    locks = sorted((home.path / "state" / ".pulumi" / "locks" / "organization" / PROJECT / stack).glob("*.json"))
+    state = home.path / "state" / ".pulumi"
+    locks = sorted((state / "locks" / "organization" / PROJECT / stack).glob("*.json"))
     for lock in locks:
         pid = int((read_json(lock) or {}).get("pid", 0))
         if pid in processes.marked(home, PROCESS_NAME):
             raise EngineError(f"`pulumi` (process {pid}) is working on the stack {stack}; run this again when it is done")
     processes.end_marked(home, PROCESS_NAME)
+    _remove_cut_off_attributes(state)
     if locks:
         engine.read(stack, ["cancel", "--yes"])
 
@@ -24,3 +28,13 @@ def creations_in_doubt(engine: Engine, stack: str) -> list[str]:
     """URNs of resources whose creation was begun and not recorded as done: they may or may not exist."""
     operations = engine.deployment(stack).get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
+
+
+def _remove_cut_off_attributes(state: Path) -> None:
+    """The engine writes each file of its state in one step, but not the attributes beside it, without which it does well.
+
+    A kill in between leaves them empty, and every later command ends with "failed to load checkpoint: EOF".
+    """
+    for attributes in state.rglob("*.attrs"):
+        if read_json(attributes) is None:
+            attributes.unlink()
