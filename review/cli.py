@@ -15,6 +15,9 @@ EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
 _MOST_REPORTS = 20
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
+_NO_PACK = "no policy pack ran: preview with --policy-pack policies"
+_NOT_TOLD = "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)"
+
 
 class UsageError(RuntimeError):
     """Something that the caller has to do otherwise; the text says what."""
@@ -91,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument("--output", type=Path, metavar="FILE", help=_OUTPUT)
     render.set_defaults(run=_render)
 
-    gate = commands.add_parser("gate", help="fail when a preview failed or a mandatory policy is not kept")
+    gate = commands.add_parser("gate", help="fail when a preview failed, a mandatory policy is not kept, or no pack ran")
     _takes_reports(gate)
     gate.set_defaults(run=_gate)
 
@@ -183,13 +186,22 @@ def _pull_request(given: argparse.Namespace) -> int:
 def _gate(given: argparse.Namespace) -> int:
     bad = 0
     for made in _some_reports(given.reports):
-        mandatory = sum(violation.mandatory for violation in made.plan.violations)
-        if made.plan.errors or mandatory:
+        problems = _problems(made.plan)
+        if problems:
             bad = 1
-            failed = "the preview failed; " if made.plan.errors else ""
-            noun = "mandatory violation" if mandatory == 1 else "mandatory violations"
-            print(f"{made.stack}: {failed}{mandatory} {noun}", file=sys.stderr)
+            print(f"{made.stack}: {'; '.join(problems)}", file=sys.stderr)
     return bad
+
+
+def _problems(found: plan.Plan) -> list[str]:
+    """Why a change may not go on. Where no policy was asked, none is kept."""
+    problems = ["the preview failed"] if found.errors else []
+    mandatory = sum(violation.mandatory for violation in found.violations)
+    if mandatory:
+        problems.append("1 mandatory violation" if mandatory == 1 else f"{mandatory} mandatory violations")
+    if not found.packs and not found.errors:
+        problems.append(_NOT_TOLD if found.packs is None else _NO_PACK)
+    return problems
 
 
 def _unchanged(given: argparse.Namespace) -> int:

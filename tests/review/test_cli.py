@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from review import cli, report
+from review import cli, plan, report
 from tests.review import scenarios
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,30 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
     failed = tmp_path / "staging.json"
     failed.write_text(scenarios.failed().to_json(), encoding="utf-8")
     assert cli.main(["gate", str(failed)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "differs"),
+    [
+        (scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", {}, {})), "the preview failed", 1),
+        (scenarios.stream(scenarios.summary(same=100)), "no policy pack ran: preview with --policy-pack policies", 0),
+        (
+            "{}",
+            "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)",
+            0,
+        ),
+    ],
+    ids=["cut off", "no pack", "document"],
+)
+def test_where_no_policy_was_asked_the_gate_fails(
+    said: str, told: str, differs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nightly look for drift runs no pack: what is unchanged is so without one, but not where the engine was killed."""
+    file = tmp_path / "dev.json"
+    file.write_text(report.Report("dev", plan.read(said)).to_json(), encoding="utf-8")
+    assert cli.main(["gate", str(file)]) == 1
+    assert capsys.readouterr().err == f"dev: {told}\n"
+    assert cli.main(["unchanged", str(file)]) == differs
 
 
 def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) -> None:
