@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +18,8 @@ MOST_CHANGES = 12
 MOST_NAMES = 20
 """Names of one type that are told."""
 _LONGEST_NAME = 160
+_WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
+_WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 _CENTS_BELOW = 100
 
 
@@ -158,6 +161,10 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(code(_name(name)) for name in names[:MOST_NAMES]) + more
 
 
+def _all_names(names: Sequence[str]) -> str:
+    return ", ".join(code(_name(name)) for name in names)
+
+
 def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
@@ -213,24 +220,34 @@ def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
     return found if not plan.errors else f"{found}; the preview failed before everything was checked"
 
 
-def _deferred(violations: Sequence[Violation]) -> list[str]:
-    """One line about all that policies judge later."""
-    waiting = [violation for violation in violations if violation.deferred]
-    # The engine puts the policy's description on a line of its own before what the policy says.
-    told = [one.message.splitlines()[-1] for one in waiting if one.policy == WAITING_POLICY]
-    lines = [f"- {prose(line)}" for line in told]
+def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
+    """What policies judge later: how many checks that are, and below it each policy with all that it waits for."""
+    for one in violations:
+        if one.deferred and one.policy == WAITING_POLICY:
+            yield from _waiting(one.message)
     by_policy: dict[str, list[str]] = {}
-    for violation in waiting:
-        if violation.policy != WAITING_POLICY:
-            by_policy.setdefault(violation.policy, []).append(violation.resource)
+    for one in violations:
+        if one.deferred and one.policy != WAITING_POLICY:
+            by_policy.setdefault(one.policy, []).append(one.resource)
     if by_policy:
         count = sum(map(len, by_policy.values()))
-        listed = "; ".join(
-            f"{code(_name(policy))} on {_names(resources)}" for policy, resources in sorted(by_policy.items())
-        )
         many = "1 check is" if count == 1 else f"{count} checks are"
-        lines.append(f"- {many} made in the update, when the values are known: {listed}")
-    return lines
+        yield f"- {many} made in the update, when the values are known:"
+        for policy, resources in sorted(by_policy.items()):
+            yield f"  - {code(_name(policy))} on {_all_names(resources)}"
+
+
+def _waiting(message: str) -> Iterator[str]:
+    """What our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
+    # The engine puts the policy's description on a line of its own before what the policy says.
+    said = (message.splitlines() or ["Some checks wait for values; which ones is not said"])[-1]
+    told, _, listed = said.partition(": ")
+    if not _WAITING.fullmatch(listed):
+        yield f"- {prose(said)}"
+        return
+    yield f"- {prose(told)}:"
+    for policy, places in _WAITS.findall(listed):
+        yield f"  - {code(_name(policy))}" + (f": {_all_names(places.split(', '))}" if places else "")
 
 
 def _violation(violation: Violation) -> str:

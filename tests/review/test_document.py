@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from review import document, markdown
-from review.plan import Plan, Step, Violation
+from review.plan import WAITING_POLICY, Plan, Step, Violation
 from review.report import Report
 from tests.review import scenarios
+from triton_policies.waiting import Waiting
 
 GOLDEN = Path(__file__).parent / "golden"
 SCENARIOS = {
@@ -41,6 +42,50 @@ def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> N
     third = Step("replace", "t", "c", caused_by="t::nowhere")
     text = document.render([Report("prod", Plan((first, second, third)))], title="t", name="n")
     assert re.findall(r"^- \*\*`(\w)` ", text, re.MULTILINE) == ["a", "b", "c"]
+
+
+def policies_section(*violations: Violation) -> list[str]:
+    text = document.render([Report("prod", Plan((), violations=violations, packs={"p": "1"}))], title="t", name="n")
+    return text.partition("#### Policies\n")[2].strip().splitlines()[1:]
+
+
+def test_all_that_waits_is_named_however_much_it_is() -> None:
+    """What the pack says of a whole stack is longer than any message that is told as it is."""
+    waiting = Waiting()
+    for number in range(60):
+        waiting.add("iam-no-wildcard", f"role-{number:02}.policy")
+        waiting.add("s3-tls-only", f'bucket-{number:02}.tags["a/b"]')
+    waiting.add("vpc-flow-logs", "")
+    said = f"A preview says which checks wait.\n{waiting.take()}"
+    told = policies_section(Violation(WAITING_POLICY, False, "low", "", said, deferred=True))
+    assert told == [
+        "- 121 checks wait for values that are known only while \\`pulumi up\\` runs. The policies run again there, and a "
+        "mandatory one still refuses:",
+        "  - `iam-no-wildcard`: " + ", ".join(f"`role-{number:02}.policy`" for number in range(60)),
+        "  - `s3-tls-only`: " + ", ".join(f'`bucket-{number:02}.tags["a/b"]`' for number in range(60)),
+        "  - `vpc-flow-logs`",
+    ]
+
+
+def test_what_other_packs_judge_later_is_told_by_policy() -> None:
+    waits = [Violation("a", False, "", f"r{number:02}", "can't run policy", deferred=True) for number in range(30)]
+    assert policies_section(*waits, Violation("b", False, "", "q", "can't run policy", deferred=True)) == [
+        "- 31 checks are made in the update, when the values are known:",
+        "  - `a` on " + ", ".join(f"`r{number:02}`" for number in range(30)),
+        "  - `b` on `q`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("", "- Some checks wait for values; which ones is not said"),
+        ("2 checks wait", "- 2 checks wait"),
+        ("2 checks wait: a (b), and more", "- 2 checks wait: a (b), and more"),
+    ],
+)
+def test_what_does_not_say_what_waits_as_our_pack_does_is_told_as_it_is(message: str, told: str) -> None:
+    assert policies_section(Violation(WAITING_POLICY, False, "low", "", message, deferred=True)) == [told]
 
 
 def test_no_secret_is_in_the_comment() -> None:
@@ -74,10 +119,11 @@ STEPS = st.builds(
     NASTY,
     replace_reasons=st.lists(NASTY, max_size=3).map(tuple),
 )
+VIOLATIONS = st.builds(Violation, NASTY | st.just(WAITING_POLICY), st.booleans(), NASTY, NASTY, NASTY, st.booleans())
 PLANS = st.builds(
     Plan,
     st.lists(STEPS, max_size=60).map(tuple),
-    violations=st.lists(st.builds(Violation, NASTY, st.booleans(), NASTY, NASTY, NASTY), max_size=20).map(tuple),
+    violations=st.lists(VIOLATIONS, max_size=20).map(tuple),
     packs=st.none() | st.dictionaries(NASTY, NASTY, max_size=2),
     errors=st.lists(NASTY.filter(str.strip), max_size=10).map(tuple),
     warnings=st.lists(NASTY, max_size=10).map(tuple),
