@@ -15,6 +15,8 @@ EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
 _MOST_REPORTS = 20
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
+_NOT_READ = "The report of this stack cannot be read"
+_OTHER_FORM = "Where a change gives reports another form, its comment is made by the program of before, which reads the old one."
 _NO_PACK = "no policy pack ran: preview with --policy-pack policies"
 _NOT_TOLD = "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)"
 
@@ -151,7 +153,7 @@ def _collect(given: argparse.Namespace) -> None:
 
 
 def _render(given: argparse.Namespace) -> None:
-    found = _reports(given.reports)
+    found = [_readable(file) for file in _files(given.reports)]
     if not found and not given.stacks:
         raise UsageError(_none_in(given.reports))
     missing = set(given.stacks) - {made.stack for made in found}
@@ -225,16 +227,39 @@ def _none_in(paths: Sequence[Path]) -> str:
 
 
 def _reports(paths: Sequence[Path]) -> list[report.Report]:
-    files = [file for path in paths for file in (sorted(path.rglob("*.json")) if path.is_dir() else [path])]
-    if len(files) > _MOST_REPORTS:
-        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
     found = []
-    for file in files:
+    for file in _files(paths):
         try:
-            found.append(report.from_json(file.read_text(encoding="utf-8")))
-        except (report.UnreadableReport, UnicodeDecodeError) as error:
+            found.append(_read(file))
+        except report.UnreadableReport as error:
             raise UsageError(f"{file} is no report of `python3 -m review collect`: {error}") from None
     return sorted(found, key=lambda made: made.stack)
+
+
+def _readable(file: Path) -> report.Report:
+    """The report in a file, or one that says why there is none: what a stranger wrote into one hides no other stack."""
+    try:
+        return _read(file)
+    except report.UnreadableReport as error:
+        return report.Report(file.stem, plan.Plan((), errors=(f"{_NOT_READ}: {error}\n{_OTHER_FORM}",)))
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    files = [file for path in paths for file in (_below(path) if path.is_dir() else [path])]
+    if len(files) > _MOST_REPORTS:
+        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
+    return files
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*.json") if file.is_file())
+
+
+def _read(file: Path) -> report.Report:
+    try:
+        return report.from_json(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise report.UnreadableReport(f"it is not text: {error}") from None
 
 
 def _write(text: str, output: Path | None) -> None:

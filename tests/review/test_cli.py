@@ -82,13 +82,38 @@ def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) 
     assert cli.main(["unchanged", str(reports)]) == 1
 
 
-def test_an_unreadable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{}", "schema None; this program reads schema"),
+        (b'{"schema": 99}', "schema 99; this program reads schema"),
+        (b"\xff", "it is not text: 'utf-8' codec can't decode byte 0xff"),
+        (b"nothing", "it is not JSON: Expecting value"),
+    ],
+)
+def test_a_report_that_cannot_be_read_hides_no_other_stack(
+    content: bytes, why: str, reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fork writes what it likes, and what a later program wrote is read by the one of the default branch."""
+    (reports / "staging.json").write_bytes(content)
+    (reports / "local.json").mkdir()
+    assert cli.main(["render", str(reports), "--stacks", "dev", "prod", "staging"]) == 0
+    text = capsys.readouterr().out
+    assert "| `staging` **failed** | 0 | 0 | 0 | 0 | not checked | not known |" in text
+    told = text.partition("### `staging`")[2].strip().splitlines()[3:5]
+    assert told[0].startswith(f"The report of this stack cannot be read: {why}")
+    assert told[1].startswith("Where a change gives reports another form, its comment is made by the program of before")
+    assert text.count("\n### ") == 3
+
+
+@pytest.mark.parametrize("command", ["gate", "unchanged"])
+def test_an_unreadable_report_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
-    assert cli.main(["render", str(tmp_path)]) == 1
+    assert cli.main([command, str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(
         f"error: {tmp_path}/bad.json is no report of `python3 -m review collect`: schema None; this program reads schema"
     )
-    assert cli.main(["render", str(tmp_path / "none.json")]) == 1
+    assert cli.main([command, str(tmp_path / "none.json")]) == 1
     assert "none.json: No such file" in capsys.readouterr().err
 
 
