@@ -102,7 +102,7 @@ def test_a_report_that_cannot_be_read_hides_no_other_stack(
     assert "| `staging` **failed** | 0 | 0 | 0 | 0 | not checked | not known |" in text
     told = text.partition("### `staging`")[2].strip().splitlines()[3:5]
     assert told[0].startswith(f"The report of this stack cannot be read: {why}")
-    assert told[1].startswith("Where a change gives reports another form, its comment is made by the program of before")
+    assert told[1].startswith("Where a change gives reports another form, this comment is made by the base's program")
     assert text.count("\n### ") == 3
 
 

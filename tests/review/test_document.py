@@ -44,6 +44,23 @@ def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> N
     assert re.findall(r"^- \*\*`(\w)` ", text, re.MULTILINE) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("mandatory", "errors", "cell"),
+    [
+        (False, (), "0 mandatory, 1 advisory"),
+        (False, ("no such zone",), "0 mandatory, 1 advisory, not all checked"),
+        (True, (), "**1 mandatory, 0 advisory**"),
+        (True, ("no such zone",), "**1 mandatory, 0 advisory**, not all checked"),
+    ],
+)
+def test_a_preview_that_failed_has_not_checked_all_whatever_it_found(
+    mandatory: bool, errors: tuple[str, ...], cell: str
+) -> None:
+    found = Plan((), violations=(Violation("p", mandatory, "", "r", "m"),), packs={"p": "1"}, errors=errors)
+    text = document.render([Report("prod", found)], title="t", name="n")
+    assert f"| 0 | 0 | 0 | 0 | {cell} | not known |" in text
+
+
 def policies_section(*violations: Violation) -> list[str]:
     text = document.render([Report("prod", Plan((), violations=violations, packs={"p": "1"}))], title="t", name="n")
     return text.partition("#### Policies\n")[2].strip().splitlines()[1:]

@@ -186,6 +186,7 @@ def test_policies_have_judged_nothing_where_the_preview_failed_at_the_stack_itse
     assert plan.read(stream(why, summary({"p": "1"}, create=1))).ended_before_resources
     assert plan.read(stream(why)).ended_before_resources
     assert not plan.read(stream(why, summary({"p": "1"}, create=7))).ended_before_resources
+    assert not plan.read(stream(why, step("create", CLUSTER, "c", new={}))).ended_before_resources  # nothing is counted
     assert not plan.read(stream(summary({"p": "1"}, same=1))).ended_before_resources
 
 
