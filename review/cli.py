@@ -16,7 +16,7 @@ _MOST_REPORTS = 20
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
 _NOT_READ = "The report of this stack cannot be read"
-_OTHER_FORM = "Where a change gives reports another form, this comment is made by the base's program, which reads its own form."
+_OTHER_FORM = "Where a change gives reports another form, this comment is made by the base's program, which reads its own."
 _NO_PACK = "no policy pack ran: preview with --policy-pack policies"
 _NOT_TOLD = "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)"
 
