@@ -104,12 +104,13 @@ def _brought(steps: Sequence[Step]) -> Iterator[str]:
     for type_, found in sorted(by_type.items(), key=lambda item: (consequences.weight(item[0]), item[0])):
         reasons = sorted({code(_name(reason)) for step in found for reason in step.replace_reasons})
         why = f", because of {_listed(reasons[:MOST_CHANGES])}" if reasons else ""
+        names, what = [step.name for step in found], f"{len(found)} {code(_name(type_))}"
         down = consequences.of("replace", type_)
-        text = f"    - {len(found)} {code(_name(type_))}{why}: {_names([step.name for step in found])}"
         protected = [step.name for step in found if step.protected]
         yield "".join(
             [
-                text,
+                # Each of what goes down is named: who approves has to find the one that must not.
+                f"    - **{what}: {_all_names(names)}**{why}" if down is not None else f"    - {what}{why}: {_names(names)}",
                 f". **What goes down:** {down}" if down is not None else "",
                 f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
             ]

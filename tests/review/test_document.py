@@ -105,6 +105,21 @@ def test_what_does_not_say_what_waits_as_our_pack_does_is_told_as_it_is(message:
     assert policies_section(Violation(WAITING_POLICY, False, "low", "", message, deferred=True)) == [told]
 
 
+def test_what_goes_down_with_another_one_is_in_bold_and_named_to_the_last() -> None:
+    vpc, subnet, tag = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:autoscaling/tag:Tag"
+    steps = [Step("replace", vpc, "vpc")]
+    for type_ in (subnet, tag):
+        steps += [Step("replace", type_, f"x{number:02}", (), ("y",), caused_by=f"{vpc}::vpc") for number in range(25)]
+    text = document.render([Report("prod", Plan(tuple(steps)))], title="t", name="n")
+    everyone = ", ".join(f"`x{number:02}`" for number in range(25))
+    some = ", ".join(f"`x{number:02}`" for number in range(20))
+    assert [line for line in text.splitlines() if line.startswith("    - ")] == [
+        f"    - **25 `{subnet}`: {everyone}**, because of `y`. **What goes down:** nodes, endpoints and load balancers in "
+        "it go; a cluster takes another one of its own VPC only",
+        f"    - 25 `{tag}`, because of `y`: {some} and 5 more",
+    ]
+
+
 def test_no_secret_is_in_the_comment() -> None:
     text = document.render([scenarios.much()], title="t", name="n")
     for value in ("b2xk", "bmV3", "c2VjcmV0", "plain text of a secret"):
