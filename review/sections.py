@@ -11,7 +11,7 @@ from review import consequences, refusals
 from review.changes import Change
 from review.markdown import block, code, prose, shortened
 from review.plan import WAITING_POLICY, Plan, Step, Violation
-from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
+from review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 MOST_CHANGES = 12
 """Properties of one resource that are told."""
@@ -296,9 +296,18 @@ def _cost(cost: Cost | None) -> Section:
     if cost.per_million_after is not None:
         moved = _moved(cost.per_million_before, cost.per_million_after)
         head.append(f"A million inferences at the stack's expected rates: {moved} US$.")
+    head += [_measured(one) for one in cost.measured]
     head += [f"{prose(note)}." for note in cost.notes]
     head += ["", "| | at least | expected | at most |", "| --- | ---: | ---: | ---: |"]
     return Section("Cost", tuple(rows), "parts", "\n".join(head))
+
+
+def _measured(one: MeasuredCost) -> str:
+    what = f"A million inferences of {code(_name(one.model))} at its measured rate, the node alone"
+    if one.after is None:
+        before = f" ({_dollars(one.before)} US$ before)" if one.before is not None else ""
+        return f"{what}: not measured any more{before}."
+    return f"{what}: {_moved(one.before, one.after)} US$."
 
 
 def _cost_row(name: str, line: CostLine, compared: bool) -> str:
