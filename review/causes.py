@@ -39,8 +39,21 @@ def _owners(replacements: Sequence[Replacement]) -> dict[str, str]:
         taken = set(_texts(one.old.get("inputs")))
         for text in set(_texts(one.old.get("outputs"))) - taken:
             given.setdefault(text, set()).add(one.urn)
-    owners = {text: urns.pop() for text, urns in given.items() if len(urns) == 1}
-    return owners | {one.id: one.urn for one in replacements if one.id}
+    ids: dict[str, set[str]] = {}
+    for one in replacements:
+        if one.id and one.id not in _handed_on(one):
+            ids.setdefault(one.id, set()).add(one.urn)
+    # Whose id it is has given it, whatever else has it among its outputs.
+    return {text: urns.pop() for text, urns in (given | ids).items() if len(urns) == 1}
+
+
+def _handed_on(one: Replacement) -> set[str]:
+    """What the resource has from another one: old values of inputs that are not known now.
+
+    AWS identifies the settings of a bucket by the bucket's name, and the policies of a queue by its URL.
+    """
+    old, new = one.old.get("inputs") or {}, one.new.get("inputs") or {}
+    return {text for key, value in old.items() if any(map(is_unknown, _texts(new.get(key)))) for text in _texts(value)}
 
 
 def _cause(one: Replacement, owners: Mapping[str, str]) -> str | None:

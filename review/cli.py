@@ -15,6 +15,11 @@ EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
 _MOST_REPORTS = 20
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
+_NOT_READ = "The report of this stack cannot be read"
+_OTHER_FORM = "Where a change gives reports another form, this comment is made by the base's program, which reads its own."
+_NO_PACK = "no policy pack ran: preview with --policy-pack policies"
+_NOT_TOLD = "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)"
+
 
 class UsageError(RuntimeError):
     """Something that the caller has to do otherwise; the text says what."""
@@ -91,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument("--output", type=Path, metavar="FILE", help=_OUTPUT)
     render.set_defaults(run=_render)
 
-    gate = commands.add_parser("gate", help="fail when a preview failed or a mandatory policy is not kept")
+    gate = commands.add_parser("gate", help="fail when a preview failed, a mandatory policy is not kept, or no pack ran")
     _takes_reports(gate)
     gate.set_defaults(run=_gate)
 
@@ -148,7 +153,7 @@ def _collect(given: argparse.Namespace) -> None:
 
 
 def _render(given: argparse.Namespace) -> None:
-    found = _reports(given.reports)
+    found = [_readable(file) for file in _files(given.reports)]
     if not found and not given.stacks:
         raise UsageError(_none_in(given.reports))
     missing = set(given.stacks) - {made.stack for made in found}
@@ -183,13 +188,22 @@ def _pull_request(given: argparse.Namespace) -> int:
 def _gate(given: argparse.Namespace) -> int:
     bad = 0
     for made in _some_reports(given.reports):
-        mandatory = sum(violation.mandatory for violation in made.plan.violations)
-        if made.plan.errors or mandatory:
+        problems = _problems(made.plan)
+        if problems:
             bad = 1
-            failed = "the preview failed; " if made.plan.errors else ""
-            noun = "mandatory violation" if mandatory == 1 else "mandatory violations"
-            print(f"{made.stack}: {failed}{mandatory} {noun}", file=sys.stderr)
+            print(f"{made.stack}: {'; '.join(problems)}", file=sys.stderr)
     return bad
+
+
+def _problems(found: plan.Plan) -> list[str]:
+    """Why a change may not go on. Where no policy was asked, none is kept."""
+    problems = ["the preview failed"] if found.errors else []
+    mandatory = sum(violation.mandatory for violation in found.violations)
+    if mandatory:
+        problems.append("1 mandatory violation" if mandatory == 1 else f"{mandatory} mandatory violations")
+    if not found.packs and not found.errors:
+        problems.append(_NOT_TOLD if found.packs is None else _NO_PACK)
+    return problems
 
 
 def _unchanged(given: argparse.Namespace) -> int:
@@ -213,16 +227,39 @@ def _none_in(paths: Sequence[Path]) -> str:
 
 
 def _reports(paths: Sequence[Path]) -> list[report.Report]:
-    files = [file for path in paths for file in (sorted(path.rglob("*.json")) if path.is_dir() else [path])]
-    if len(files) > _MOST_REPORTS:
-        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
     found = []
-    for file in files:
+    for file in _files(paths):
         try:
-            found.append(report.from_json(file.read_text(encoding="utf-8")))
-        except (report.UnreadableReport, UnicodeDecodeError) as error:
+            found.append(_read(file))
+        except report.UnreadableReport as error:
             raise UsageError(f"{file} is no report of `python3 -m review collect`: {error}") from None
     return sorted(found, key=lambda made: made.stack)
+
+
+def _readable(file: Path) -> report.Report:
+    """The report in a file, or one that says why there is none: what a stranger wrote into one hides no other stack."""
+    try:
+        return _read(file)
+    except report.UnreadableReport as error:
+        return report.Report(file.stem, plan.Plan((), errors=(f"{_NOT_READ}: {error}\n{_OTHER_FORM}",)))
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    files = [file for path in paths for file in (_below(path) if path.is_dir() else [path])]
+    if len(files) > _MOST_REPORTS:
+        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
+    return files
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*.json") if file.is_file())
+
+
+def _read(file: Path) -> report.Report:
+    try:
+        return report.from_json(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise report.UnreadableReport(f"it is not text: {error}") from None
 
 
 def _write(text: str, output: Path | None) -> None:

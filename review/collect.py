@@ -15,7 +15,7 @@ from cost.usage import Amounts
 from infra.preflight.needs import needed_quotas
 from infra.settings import Settings
 from review.plan import Plan
-from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
+from review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 
 class CollectFailed(RuntimeError):
@@ -94,13 +94,21 @@ def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | Non
         lines=lines,
         per_million_before=before.per_million if before is not None else None,
         per_million_after=after.per_million,
+        measured=_measured(after, before),
         notes=_notes(after, before),
     )
     return found, None
 
 
+def _measured(after: Estimate, before: Estimate | None) -> tuple[MeasuredCost, ...]:
+    old, new = before.per_million_measured if before is not None else {}, after.per_million_measured
+    return tuple(MeasuredCost(model, old.get(model), new.get(model)) for model in sorted({*old, *new}))
+
+
 def _notes(after: Estimate, before: Estimate | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*after.notes, *(before.notes if before is not None else ()))))
+    """Those of now, and what held before alone: a throughput that was not measured may be now."""
+    gone = [note for note in before.notes if note not in after.notes] if before is not None else []
+    return (*after.notes, *(f"before: {note}" for note in gone))
 
 
 def _range(amounts: Amounts) -> Range:

@@ -31,6 +31,7 @@ _ACTIONS: Mapping[str, Action] = {
     "delete-replaced": "replace",
 }
 _LAST_WORDS = frozenset({"preview failed", "error: preview failed"})
+_CUT_OFF = "the engine's output ends before its summary: the preview was cut off"
 _CANNOT_RUN = "can't run policy "
 """How the engine begins where a policy asks for a value that is not known yet."""
 WAITING_POLICY = "judged-at-up"
@@ -87,7 +88,7 @@ class Plan:
     """The engine's intent for one stack.
 
     `counts`: resources by operation, those that stay included, as the engine counts them. `packs`: policy packs that ran, by
-    version; None where the engine's JSON does not say. `errors`: why the preview failed.
+    version; None where the engine's JSON does not say, or ends before. `errors`: why the preview failed.
     """
 
     steps: tuple[Step, ...]
@@ -100,7 +101,7 @@ class Plan:
     @property
     def ended_before_resources(self) -> bool:
         """Whether the preview failed when there was nothing but the stack itself: policies have then judged nothing."""
-        return bool(self.errors) and sum(self.counts.values()) <= 1
+        return bool(self.errors) and not self.steps and sum(self.counts.values()) <= 1
 
 
 def read(text: str) -> Plan:
@@ -165,7 +166,7 @@ def _event_step(raw: Mapping[str, Any]) -> _Told:
 
 def _from_events(events: list[dict[str, Any]]) -> Plan:
     steps, violations, diagnostics = [], [], []
-    packs: dict[str, str] = {}
+    packs: dict[str, str] | None = None
     counts: Mapping[str, int] = {}
     for event in events:
         if (resource := event.get("resourcePreEvent")) is not None:
@@ -181,13 +182,16 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
             counts = dict(summary.get("resourceChanges") or {})
             # A pack from a folder is called `<name>|local|<folder>`.
             packs = {name.partition("|")[0]: version for name, version in (summary.get("PolicyPacks") or {}).items()}
+    errors = _messages(diagnostics, "error")
+    if packs is None and not errors:  # an engine that is killed says nothing, and what it said until then looks like success
+        errors = (_CUT_OFF,)
     ordered = sorted(set(violations), key=lambda one: (not one.mandatory, one.policy, one.resource, one.message))
     return Plan(
         steps=_merged(steps),
         counts=counts,
         violations=tuple(ordered),
         packs=packs,
-        errors=_reasons(_messages(diagnostics, "error"), violations),
+        errors=_reasons(errors, violations),
         warnings=_messages(diagnostics, "warning"),
     )
 

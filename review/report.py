@@ -16,7 +16,7 @@ from typing import Any
 
 from review.plan import Plan
 
-SCHEMA = 2
+SCHEMA = 3
 MOST_CHARACTERS = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
 _LARGEST = Decimal(10**12)
@@ -55,10 +55,20 @@ class CostLine:
 
 
 @dataclass(frozen=True)
+class MeasuredCost:
+    """US dollars for a million inferences of a model at its measured rate: the node alone. None: not measured."""
+
+    model: str
+    before: Decimal | None
+    after: Decimal | None
+
+
+@dataclass(frozen=True)
 class Cost:
     """What the stack costs a month at list prices of `region` as of a date. `before` None: the base could not be read.
 
-    `per_million`: US dollars for a million inferences at the stack's expected rates.
+    `per_million`: US dollars for a million inferences at the stack's expected rates. `measured`: of each model whose
+    throughput is measured, before or after; `notes` say whose is not.
     """
 
     region: str
@@ -68,6 +78,7 @@ class Cost:
     lines: tuple[CostLine, ...]
     per_million_before: Decimal | None = None
     per_million_after: Decimal | None = None
+    measured: tuple[MeasuredCost, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,13 +11,15 @@ from review import consequences, refusals
 from review.changes import Change
 from review.markdown import block, code, prose, shortened
 from review.plan import WAITING_POLICY, Plan, Step, Violation
-from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
+from review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 MOST_CHANGES = 12
 """Properties of one resource that are told."""
 MOST_NAMES = 20
 """Names of one type that are told."""
 _LONGEST_NAME = 160
+_WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
+_WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 _CENTS_BELOW = 100
 
 
@@ -101,12 +104,13 @@ def _brought(steps: Sequence[Step]) -> Iterator[str]:
     for type_, found in sorted(by_type.items(), key=lambda item: (consequences.weight(item[0]), item[0])):
         reasons = sorted({code(_name(reason)) for step in found for reason in step.replace_reasons})
         why = f", because of {_listed(reasons[:MOST_CHANGES])}" if reasons else ""
+        names, what = [step.name for step in found], f"{len(found)} {code(_name(type_))}"
         down = consequences.of("replace", type_)
-        text = f"    - {len(found)} {code(_name(type_))}{why}: {_names([step.name for step in found])}"
         protected = [step.name for step in found if step.protected]
         yield "".join(
             [
-                text,
+                # Each of what goes down is named: who approves has to find the one that must not.
+                f"    - **{what}: {_all_names(names)}**{why}" if down is not None else f"    - {what}{why}: {_names(names)}",
                 f". **What goes down:** {down}" if down is not None else "",
                 f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
             ]
@@ -156,6 +160,10 @@ def _by_type(steps: Sequence[Step]) -> list[str]:
 def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(code(_name(name)) for name in names[:MOST_NAMES]) + more
+
+
+def _all_names(names: Sequence[str]) -> str:
+    return ", ".join(code(_name(name)) for name in names)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -213,24 +221,34 @@ def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
     return found if not plan.errors else f"{found}; the preview failed before everything was checked"
 
 
-def _deferred(violations: Sequence[Violation]) -> list[str]:
-    """One line about all that policies judge later."""
-    waiting = [violation for violation in violations if violation.deferred]
-    # The engine puts the policy's description on a line of its own before what the policy says.
-    told = [one.message.splitlines()[-1] for one in waiting if one.policy == WAITING_POLICY]
-    lines = [f"- {prose(line)}" for line in told]
+def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
+    """What policies judge later: how many checks that are, and below it each policy with all that it waits for."""
+    for one in violations:
+        if one.deferred and one.policy == WAITING_POLICY:
+            yield from _waiting(one.message)
     by_policy: dict[str, list[str]] = {}
-    for violation in waiting:
-        if violation.policy != WAITING_POLICY:
-            by_policy.setdefault(violation.policy, []).append(violation.resource)
+    for one in violations:
+        if one.deferred and one.policy != WAITING_POLICY:
+            by_policy.setdefault(one.policy, []).append(one.resource)
     if by_policy:
         count = sum(map(len, by_policy.values()))
-        listed = "; ".join(
-            f"{code(_name(policy))} on {_names(resources)}" for policy, resources in sorted(by_policy.items())
-        )
         many = "1 check is" if count == 1 else f"{count} checks are"
-        lines.append(f"- {many} made in the update, when the values are known: {listed}")
-    return lines
+        yield f"- {many} made in the update, when the values are known:"
+        for policy, resources in sorted(by_policy.items()):
+            yield f"  - {code(_name(policy))} on {_all_names(resources)}"
+
+
+def _waiting(message: str) -> Iterator[str]:
+    """What our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
+    # The engine puts the policy's description on a line of its own before what the policy says.
+    said = (message.splitlines() or ["Some checks wait for values; which ones is not said"])[-1]
+    told, _, listed = said.partition(": ")
+    if not _WAITING.fullmatch(listed):
+        yield f"- {prose(said)}"
+        return
+    yield f"- {prose(told)}:"
+    for policy, places in _WAITS.findall(listed):
+        yield f"  - {code(_name(policy))}" + (f": {_all_names(places.split(', '))}" if places else "")
 
 
 def _violation(violation: Violation) -> str:
@@ -250,7 +268,8 @@ def _policy_cell(report: Report) -> str:
     violations = _violations(report)
     if violations:
         counted = _violations_counted(violations)
-        return f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
+        told = f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
+        return f"{told}, not all checked" if plan.errors else told
     if not plan.packs:
         return "not checked"
     if not plan.errors:
@@ -277,9 +296,18 @@ def _cost(cost: Cost | None) -> Section:
     if cost.per_million_after is not None:
         moved = _moved(cost.per_million_before, cost.per_million_after)
         head.append(f"A million inferences at the stack's expected rates: {moved} US$.")
+    head += [_measured(one) for one in cost.measured]
     head += [f"{prose(note)}." for note in cost.notes]
     head += ["", "| | at least | expected | at most |", "| --- | ---: | ---: | ---: |"]
     return Section("Cost", tuple(rows), "parts", "\n".join(head))
+
+
+def _measured(one: MeasuredCost) -> str:
+    what = f"A million inferences of {code(_name(one.model))} at its measured rate, the node alone"
+    if one.after is None:
+        before = f" ({_dollars(one.before)} US$ before)" if one.before is not None else ""
+        return f"{what}: not measured any more{before}."
+    return f"{what}: {_moved(one.before, one.after)} US$."
 
 
 def _cost_row(name: str, line: CostLine, compared: bool) -> str:

@@ -1,6 +1,7 @@
 """What `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +19,11 @@ STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 _REFUSED = "error: preview failed"
 """All that the engine says of itself where a policy is violated."""
+_LAST_WORD = _REFUSED.removeprefix("error: ")
+_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+"""Colours, as tags of the engine's own or as a terminal's."""
 _STACK_TYPE = "pulumi:pulumi:Stack"
+_PROVIDER = "pulumi:providers:"
 
 
 @dataclass(frozen=True)
@@ -109,21 +114,30 @@ def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[st
         code = engine.run(stack, command, {**_EVENT_LOG, **variables})
         if code == 0:
             return
-        policies, judged = _policies(log), _resources(log) > 0
-    if any(one.level == "mandatory" for one in policies):
+        policies, judged, failed = _policies(log), _resources(log) > 0, _failed(log)
+    refused = any(one.level == "mandatory" for one in policies)
+    if refused and not failed:
         raise EngineError(f"{stack} violates mandatory policies, which stand above")
     far = "not everything" if judged else "nothing"
+    besides = ", and mandatory policies are violated, too" if refused else ""
     raise EngineError(
-        f"the preview of {stack} ended with {code}; what it says above is the cause. The policies have judged {far}, "
-        "whatever stands above"
+        f"the preview of {stack} ended with {code}; what it says above is the cause{besides}. "
+        f"The policies have judged {far}, whatever stands above"
     )
 
 
 def _resources(log: Path) -> int:
-    """How many steps about resources, and not about the stack itself, a log of the engine's events has."""
-    return sum(
-        event["resourcePreEvent"]["metadata"]["type"] != _STACK_TYPE for event in _events(log) if "resourcePreEvent" in event
-    )
+    """How many steps about resources, and not about the stack itself or its providers, a log of the engine's events has."""
+    types = [event["resourcePreEvent"]["metadata"]["type"] for event in _events(log) if "resourcePreEvent" in event]
+    return sum(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
+
+
+def _failed(log: Path) -> bool:
+    """Whether there is an error in a log of the engine's events beside its last word, which follows every refusal."""
+    said = [event["diagnosticEvent"] for event in _events(log) if "diagnosticEvent" in event]
+    errors = [one["message"] for one in said if one["severity"] == "error"]
+    errors += [event["errorEvent"].get("error", "") for event in _events(log) if "errorEvent" in event]
+    return any(_MARKUP.sub("", error).strip().removeprefix("error: ") != _LAST_WORD for error in errors)
 
 
 def _events(log: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from review import plan
-from review.report import Cost, CostLine, ModelChange, Quota, Range, Report
+from review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 Event = dict[str, Any]
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "c2VjcmV0"}
@@ -122,7 +122,12 @@ def much() -> Report:
             ),
             per_million_before=Decimal("18.071"),
             per_million_after=Decimal("28.5"),
-            notes=("spot instances at 50% of the on-demand price",),
+            measured=(
+                MeasuredCost("classify", None, Decimal("9.5123")),
+                MeasuredCost("old", Decimal("3.1"), None),
+                MeasuredCost("resnet50", Decimal("4.25"), Decimal("3.75")),
+            ),
+            notes=("spot instances at 50% of the on-demand price", "no measured throughput of normalize"),
         ),
         quotas=(
             Quota("Running On-Demand G and VT instances", "ec2/L-DB2E81BA", "vCPUs", 36, 60),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from review.causes import Replacement, roots
 from tests.review.scenarios import UNKNOWN
 
@@ -35,6 +37,29 @@ def test_a_new_value_that_is_known_has_no_cause_but_the_change_itself() -> None:
 
 def test_what_waits_for_something_that_is_not_replaced_is_a_cause_of_its_own() -> None:
     assert roots([replacement("subnet", {"vpcId": "vpc-1"}, {"vpcId": UNKNOWN}, "subnet-1")]) == {}
+
+
+NAME, URL = "dev-models", "https://sqs.us-west-2.amazonaws.com/123456789012/dev-requests"
+BUCKET = replacement("bucket", {"bucket": NAME}, {"bucket": "other-models"}, NAME, arn=f"arn:aws:s3:::{NAME}")
+SETTINGS = [replacement(kind, {"bucket": NAME}, {"bucket": UNKNOWN}, NAME) for kind in ("policy", "versioning", "ownership")]
+QUEUE = replacement("queue", {"name": "dev-requests"}, {"name": "other-requests"}, URL, url=URL)
+POLICIES = [replacement(kind, {"queueUrl": URL}, {"queueUrl": UNKNOWN}, URL) for kind in ("policy", "redrive", "allow")]
+
+
+@pytest.mark.parametrize(("cause", "followers"), [(BUCKET, SETTINGS), (QUEUE, POLICIES)], ids=["bucket", "queue"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_has_the_id_of_another_one_as_its_own_is_not_the_cause(
+    cause: Replacement, followers: list[Replacement], order: int
+) -> None:
+    assert roots([cause, *followers][::order]) == {one.urn: cause.urn for one in followers}
+
+
+def test_an_id_that_two_may_have_given_is_nobodys() -> None:
+    twins = [replacement(name, {"name": "a"}, {"name": "b"}, "dev") for name in ("one", "two")]
+    third = replacement("third", {"zone": "a"}, {"zone": "b"}, "third", seen="dev")
+    waiting = replacement("waiting", {"of": "dev"}, {"of": UNKNOWN}, "x")
+    assert roots([*twins, waiting]) == {}
+    assert roots([*twins, third, waiting]) == {}
 
 
 def test_a_circle_ends() -> None:

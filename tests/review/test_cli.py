@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from review import cli, report
+from review import cli, plan, report
 from tests.review import scenarios
 
 ROOT = Path(__file__).parents[2]
@@ -53,18 +53,67 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
     assert cli.main(["gate", str(failed)]) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "told", "differs"),
+    [
+        (scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", {}, {})), "the preview failed", 1),
+        (scenarios.stream(scenarios.summary(same=100)), "no policy pack ran: preview with --policy-pack policies", 0),
+        (
+            "{}",
+            "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)",
+            0,
+        ),
+    ],
+    ids=["cut off", "no pack", "document"],
+)
+def test_where_no_policy_was_asked_the_gate_fails(
+    said: str, told: str, differs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nightly look for drift runs no pack: what is unchanged is so without one, but not where the engine was killed."""
+    file = tmp_path / "dev.json"
+    file.write_text(report.Report("dev", plan.read(said)).to_json(), encoding="utf-8")
+    assert cli.main(["gate", str(file)]) == 1
+    assert capsys.readouterr().err == f"dev: {told}\n"
+    assert cli.main(["unchanged", str(file)]) == differs
+
+
 def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) -> None:
     assert cli.main(["unchanged", str(reports / "dev.json")]) == 0
     assert cli.main(["unchanged", str(reports)]) == 1
 
 
-def test_an_unreadable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{}", "schema None; this program reads schema"),
+        (b'{"schema": 99}', "schema 99; this program reads schema"),
+        (b"\xff", "it is not text: 'utf-8' codec can't decode byte 0xff"),
+        (b"nothing", "it is not JSON: Expecting value"),
+    ],
+)
+def test_a_report_that_cannot_be_read_hides_no_other_stack(
+    content: bytes, why: str, reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fork writes what it likes, and what a later program wrote is read by the one of the default branch."""
+    (reports / "staging.json").write_bytes(content)
+    (reports / "local.json").mkdir()
+    assert cli.main(["render", str(reports), "--stacks", "dev", "prod", "staging"]) == 0
+    text = capsys.readouterr().out
+    assert "| `staging` **failed** | 0 | 0 | 0 | 0 | not checked | not known |" in text
+    told = text.partition("### `staging`")[2].strip().splitlines()[3:5]
+    assert told[0].startswith(f"The report of this stack cannot be read: {why}")
+    assert told[1].startswith("Where a change gives reports another form, this comment is made by the base's program")
+    assert text.count("\n### ") == 3
+
+
+@pytest.mark.parametrize("command", ["gate", "unchanged"])
+def test_an_unreadable_report_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
-    assert cli.main(["render", str(tmp_path)]) == 1
+    assert cli.main([command, str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(
         f"error: {tmp_path}/bad.json is no report of `python3 -m review collect`: schema None; this program reads schema"
     )
-    assert cli.main(["render", str(tmp_path / "none.json")]) == 1
+    assert cli.main([command, str(tmp_path / "none.json")]) == 1
     assert "none.json: No such file" in capsys.readouterr().err
 
 

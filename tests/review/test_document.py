@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from review import document, markdown
-from review.plan import Plan, Step, Violation
+from review.plan import WAITING_POLICY, Plan, Step, Violation
 from review.report import Report
 from tests.review import scenarios
+from triton_policies.waiting import Waiting
 
 GOLDEN = Path(__file__).parent / "golden"
 SCENARIOS = {
@@ -41,6 +42,82 @@ def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> N
     third = Step("replace", "t", "c", caused_by="t::nowhere")
     text = document.render([Report("prod", Plan((first, second, third)))], title="t", name="n")
     assert re.findall(r"^- \*\*`(\w)` ", text, re.MULTILINE) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("mandatory", "errors", "cell"),
+    [
+        (False, (), "0 mandatory, 1 advisory"),
+        (False, ("no such zone",), "0 mandatory, 1 advisory, not all checked"),
+        (True, (), "**1 mandatory, 0 advisory**"),
+        (True, ("no such zone",), "**1 mandatory, 0 advisory**, not all checked"),
+    ],
+)
+def test_a_preview_that_failed_has_not_checked_all_whatever_it_found(
+    mandatory: bool, errors: tuple[str, ...], cell: str
+) -> None:
+    found = Plan((), violations=(Violation("p", mandatory, "", "r", "m"),), packs={"p": "1"}, errors=errors)
+    text = document.render([Report("prod", found)], title="t", name="n")
+    assert f"| 0 | 0 | 0 | 0 | {cell} | not known |" in text
+
+
+def policies_section(*violations: Violation) -> list[str]:
+    text = document.render([Report("prod", Plan((), violations=violations, packs={"p": "1"}))], title="t", name="n")
+    return text.partition("#### Policies\n")[2].strip().splitlines()[1:]
+
+
+def test_all_that_waits_is_named_however_much_it_is() -> None:
+    """What the pack says of a whole stack is longer than any message that is told as it is."""
+    waiting = Waiting()
+    for number in range(60):
+        waiting.add("iam-no-wildcard", f"role-{number:02}.policy")
+        waiting.add("s3-tls-only", f'bucket-{number:02}.tags["a/b"]')
+    waiting.add("vpc-flow-logs", "")
+    said = f"A preview says which checks wait.\n{waiting.take()}"
+    told = policies_section(Violation(WAITING_POLICY, False, "low", "", said, deferred=True))
+    assert told == [
+        "- 121 checks wait for values that are known only while \\`pulumi up\\` runs. The policies run again there, and a "
+        "mandatory one still refuses:",
+        "  - `iam-no-wildcard`: " + ", ".join(f"`role-{number:02}.policy`" for number in range(60)),
+        "  - `s3-tls-only`: " + ", ".join(f'`bucket-{number:02}.tags["a/b"]`' for number in range(60)),
+        "  - `vpc-flow-logs`",
+    ]
+
+
+def test_what_other_packs_judge_later_is_told_by_policy() -> None:
+    waits = [Violation("a", False, "", f"r{number:02}", "can't run policy", deferred=True) for number in range(30)]
+    assert policies_section(*waits, Violation("b", False, "", "q", "can't run policy", deferred=True)) == [
+        "- 31 checks are made in the update, when the values are known:",
+        "  - `a` on " + ", ".join(f"`r{number:02}`" for number in range(30)),
+        "  - `b` on `q`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("", "- Some checks wait for values; which ones is not said"),
+        ("2 checks wait", "- 2 checks wait"),
+        ("2 checks wait: a (b), and more", "- 2 checks wait: a (b), and more"),
+    ],
+)
+def test_what_does_not_say_what_waits_as_our_pack_does_is_told_as_it_is(message: str, told: str) -> None:
+    assert policies_section(Violation(WAITING_POLICY, False, "low", "", message, deferred=True)) == [told]
+
+
+def test_what_goes_down_with_another_one_is_in_bold_and_named_to_the_last() -> None:
+    vpc, subnet, tag = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:autoscaling/tag:Tag"
+    steps = [Step("replace", vpc, "vpc")]
+    for type_ in (subnet, tag):
+        steps += [Step("replace", type_, f"x{number:02}", (), ("y",), caused_by=f"{vpc}::vpc") for number in range(25)]
+    text = document.render([Report("prod", Plan(tuple(steps)))], title="t", name="n")
+    everyone = ", ".join(f"`x{number:02}`" for number in range(25))
+    some = ", ".join(f"`x{number:02}`" for number in range(20))
+    assert [line for line in text.splitlines() if line.startswith("    - ")] == [
+        f"    - **25 `{subnet}`: {everyone}**, because of `y`. **What goes down:** nodes, endpoints and load balancers in "
+        "it go; a cluster takes another one of its own VPC only",
+        f"    - 25 `{tag}`, because of `y`: {some} and 5 more",
+    ]
 
 
 def test_no_secret_is_in_the_comment() -> None:
@@ -74,10 +151,11 @@ STEPS = st.builds(
     NASTY,
     replace_reasons=st.lists(NASTY, max_size=3).map(tuple),
 )
+VIOLATIONS = st.builds(Violation, NASTY | st.just(WAITING_POLICY), st.booleans(), NASTY, NASTY, NASTY, st.booleans())
 PLANS = st.builds(
     Plan,
     st.lists(STEPS, max_size=60).map(tuple),
-    violations=st.lists(st.builds(Violation, NASTY, st.booleans(), NASTY, NASTY, NASTY), max_size=20).map(tuple),
+    violations=st.lists(VIOLATIONS, max_size=20).map(tuple),
     packs=st.none() | st.dictionaries(NASTY, NASTY, max_size=2),
     errors=st.lists(NASTY.filter(str.strip), max_size=10).map(tuple),
     warnings=st.lists(NASTY, max_size=10).map(tuple),

@@ -8,7 +8,7 @@ import pytest
 
 from review import plan
 from review.changes import Change
-from tests.review.scenarios import SECRET, UNKNOWN, diff, step, stream, summary, urn, violation
+from tests.review.scenarios import SECRET, UNKNOWN, Event, diff, step, stream, summary, urn, violation
 from triton_policies.waiting import NAME
 
 CLUSTER = "aws:eks/cluster:Cluster"
@@ -186,7 +186,23 @@ def test_policies_have_judged_nothing_where_the_preview_failed_at_the_stack_itse
     assert plan.read(stream(why, summary({"p": "1"}, create=1))).ended_before_resources
     assert plan.read(stream(why)).ended_before_resources
     assert not plan.read(stream(why, summary({"p": "1"}, create=7))).ended_before_resources
+    assert not plan.read(stream(why, step("create", CLUSTER, "c", new={}))).ended_before_resources  # nothing is counted
     assert not plan.read(stream(summary({"p": "1"}, same=1))).ended_before_resources
+
+
+@pytest.mark.parametrize("events", [[step("same", CLUSTER, "c", {}, {})], [violation("mandatory", "p", "c", "m")]])
+def test_a_stream_that_ends_before_its_summary_is_a_preview_that_was_cut_off(events: list[Event]) -> None:
+    """The engine is killed, for want of memory: every line is whole, and none says that it failed."""
+    found = plan.read(stream(*events))
+    assert found.errors == ("the engine's output ends before its summary: the preview was cut off",)
+    assert found.packs is None
+
+
+def test_what_ended_with_an_error_or_a_summary_was_not_cut_off() -> None:
+    why = {"diagnosticEvent": {"severity": "error", "message": "no such zone"}}
+    assert plan.read(stream(why)).errors == ("no such zone",)
+    whole = plan.read(stream(summary()))
+    assert (whole.errors, whole.packs) == ((), {})
 
 
 def test_the_packs_own_policy_about_what_waits_is_known_by_its_name() -> None:

@@ -161,6 +161,17 @@ STACK_STEP = {"resourcePreEvent": {"metadata": {"op": "create", "type": "pulumi:
 BUCKET_STEP = {"resourcePreEvent": {"metadata": {"op": "create", "type": "aws:s3/bucket:Bucket"}}}
 
 
+PROVIDER_STEP = {"resourcePreEvent": {"metadata": {"op": "create", "type": "pulumi:providers:aws"}}}
+
+
+def error(message: str) -> dict[str, object]:
+    said = f"<{{%reset%}}><{{%fg 1%}}>error: <{{%reset%}}>{message}\n<{{%reset%}}>"
+    return {"diagnosticEvent": {"severity": "error", "message": said}}
+
+
+LAST_WORD = error("preview failed")
+
+
 def shown(tmp_path: Path, code: int, events: list[object]) -> None:
     """The preview of `prod` on this terminal, by an engine that ends with this code and has logged these events."""
 
@@ -174,7 +185,7 @@ def shown(tmp_path: Path, code: int, events: list[object]) -> None:
 
 def test_a_preview_that_ends_at_the_stack_file_says_that_the_policies_have_judged_nothing(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as failure:
-        shown(tmp_path, 1, [STACK_STEP])
+        shown(tmp_path, 1, [STACK_STEP, PROVIDER_STEP, error("no such pool"), LAST_WORD])
     assert str(failure.value) == (
         "the preview of prod ended with 1; what it says above is the cause. The policies have judged nothing, whatever "
         "stands above"
@@ -188,8 +199,18 @@ def test_a_preview_that_ends_at_a_resource_says_that_the_policies_have_not_judge
 
 def test_a_violation_is_the_cause_where_there_is_one(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as failure:
-        shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, *EVENTS])
+        shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, *EVENTS, LAST_WORD])
     assert str(failure.value) == "prod violates mandatory policies, which stand above"
+
+
+@pytest.mark.parametrize("other", [error("no such pool"), {"errorEvent": {"error": "no such pool"}}])
+def test_a_violation_hides_no_other_failure(tmp_path: Path, other: dict[str, object]) -> None:
+    with pytest.raises(EngineError) as failure:
+        shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, *EVENTS, other, LAST_WORD])
+    assert str(failure.value) == (
+        "the preview of prod ended with 1; what it says above is the cause, and mandatory policies are violated, too. The "
+        "policies have judged not everything, whatever stands above"
+    )
 
 
 def test_a_preview_that_succeeds_adds_nothing(tmp_path: Path) -> None:
