@@ -101,7 +101,7 @@ POLICIES: tuple[Policy, ...] = (
         says="What cannot be made again (cluster, network, keys) is neither deleted nor replaced by a slip.",
         severity="high",
         fix="give it protect=True",
-        settings={"required": switch("whether they have to be protected", True, local=False, dev=False)},
+        settings={"required": switch("whether they have to be protected", True, local=False)},
         types=(CLUSTER, VPC, KEY),
         judge=_lasting,
     ),
