@@ -100,6 +100,7 @@ POLICIES: tuple[Policy, ...] = (
         id="lasting-protected",
         says="What cannot be made again (cluster, network, keys) is neither deleted nor replaced by a slip.",
         severity="high",
+        controls=("FSBP KMS.3",),
         fix="give it protect=True",
         settings={"required": switch("whether they have to be protected", True, local=False)},
         types=(CLUSTER, VPC, KEY),
