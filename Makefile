@@ -84,9 +84,10 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/pip-licenses --python=$(PY) --format=markdown --order=license --output-file=.audit/licences.md >/dev/null
 	$(AUDIT)/bin/cyclonedx-py requirements requirements.txt --output-reproducible --output-file .audit/program.cdx.json
 	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
-	echo "audit: .audit has licences.md, program.cdx.json and worker.cdx.json; asking for known vulnerabilities ..."
+	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
+	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
 	vulnerable=()
-	for lock in requirements.txt worker/requirements.txt requirements/{audit,bootstrap,dev}.txt; do
+	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
 	      --output "$$report" --requirement "$$lock"; then
@@ -100,7 +101,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	  fi
 	done
 	if [ $${#vulnerable[@]} != 0 ]; then
-	  echo "audit: $${vulnerable[*]}: raise the packages above in requirements/*.in, then \`make lock\`" >&2
+	  echo "audit: $${vulnerable[*]}: raise the packages above in the .in file of each, then \`make lock\`" >&2
 	  exit 1
 	fi
 

@@ -13,7 +13,7 @@ from datetime import date
 from decimal import Decimal
 
 from cost.prices import EC2, PriceTable
-from cost.throughput import measured_rates
+from cost.throughput import measured, measured_rates
 from infra.catalog import INSTANCE_TYPES
 from infra.endpoints import INTERFACE_SERVICES
 from infra.queue import POLL_SECONDS
@@ -173,15 +173,32 @@ def notes(settings: Settings) -> list[str]:
         found.append("reserved nodes at the on-demand price while they run; a reservation is billed when it is empty, too")
     if "capacity-block" in capacities:
         found.append("Capacity Blocks are paid when they are bought, and count as 0 here")
-    untuned = sorted(settings.models.serving.keys() - measured_rates(settings).keys())
-    if untuned and settings.triton.autoscaler != "none":
-        found.append(
-            f"no measured throughput of {', '.join(untuned)} (`modelctl tune`): the fewest pods are the expected ones"
-        )
+    found.extend(_throughput(settings))
     found.append(
         f"assumed: {CONTROL_PLANE_LOGS_GB} GB of control-plane logs a month, {FLOW_LOGS_GB_PER_NODE} GB of flow logs a node"
     )
     return [*found, NOT_COUNTED]
+
+
+def _throughput(settings: Settings) -> Iterator[str]:
+    """What a million inferences is known from. A rate of a machine without the pool's GPUs is not the rate of its nodes."""
+    known = measured(settings)
+    for model, evidence in known.items():
+        yield (
+            f"{model}: {evidence.rate:g} requests/s measured on {evidence.where}, "
+            f"priced as a {_first_type(settings)}, which may answer at another rate"
+        )
+    untuned = sorted(settings.models.serving.keys() - known.keys())
+    if untuned:
+        pods = "; until then the fewest pods are the expected ones" if settings.triton.autoscaler != "none" else ""
+        yield (
+            f"no measured throughput of {', '.join(untuned)}, so no cost of a million inferences at a measured rate: "
+            f"run `modelctl tune` against a server on a {_first_type(settings)}{pods}"
+        )
+
+
+def _first_type(settings: Settings) -> str:
+    return settings.triton_pool.instance_types[0]
 
 
 def _control_plane(settings: Settings, prices: PriceTable, today: date) -> Iterator[Item]:

@@ -84,12 +84,16 @@ def needed_quotas(settings: Settings) -> list[QuotaNeed]:
     return list(needs.values())
 
 
+def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
+    """Nodes of a pool that `pulumi up` starts, itself or by the autoscaler that it installs."""
+    return max(pool.desired, _nodes_of_the_fewest_pods(settings, pool))
+
+
 def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     system = settings.nodes.system
     yield from _group("system", system.instance_types, "on-demand", system.desired, system.max)
     for pool in settings.gpu.pools:
-        first = max(pool.desired, _nodes_of_the_fewest_pods(settings, pool))
-        yield from _group(pool.name, pool.instance_types, pool.capacity, first, pool.max)
+        yield from _group(pool.name, pool.instance_types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 
 
 def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:

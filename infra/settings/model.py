@@ -41,8 +41,9 @@ from infra.settings.serving import ModelServing
 from infra.settings.tracing import Tracing
 from infra.settings.worker import Worker
 
-PROTECTED_ENVIRONMENTS = ("staging", "prod")
-"""Where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says `allowDestroy: true`."""
+PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
+"""All but `local`, the twin's: where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says
+`allowDestroy: true`."""
 
 GroupMin = Annotated[int, between(0, 450, "nodes")]
 GroupMax = Annotated[int, between(1, 450, "nodes")]
@@ -219,7 +220,7 @@ class Document(Section):
     """A whole stack file, as far as this program reads it.
 
     `allowed_account_ids`: the AWS provider refuses every other account. `allow_destroy`: cluster, VPC, KMS keys and model
-    bucket of `staging` and `prod` may be deleted and replaced (`Settings.protected`).
+    bucket may be deleted and replaced (`Settings.protected`).
     """
 
     region: Region = Field(alias="aws:region", description="the AWS region, like us-west-2")
@@ -256,8 +257,8 @@ class Settings(Document):
 
     @property
     def disposable(self) -> bool:
-        """Whether a bucket goes with its objects: the environments made to be thrown away, and one that may be destroyed."""
-        return self.environment in ("local", "dev") or self.allow_destroy
+        """Whether a bucket goes with its objects: where the stack may be destroyed."""
+        return not self.protected
 
     @property
     def protected(self) -> bool:

@@ -192,7 +192,7 @@ POLICIES: tuple[Policy, ...] = (
         fix="protect it",
         settings={
             "buckets": strings("name patterns of buckets that hold models", ["triton-models-*"]),
-            "protected": switch("whether they have to be protected", True, local=False, dev=False, staging=False),
+            "protected": switch("whether they have to be protected", True, local=False),
         },
         types=(BUCKET,),
         judge=_kept,

@@ -82,16 +82,16 @@ def test_the_control_plane_is_locked_down(stack_run: StackRun) -> None:
     assert inputs["vpcConfig"]["endpointPublicAccess"] is (settings.cluster.endpoint == "public")
 
 
-def test_cluster_vpc_keys_and_models_of_staging_and_prod_are_protected_and_never_what_has_to_change(
+def test_cluster_vpc_keys_and_models_are_protected_and_never_what_has_to_change(
     stack_run: StackRun,
 ) -> None:
     """Of what `eks.Cluster` makes, the cluster alone: access entries have to be removable."""
     protected = {item.name for item in stack_run.up.registrations if item.protect}
-    if stack_run.stack in ("local", "dev"):
+    if stack_run.stack == "local":
         assert protected == set()
         return
     keys = {item.name for item in stack_run.up.of_type("aws:kms/key:Key")}
-    assert len(keys) == 4
+    assert len(keys) == (3 if stack_run.settings.worker is None else 4)
     assert protected == {"cluster-control-plane-eksCluster", "network-vpc", "models-bucket", *keys}
 
 
@@ -241,7 +241,7 @@ def test_the_model_bucket_speaks_tls_only(stack_run: StackRun) -> None:
 
 def test_only_throwaway_environments_delete_models_with_their_bucket(stack_run: StackRun) -> None:
     bucket = stack_run.up.one("aws:s3/bucket:Bucket", "models-bucket")
-    assert bucket.checked.get("forceDestroy", False) is (stack_run.stack in ("local", "dev"))
+    assert bucket.checked.get("forceDestroy", False) is (stack_run.stack == "local")
 
 
 @pytest.mark.parametrize("attribute", ["labels", "taints"])

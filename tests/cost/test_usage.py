@@ -177,11 +177,66 @@ def tuned(sections: dict[str, Any]) -> None:
     sections["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
 
 
+def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    """The evidence that `tuned` names."""
+    machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
+    evidence = {"model": "classify", "winner": {"rate": 7.5}, "machine": machine, **changed}
+    (folder / "classify-x.json").write_text(json.dumps(evidence), encoding="utf-8")
+    monkeypatch.setattr(throughput, "RESULTS", folder)
+
+
+def of_throughput(settings: Settings) -> list[str]:
+    return [note for note in usage.notes(settings) if "measured" in note]
+
+
+@pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
+def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str) -> None:
+    """No stack file names evidence: what was measured here are other models, on a machine without GPUs."""
+    settings = stack(name)
+    assert estimate(settings, prices(), TODAY).per_million_measured == {}
+    [note] = of_throughput(settings)
+    assert note.startswith(
+        "no measured throughput of classify, normalize, so no cost of a million inferences at a measured rate: "
+        "run `modelctl tune` against a server on a g5.xlarge"
+    )
+    assert note.endswith("until then the fewest pods are the expected ones") == (settings.triton.autoscaler != "none")
+
+
+def test_a_measured_rate_comes_with_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch)
+    known, unknown = of_throughput(stack("prod", _without_digest(tuned)))
+    assert known == (
+        "classify: 7.5 requests/s measured on 2 CPUs (A CPU), priced as a g5.xlarge, which may answer at another rate"
+    )
+    assert unknown.startswith("no measured throughput of normalize, ")
+
+
+def test_a_server_elsewhere_is_not_told_as_the_machine_of_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch, machine={"cpu": "A CPU", "cpus": 2, "server_on_loopback": False})
+    found = throughput.measured(stack("prod", _without_digest(tuned)))
+    assert found["classify"].where == "a server elsewhere, over a network"
+
+
+def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch, model="projection")
+    with pytest.raises(throughput.EvidenceError) as told:
+        throughput.measured_rates(stack("prod", _without_digest(tuned)))
+    assert str(told.value) == "classify-x.json: the stack file names it as evidence of classify, and it is of projection"
+
+
+def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded one, of a model that the benchmark has and no stack."""
+    [recorded] = (ROOT / "benchmarks" / "results").glob("projection-*.json")
+    evidence = json.loads(recorded.read_text(encoding="utf-8"))
+    plant(tmp_path, monkeypatch, **{**evidence, "model": "classify"})
+    found = throughput.measured(stack("prod", _without_digest(tuned)))
+    assert found == {"classify": throughput.Measured(evidence["winner"]["rate"], "2 CPUs (Intel(R) Xeon(R) Processor)")}
+
+
 def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "classify-x.json").write_text(json.dumps({"winner": {"rate": 7.5}}), encoding="utf-8")
-    monkeypatch.setattr(throughput, "RESULTS", tmp_path)
+    plant(tmp_path, monkeypatch)
     settings = stack("prod", _without_digest(tuned))
     assert throughput.measured_rates(settings) == {"classify": 7.5}
     assert usage.expected_pods(settings) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node

@@ -17,6 +17,7 @@ from infra.preflight.check import Check, Subject, findings
 from infra.preflight.checks import add_ons, ami_release, capacity_reservations, kubernetes_version
 from infra.preflight.finding import Finding, Status
 from infra.versions import KUBERNETES
+from tests.unit.stack_config import complaints
 
 PINS = KUBERNETES["1.35"]
 RESERVATION = "cr-0123456789abcdef0"
@@ -159,31 +160,49 @@ def test_an_image_that_is_not_there_or_not_available_fails(
     ]
 
 
-def reserved(subject: Callable[..., Subject], capacity: str = "reservation") -> Subject:
-    return subject(
-        {
-            "gpu.pools[1].capacity": capacity,
-            "gpu.pools[1].reservationId": RESERVATION,
-            "gpu.pools[1].zones": ["us-west-2a"],
-        }
-    )
+RESERVED = {
+    "gpu.pools[1].capacity": "reservation",
+    "gpu.pools[1].reservationId": RESERVATION,
+    "gpu.pools[1].zones": ["us-west-2a"],
+}
+OURS = [{"Key": "eks:cluster-name", "Value": "triton-staging"}]
+STRANGERS = [{"Key": "eks:cluster-name", "Value": "triton-prod"}]
 
 
-def found(one: Subject, answers: Callable[..., Stubber], **reservation: Any) -> Finding:
+def reserved(subject: Callable[..., Subject], **of_the_pool: Any) -> Subject:
+    return subject({**RESERVED, **{f"gpu.pools[1].{key}": value for key, value in of_the_pool.items()}})
+
+
+def instance(tags: list[dict[str, str]], reservation: str = RESERVATION) -> dict[str, Any]:
+    return {"InstanceType": "p4d.24xlarge", "CapacityReservationId": reservation, "Tags": tags}
+
+
+def found(
+    one: Subject,
+    answers: Callable[..., Stubber],
+    *running: dict[str, Any],
+    room_matters: bool = True,
+    **reservation: Any,
+) -> Finding:
+    """`room_matters`: the reservation will do, so that who has it is asked; `running` are the region's instances."""
     described = {
         "CapacityReservationId": RESERVATION,
         "State": "active",
         "InstanceType": "p4d.24xlarge",
         "AvailabilityZone": "us-west-2a",
         "TotalInstanceCount": 2,
-        "AvailableInstanceCount": 1,
+        "AvailableInstanceCount": 2,
         **reservation,
     }
-    answers(one, "ec2").add_response(
+    stubber = answers(one, "ec2")
+    stubber.add_response(
         "describe_capacity_reservations",
         {"CapacityReservations": [described]},
         {"CapacityReservationIds": [RESERVATION]},
     )
+    if room_matters:
+        only = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        stubber.add_response("describe_instances", {"Reservations": [{"Instances": list(running)}]}, {"Filters": only})
     (finding,) = capacity_reservations.check(one)
     return finding
 
@@ -199,8 +218,80 @@ def test_an_active_reservation_of_the_pools_type_and_zone_is_ok(
     finding = found(reserved(subject), answers)
     assert (finding.status, finding.message) == (
         Status.OK,
-        f"pool p4d: {RESERVATION}: 1 of 2 p4d.24xlarge free in us-west-2a",
+        f"pool p4d: {RESERVATION}: 2 of 2 p4d.24xlarge free in us-west-2a",
     )
+
+
+OTHERS_HAVE_IT = "end what others run in it, reserve more, or give the pool another capacity"
+
+
+@pytest.mark.parametrize(
+    ("running", "free", "desired", "status", "message"),
+    [
+        ((), 0, 1, Status.FAIL, "0 of 2 p4d.24xlarge free in us-west-2a, and the pool starts with 1"),
+        (
+            (instance(STRANGERS), instance([])),
+            0,
+            1,
+            Status.FAIL,
+            "0 of 2 p4d.24xlarge free in us-west-2a, and the pool starts with 1",
+        ),
+        ((), 0, 0, Status.WARN, "0 of 2 p4d.24xlarge free in us-west-2a, and the pool may have 2"),
+        ((), 1, 1, Status.WARN, "1 of 2 p4d.24xlarge free in us-west-2a, and the pool may have 2"),
+        (
+            (instance(OURS), instance(STRANGERS)),
+            0,
+            1,
+            Status.WARN,
+            "0 of 2 p4d.24xlarge free in us-west-2a, 1 taken by this stack, and the pool may have 2",
+        ),
+        (
+            (instance(OURS, "cr-0fedcba9876543210"),),
+            0,
+            1,
+            Status.FAIL,
+            "0 of 2 p4d.24xlarge free in us-west-2a, and the pool starts with 1",
+        ),
+        ((instance(OURS), instance(OURS)), 0, 2, Status.OK, "0 of 2 p4d.24xlarge free in us-west-2a, 2 taken by this stack"),
+    ],
+)
+def test_what_others_have_of_a_reservation_is_not_the_pools(
+    subject: Callable[..., Subject],
+    answers: Callable[..., Stubber],
+    running: tuple[dict[str, Any], ...],
+    free: int,
+    desired: int,
+    status: Status,
+    message: str,
+) -> None:
+    one = reserved(subject, desired=desired)
+    finding = found(one, answers, *running, AvailableInstanceCount=free)
+    assert (finding.status, finding.message) == (status, f"pool p4d: {RESERVATION}: {message}")
+    assert finding.remedy == ("" if status is Status.OK else OTHERS_HAVE_IT)
+
+
+def test_a_smaller_reservation_than_the_pool_may_use_is_told(
+    subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    finding = found(reserved(subject), answers, TotalInstanceCount=1, AvailableInstanceCount=1)
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.WARN,
+        f"pool p4d: {RESERVATION}: 1 of 1 p4d.24xlarge free in us-west-2a, and the pool may have 2",
+        "set the pool's max to 1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"network.zones": 3}, "list the zones by name in network.zones"),
+        ({"network.zones": 3, "gpu.pools[1].zones": None}, "a reservation is in one zone; give exactly that zone"),
+    ],
+)
+def test_a_reservation_cannot_be_used_in_zones_that_the_program_chooses(changes: dict[str, Any], complaint: str) -> None:
+    """So the check has one zone to compare, whatever AWS offers."""
+    told = complaints({**RESERVED, **changes})
+    assert any(complaint in line for line in told), told
 
 
 @pytest.mark.parametrize(
@@ -210,7 +301,6 @@ def test_an_active_reservation_of_the_pools_type_and_zone_is_ok(
         ({"InstanceType": "p4de.24xlarge"}, Status.FAIL, "is for p4de.24xlarge"),
         ({"AvailabilityZone": "us-west-2b"}, Status.FAIL, "is in us-west-2b, where the pool has no subnet"),
         ({"ReservationType": "capacity-block"}, Status.FAIL, "is a Capacity Block"),
-        ({"TotalInstanceCount": 1}, Status.WARN, "holds 1 p4d.24xlarge, and the pool may have 2"),
         (
             {"State": "scheduled", "StartDate": datetime(2026, 12, 1, 11, 30, tzinfo=UTC)},
             Status.WARN,
@@ -225,7 +315,7 @@ def test_a_reservation_that_the_pool_cannot_use_is_told(
     status: Status,
     message: str,
 ) -> None:
-    finding = found(reserved(subject), answers, **reservation)
+    finding = found(reserved(subject), answers, room_matters=False, **reservation)
     assert (finding.status, finding.message) == (status, f"pool p4d: {RESERVATION} {message}")
     assert finding.remedy
 

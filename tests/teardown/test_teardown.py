@@ -186,6 +186,15 @@ def test_an_unprotected_stack_may_go(account: str) -> None:
     assert objections(settings({"allowDestroy": True}), readers(), read({"resources": [VPC]})) == []
 
 
+@pytest.fixture
+def let_go(tmp_path: Path) -> Path:
+    """A checkout in which `dev` may be destroyed."""
+    text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(f"{text}  triton-eks:allowDestroy: true\n")
+    return tmp_path
+
+
 def destroy(*arguments: str, checkout: Path = ROOT, monkeypatch: pytest.MonkeyPatch) -> Result:
     monkeypatch.chdir(checkout)
     app = typer.Typer()
@@ -194,11 +203,11 @@ def destroy(*arguments: str, checkout: Path = ROOT, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_command_deletes_a_stack_that_is_named_twice(
-    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path
 ) -> None:
     kept = resource("aws:s3/bucket:Bucket", "models-bucket", retainOnDelete=True)
     pulumi.holds(VPC, kept)
-    done = destroy("dev", "--confirm", "dev", monkeypatch=monkeypatch)
+    done = destroy("dev", "--confirm", "dev", checkout=let_go, monkeypatch=monkeypatch)
     assert done.exit_code == 0, done.output
     assert done.output.splitlines() == [
         "dev: 2 resources of account 123456789012 in us-west-2, cluster triton-dev.",
@@ -210,10 +219,10 @@ def test_the_command_deletes_a_stack_that_is_named_twice(
 
 @pytest.mark.parametrize("confirm", [[], ["--confirm", ""], ["--confirm", "prod"], ["--confirm", "yes"]])
 def test_without_the_name_of_the_stack_nothing_is_deleted(
-    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, confirm: list[str]
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path, confirm: list[str]
 ) -> None:
     pulumi.holds(VPC)
-    done = destroy("dev", *confirm, monkeypatch=monkeypatch)
+    done = destroy("dev", *confirm, checkout=let_go, monkeypatch=monkeypatch)
     assert (done.exit_code, done.stderr) == (
         2,
         "nothing was deleted: to delete dev, say so: make destroy STACK=dev CONFIRM=dev\n",
@@ -221,14 +230,17 @@ def test_without_the_name_of_the_stack_nothing_is_deleted(
     assert pulumi.destroys() == []
 
 
-@pytest.mark.parametrize("stack", ["staging", "prod"])
+@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_a_protected_stack_is_not_deleted_whoever_names_it(
     account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, stack: str
 ) -> None:
     pulumi.holds(VPC)
     done = destroy(stack, "--confirm", stack, monkeypatch=monkeypatch)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"{stack} is not taken away:\n  {stack} is protected: ")
+    assert done.stderr == (
+        f"{stack} is not taken away:\n  {stack} is protected: write triton-eks:allowDestroy: true in "
+        f"stacks/Pulumi.{stack}.yaml, have that reviewed, and run `pulumi up --stack {stack}`\n"
+    )
     assert pulumi.destroys() == []
 
 
@@ -247,10 +259,10 @@ def test_in_another_account_nothing_is_deleted(
 
 
 def test_what_is_left_is_listed_and_the_command_ends_with_1(
-    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path
 ) -> None:
     client("logs").create_log_group(logGroupName="/aws/eks/triton-dev/cluster")
-    done = destroy("dev", "--confirm", "dev", monkeypatch=monkeypatch)
+    done = destroy("dev", "--confirm", "dev", checkout=let_go, monkeypatch=monkeypatch)
     assert done.exit_code == 1
     assert "aws logs delete-log-group --log-group-name /aws/eks/triton-dev/cluster --region us-west-2" in done.output
 

@@ -43,11 +43,12 @@ def test_production_names_its_account() -> None:
     assert settings({"aws:allowedAccountIds": REMOVED}).allowed_account_ids is None
 
 
-@pytest.mark.parametrize("stack", ["staging", "prod"])
-def test_staging_and_prod_are_protected_unless_their_file_says_otherwise(stack: str) -> None:
-    assert settings(stack=stack).protected
-    let_go = settings({"allowDestroy": True}, stack=stack)
-    assert not let_go.protected
+@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
+def test_a_stack_of_an_account_is_protected_unless_its_file_says_otherwise(stack: str) -> None:
+    as_it_is = settings({"environment": stack}, stack)
+    assert (as_it_is.protected, as_it_is.disposable) == (True, False)
+    let_go = settings({"environment": stack, "allowDestroy": True}, stack)
+    assert (let_go.protected, let_go.disposable) == (False, True)
     assert [str(warning) for warning in let_go.warnings if warning.path == "allowDestroy"] == [
         f"allowDestroy: cluster, VPC, KMS keys and model bucket of '{stack}' are not protected; remove the key as soon as "
         "what had to be deleted or replaced is"
@@ -60,10 +61,10 @@ def test_the_engines_text_counts_as_the_value_that_it_stands_for() -> None:
     assert (read.allow_destroy, read.allowed_account_ids) == (True, ("123456789012",))
 
 
-@pytest.mark.parametrize("stack", ["local", "dev"])
-def test_where_nothing_is_protected_there_is_nothing_to_let_go(stack: str) -> None:
-    changes = {"environment": stack}
-    assert not settings(changes, stack).protected
-    assert complaints({**changes, "allowDestroy": True}, stack) == [
-        f"allowDestroy: nothing in '{stack}' is protected; leave the key out"
+def test_where_nothing_is_protected_there_is_nothing_to_let_go() -> None:
+    changes = {"environment": "local"}
+    assert not settings(changes, "local").protected
+    assert settings(changes, "local").disposable
+    assert complaints({**changes, "allowDestroy": True}, "local") == [
+        "allowDestroy: nothing in 'local' is protected; leave the key out"
     ]

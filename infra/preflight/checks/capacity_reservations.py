@@ -8,8 +8,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from infra.ownership import tags_of
 from infra.preflight.check import Subject
 from infra.preflight.finding import Finding, fail, ok, warn
+from infra.preflight.needs import nodes_at_start
+from infra.preflight.usage import instances
 from infra.settings import GpuPool
 
 _NOT_FOUND = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
@@ -50,26 +53,39 @@ def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Sub
         return fail(f"{name} is {kind}", f"set the pool's capacity to {wanted}")
     if instance_type not in pool.instance_types:
         return fail(f"{name} is for {instance_type}", f"set the pool's instanceTypes to [{instance_type}]")
-    if not _covers(pool, zone, subject):
+    if zone not in (pool.zones or ()):  # settings make such a pool name its one zone, which the network lists
         return fail(f"{name} is in {zone}, where the pool has no subnet", f"give the pool zones: [{zone}]")
     if state in ("scheduled", "pending", "payment-pending"):
         return warn(f"{name} is {state} and begins {_when(reservation.get('StartDate'))}", "no node starts before that")
     if state != "active":
         return fail(f"{name} is {state}", "reserve anew, or give the pool another capacity")
+    return _room(name, pool, reservation, subject)
+
+
+def _room(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Subject) -> Finding:
+    """Whether others have left enough of it: what is free, and what the pool's own nodes have."""
     free, total = int(reservation.get("AvailableInstanceCount", 0)), int(reservation.get("TotalInstanceCount", 0))
-    if total < pool.max:
-        return warn(
-            f"{name} holds {total} {instance_type}, and the pool may have {pool.max}", f"set the pool's max to {total}"
-        )
+    own = _own_nodes(pool, subject)
     ends = reservation.get("EndDate")
-    return ok(f"{name}: {free} of {total} {instance_type} free in {zone}" + (f", until {_when(ends)}" if ends else ""))
+    says = f"{name}: {free} of {total} {reservation['InstanceType']} free in {reservation['AvailabilityZone']}"
+    says += (f", {own} taken by this stack" if own else "") + (f", until {_when(ends)}" if ends else "")
+    remedy = "end what others run in it, reserve more, or give the pool another capacity"
+    first = nodes_at_start(subject.settings, pool)
+    if free + own < first:
+        return fail(f"{says}, and the pool starts with {first}", remedy)
+    if total < pool.max:
+        return warn(f"{says}, and the pool may have {pool.max}", f"set the pool's max to {total}")
+    if free + own < pool.max:
+        return warn(f"{says}, and the pool may have {pool.max}", remedy)
+    return ok(says)
 
 
-def _covers(pool: GpuPool, zone: str, subject: Subject) -> bool:
-    if pool.zones is not None:
-        return zone in pool.zones
-    zones = subject.settings.network.zones
-    return isinstance(zones, int) or zone in zones
+def _own_nodes(pool: GpuPool, subject: Subject) -> int:
+    return sum(
+        instance.get("CapacityReservationId") == pool.reservation_id
+        and subject.owner.reason(tags_of(instance.get("Tags"))) is not None
+        for instance in instances(subject)
+    )
 
 
 def _when(moment: datetime | None) -> str:
