@@ -1,4 +1,4 @@
-"""The deploy role against what the stacks register: for every AWS type, the actions that make it and take it away."""
+"""The deploy role against what the stacks register and what a teardown asks: the actions that it takes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pytest
 
 from bootstrap import deploy_permissions, permissions
 from infra.account import Account
+from infra.orphans import operations as orphans
+from infra.preflight import operations as preflight
+from infra.read_only import Operations
+from tests.workflows import workflow_files
 
 SNAPSHOTS = Path(__file__).parents[1] / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
@@ -103,6 +107,22 @@ def allowed() -> set[str]:
 def test_the_table_has_every_type_that_a_stack_registers() -> None:
     """A new type in a stack needs actions here, and in bootstrap/deploy_permissions.py."""
     assert registered() - NEEDED.keys() == set()
+
+
+def actions_of(operations: Operations) -> set[str]:
+    return {action for known in operations.values() for action in known.values()}
+
+
+def test_a_teardown_may_ask_what_is_left() -> None:
+    """`make destroy`, which destroy.yml runs, ends with every finder of `infra.orphans`: one refusal, and it has failed."""
+    assert actions_of(orphans.OPERATIONS) - allowed() == set()
+
+
+def test_no_workflow_runs_what_neither_role_may_ask() -> None:
+    """Preflight is run by people, with the policy of docs/preflight.md."""
+    assert actions_of(preflight.OPERATIONS) - allowed()
+    scripts = [step.script for step in workflow_files.steps() if step.script]
+    assert [script for script in scripts if "preflight" in script] == []
 
 
 @pytest.mark.parametrize("type_", sorted(NEEDED))
