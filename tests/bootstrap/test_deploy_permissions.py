@@ -60,7 +60,6 @@ NEEDED: Mapping[str, str] = {
     "iam/openIdConnectProvider:OpenIdConnectProvider": (
         "iam:CreateOpenIDConnectProvider iam:DeleteOpenIDConnectProvider iam:GetOpenIDConnectProvider"
     ),
-    "iam/policy:Policy": "iam:CreatePolicy iam:CreatePolicyVersion iam:DeletePolicy iam:GetPolicy",
     "iam/role:Role": "iam:CreateRole iam:DeleteRole iam:UpdateAssumeRolePolicy iam:GetRole iam:TagRole iam:PassRole",
     "iam/rolePolicy:RolePolicy": "iam:PutRolePolicy iam:DeleteRolePolicy iam:GetRolePolicy",
     "iam/rolePolicyAttachment:RolePolicyAttachment": "iam:AttachRolePolicy iam:DetachRolePolicy",
