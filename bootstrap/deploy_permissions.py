@@ -23,6 +23,7 @@ def deploy(account: Account) -> dict[str, list[Statement]]:
         "cluster": _cluster(account),
         "identity": identity(account),
         "data": _data(account),
+        "file-systems": _file_systems(account),
         "watching": _watching(account),
     }
 
@@ -156,6 +157,31 @@ def _data(account: Account) -> list[Statement]:
             ],
             [account.arn("sqs", "triton-*")],
             sid="OurQueues",
+        ),
+    ]
+
+
+def _file_systems(account: Account) -> list[Statement]:
+    """FSx for Lustre, where `models.access` is fsx-lustre."""
+    systems, links = account.arn("fsx", "file-system/*"), account.arn("fsx", "association/*")
+    return [
+        allow(["fsx:CreateFileSystem"], [systems], sid="MakeFileSystems", condition=MADE_OURS),
+        # A link to a bucket is made at a file system, which has to be ours already.
+        allow(["fsx:CreateDataRepositoryAssociation"], [links], sid="MakeLinks", condition=MADE_OURS),
+        allow(["fsx:TagResource"], [systems, links], sid="TagFileSystems", condition=MADE_OURS),
+        allow(
+            [
+                "fsx:CreateDataRepositoryAssociation",
+                "fsx:DeleteDataRepositoryAssociation",
+                "fsx:DeleteFileSystem",
+                "fsx:TagResource",
+                "fsx:UntagResource",
+                "fsx:UpdateDataRepositoryAssociation",
+                "fsx:UpdateFileSystem",
+            ],
+            [systems, links],
+            sid="OurFileSystems",
+            condition=OURS,
         ),
     ]
 

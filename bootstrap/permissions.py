@@ -83,6 +83,7 @@ def read(account: Account) -> list[Statement]:
                 "elasticloadbalancing:DescribeLoadBalancers",
                 "elasticloadbalancing:DescribeTargetGroups",
                 "elasticloadbalancing:DescribeTags",
+                "fsx:DescribeDataRepositoryAssociations",
                 "fsx:DescribeFileSystems",
                 "kms:ListAliases",
                 "kms:ListKeys",
@@ -172,6 +173,11 @@ def read(account: Account) -> list[Statement]:
             ["sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueueTags"],
             [account.arn("sqs", "*")],
             sid="DescribeQueues",
+        ),
+        allow(
+            ["fsx:ListTagsForResource"],
+            [account.arn("fsx", f"{kind}/*") for kind in ("association", "file-system")],
+            sid="DescribeFileSystems",
         ),
         allow(
             ["kms:DescribeKey", "kms:GetKeyPolicy", "kms:GetKeyRotationStatus", "kms:ListResourceTags"],

@@ -21,6 +21,7 @@ TAGS = re.compile(r":(Create(OrUpdate)?Tags|Tag\w+)$")
 WITHOUT_A_BOUND = {
     ("TagDefaultGroups", "ec2:CreateTags"): "the default security group",
     ("MakeProviders", "iam:TagOpenIDConnectProvider"): "the identity provider of a cluster",
+    ("TagFileSystems", "fsx:TagResource"): "file systems of FSx",
     ("TagAnomalyAlarms", "ce:TagResource"): "monitors and subscriptions of Cost Explorer",
 }
 """Statement and action for which AWS has no key that tells ours from a stranger's, and how docs/github.md calls it."""

@@ -200,7 +200,7 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     """Roles and their policies, the policies of the bucket and of the keys: all but exact pairs, each with its reason."""
     found = list(iam_lint.documents(made.up))
     kinds = Counter(one.type for one in found)
-    assert kinds == {ROLE: 2, POLICY: 9, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
+    assert kinds == {ROLE: 2, POLICY: 10, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
     findings = [finding for one in found for finding in iam_lint.lint(one)]
     assert [str(one) for one in findings if (one.statement, one.subject) not in EXEMPT] == []
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()
