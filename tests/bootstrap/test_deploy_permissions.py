@@ -1,17 +1,26 @@
-"""The deploy role against what the stacks register: for every AWS type, the actions that make it and take it away."""
+"""The deploy role against what the program can register and what a teardown asks: the actions that it takes."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pulumi
+import pulumi_aws as aws
 import pytest
 
 from bootstrap import deploy_permissions, permissions
 from infra.account import Account
+from infra.orphans import operations as orphans
+from infra.preflight import operations as preflight
+from infra.read_only import Operations
+from tests.workflows import workflow_files
 
-SNAPSHOTS = Path(__file__).parents[1] / "component" / "snapshots"
+ROOT = Path(__file__).parents[2]
+SNAPSHOTS = ROOT / "tests" / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 
 NEEDED: Mapping[str, str] = {
@@ -35,6 +44,7 @@ NEEDED: Mapping[str, str] = {
         "ec2:CreateLaunchTemplate ec2:CreateLaunchTemplateVersion ec2:ModifyLaunchTemplate ec2:RunInstances"
     ),
     "ec2/natGateway:NatGateway": "ec2:CreateNatGateway ec2:DeleteNatGateway ec2:DescribeNatGateways",
+    "ec2/placementGroup:PlacementGroup": ("ec2:CreatePlacementGroup ec2:DeletePlacementGroup ec2:DescribePlacementGroups"),
     "ec2/route:Route": "ec2:CreateRoute ec2:ReplaceRoute ec2:DeleteRoute",
     "ec2/routeTable:RouteTable": "ec2:CreateRouteTable ec2:DeleteRouteTable ec2:DescribeRouteTables",
     "ec2/routeTableAssociation:RouteTableAssociation": "ec2:AssociateRouteTable ec2:DisassociateRouteTable",
@@ -50,13 +60,20 @@ NEEDED: Mapping[str, str] = {
     "eks/podIdentityAssociation:PodIdentityAssociation": (
         "eks:CreatePodIdentityAssociation eks:DeletePodIdentityAssociation eks:DescribePodIdentityAssociation"
     ),
+    "fsx/dataRepositoryAssociation:DataRepositoryAssociation": (
+        "fsx:CreateDataRepositoryAssociation fsx:DeleteDataRepositoryAssociation fsx:DescribeDataRepositoryAssociations "
+        "fsx:UpdateDataRepositoryAssociation fsx:TagResource iam:CreateServiceLinkedRole iam:PutRolePolicy"
+    ),
+    "fsx/lustreFileSystem:LustreFileSystem": (
+        "fsx:CreateFileSystem fsx:DeleteFileSystem fsx:DescribeFileSystems fsx:UpdateFileSystem fsx:TagResource "
+        "fsx:ListTagsForResource iam:CreateServiceLinkedRole"
+    ),
     "iam/instanceProfile:InstanceProfile": (
         "iam:CreateInstanceProfile iam:DeleteInstanceProfile iam:AddRoleToInstanceProfile iam:RemoveRoleFromInstanceProfile"
     ),
     "iam/openIdConnectProvider:OpenIdConnectProvider": (
         "iam:CreateOpenIDConnectProvider iam:DeleteOpenIDConnectProvider iam:GetOpenIDConnectProvider"
     ),
-    "iam/policy:Policy": "iam:CreatePolicy iam:CreatePolicyVersion iam:DeletePolicy iam:GetPolicy",
     "iam/role:Role": "iam:CreateRole iam:DeleteRole iam:UpdateAssumeRolePolicy iam:GetRole iam:TagRole iam:PassRole",
     "iam/rolePolicy:RolePolicy": "iam:PutRolePolicy iam:DeleteRolePolicy iam:GetRolePolicy",
     "iam/rolePolicyAttachment:RolePolicyAttachment": "iam:AttachRolePolicy iam:DetachRolePolicy",
@@ -82,13 +99,25 @@ NEEDED: Mapping[str, str] = {
 
 
 def registered() -> set[str]:
-    """The AWS types of all stacks."""
+    """The AWS types of all stacks, those of the component `eks.Cluster` among them."""
+    return {
+        label.rpartition(" (aws:")[2].removesuffix(")")
+        for file in SNAPSHOTS.glob("*.json")
+        for label in json.loads(file.read_text(encoding="utf-8"))["resources"]
+        if " (aws:" in label
+    }
+
+
+def written() -> set[str]:
+    """The AWS types that the program names anywhere (`aws.MODULE.TYPE`), those of options that no stack has too."""
     found = set()
-    for file in SNAPSHOTS.glob("*.json"):
-        for label in json.loads(file.read_text(encoding="utf-8"))["resources"]:
-            type_ = label.rpartition(" (")[2].removesuffix(")")
-            if type_.startswith("aws:"):
-                found.add(type_.removeprefix("aws:"))
+    for file in (ROOT / "infra").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Attribute(value=ast.Attribute(value=ast.Name(id="aws"), attr=module), attr=name):
+                    named: Any = getattr(getattr(aws, module), name)
+                    if pulumi.CustomResource in getattr(named, "__mro__", ()):
+                        found.add(named.pulumi_type.removeprefix("aws:"))
     return found
 
 
@@ -100,9 +129,40 @@ def allowed() -> set[str]:
     return {action for one in statements if one["Effect"] == "Allow" for action in one["Action"]}
 
 
-def test_the_table_has_every_type_that_a_stack_registers() -> None:
-    """A new type in a stack needs actions here, and in bootstrap/deploy_permissions.py."""
-    assert registered() - NEEDED.keys() == set()
+def test_the_table_has_every_type_that_the_program_can_register() -> None:
+    """A new type needs actions here, and in bootstrap/deploy_permissions.py."""
+    assert {"fsx/lustreFileSystem:LustreFileSystem", "ec2/placementGroup:PlacementGroup"} <= written() - registered()
+    assert (registered() | written()) ^ NEEDED.keys() == set()
+
+
+def test_file_systems_are_read_by_previews_too() -> None:
+    reading = {action for one in permissions.read(ACCOUNT) for action in one["Action"]}
+    assert {"fsx:DescribeFileSystems", "fsx:DescribeDataRepositoryAssociations", "fsx:ListTagsForResource"} <= reading
+
+
+def test_fsx_makes_the_roles_that_it_takes_and_gives_its_own_the_bucket() -> None:
+    statements = {one["Sid"]: one for one in deploy_permissions.deploy(ACCOUNT)["identity"]}
+    services = statements["ServicesOwnRoles"]["Condition"]["StringEquals"]["iam:AWSServiceName"]
+    assert {"fsx.amazonaws.com", "s3.data-source.lustre.fsx.amazonaws.com"} <= set(services)
+    assert statements["LustreReadsBuckets"]["Resource"] == [
+        "arn:aws:iam::123456789012:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"
+    ]
+
+
+def actions_of(operations: Operations) -> set[str]:
+    return {action for known in operations.values() for action in known.values()}
+
+
+def test_a_teardown_may_ask_what_is_left() -> None:
+    """`make destroy`, which destroy.yml runs, ends with every finder of `infra.orphans`: one refusal, and it has failed."""
+    assert actions_of(orphans.OPERATIONS) - allowed() == set()
+
+
+def test_no_workflow_runs_what_neither_role_may_ask() -> None:
+    """Preflight is run by people, with the policy of docs/preflight.md."""
+    assert actions_of(preflight.OPERATIONS) - allowed()
+    scripts = [step.script for step in workflow_files.steps() if step.script]
+    assert [script for script in scripts if "preflight" in script] == []
 
 
 @pytest.mark.parametrize("type_", sorted(NEEDED))

@@ -28,9 +28,13 @@ _DOCUMENTS: Mapping[str, str] = {
 """Type -> the property that holds its policy document."""
 _TRUST = "aws:iam/role:Role"
 _IDENTITY = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
-_POD_TAGS = {"aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account"}
-_SOURCES = {"aws:sourceaccount", "aws:sourcearn", "kms:encryptioncontext:aws:logs:arn"}
+_POD_TAGS = ("aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account")
+_SOURCES = ("aws:sourceaccount", "aws:sourcearn", "kms:encryptioncontext:aws:logs:arn")
 """Keys of which one bounds what a service may do for others."""
+_ALIKE = frozenset({"StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike"})
+"""The operators that a bound may have. With `IfExists` or `ForAllValues:` a request without the key passes."""
+ACCOUNT = "123456789012"
+"""The account that the tests deploy to: principals and sources of any other one are strangers."""
 
 
 @dataclass(frozen=True)
@@ -101,29 +105,67 @@ def _action_problems(action: str, arns: list[str], document: Document) -> Iterat
         if document.type in _IDENTITY and "*" not in arns:
             yield action, "takes no resource: with anything but * it is allowed nothing"
         return
-    if "*" in arns and document.type in _IDENTITY:
+    if any(map(_is_anything, arns)) and document.type in _IDENTITY:
         yield action, f"has resource *, and takes {', '.join(sorted(kinds)[:3])}"
     elif "*" not in arns and not any(_fits(arn, service, kind) for arn in arns for kind in kinds):
         yield action, f"takes {', '.join(sorted(kinds)[:3])}, and none of its resources is one"
 
 
+def _is_anything(arn: str) -> bool:
+    """Whether an ARN has no fixed part after its service, like `arn:aws:s3:::*/*`: `*` in more letters."""
+    return not arn.split(":", maxsplit=3)[-1].strip("*?:/")
+
+
 def _principal_problems(statement: Mapping[str, Any], document: Document) -> Iterator[tuple[str, str]]:
     principal = statement.get("Principal", {})
-    keys = {key.lower() for operator in statement.get("Condition", {}).values() for key in operator}
     if principal == "*" or "*" in _list(principal.get("AWS", [])):
         yield "*", "is anyone, in any account"
         return
+    for identity in (*_list(principal.get("AWS", [])), *_list(principal.get("Federated", []))):
+        if _account_of(identity) != ACCOUNT:
+            yield identity, "is of another account"
+    bounds = _bounds(statement)
     for service in _list(principal.get("Service", [])):
         # EC2 takes a role for an instance, and sends neither key.
-        bounded = keys >= _POD_TAGS if service == "pods.eks.amazonaws.com" else bool(_SOURCES & keys)
+        bounded = (
+            all(key in bounds for key in _POD_TAGS)
+            if service == "pods.eks.amazonaws.com"
+            else any(key in bounds for key in _SOURCES)
+        )
         if service != "ec2.amazonaws.com" and not bounded:
             yield service, "may act for anyone: compare aws:SourceAccount, aws:SourceArn or the pod's tags"
     for provider in _list(principal.get("Federated", [])):
-        equal = statement.get("Condition", {}).get("StringEquals", {})
-        for suffix in (":aud", ":sub"):
-            values = [value for key, value in equal.items() if key.endswith(suffix)]
-            if not values or any("*" in one for value in values for one in _list(value)):
-                yield provider, f"is not bounded by an exact {suffix[1:]}"
+        issuer = provider.partition("oidc-provider/")[2]
+        equal = {key.lower(): value for key, value in statement.get("Condition", {}).get("StringEquals", {}).items()}
+        for claim in ("aud", "sub"):
+            values = _list(equal.get(f"{issuer}:{claim}".lower(), []))
+            if not values or any("*" in value for value in values):
+                yield provider, f"is not bounded by an exact {claim}"
+
+
+def _bounds(statement: Mapping[str, Any]) -> frozenset[str]:
+    """The keys, in lower case, that a statement compares with what only this account's own can have."""
+    return frozenset(
+        key.lower()
+        for operator, compared in statement.get("Condition", {}).items()
+        if operator in _ALIKE
+        for key, values in compared.items()
+        if _list(values) and all(_is_a_bound(key.lower(), value) for value in _list(values))
+    )
+
+
+def _is_a_bound(key: str, value: str) -> bool:
+    if key == "aws:sourceaccount":
+        return value == ACCOUNT
+    if key.endswith("arn"):
+        # A bucket's ARN names no account, and nobody else's bucket has its name.
+        return _account_of(value) in (ACCOUNT, "") and not _is_anything(value)
+    return bool(value) and "*" not in value and "?" not in value
+
+
+def _account_of(identity: str) -> str:
+    """The account in an ARN, or the one that stands alone; empty where an ARN of a bucket has none."""
+    return identity.split(":", maxsplit=5)[4] if identity.count(":") >= 5 else identity
 
 
 def _fits(arn: str, service: str, kind: str) -> bool:

@@ -53,6 +53,7 @@ def _has_a_document(item: Registration) -> bool:
 
 _OIDC = {"Federated": "arn:aws:iam::123456789012:oidc-provider/oidc.eks"}
 _AUD, _SUB = {"oidc.eks:aud": "sts.amazonaws.com"}, {"oidc.eks:sub": "system:serviceaccount:triton:triton"}
+_UNBOUNDED = "it S: eks.amazonaws.com: may act for anyone: compare aws:SourceAccount, aws:SourceArn or the pod's tags"
 _QUEUE = "arn:aws:sqs:us-west-2:123456789012:requests"
 
 
@@ -69,6 +70,15 @@ def _lint(type: str, **statement: Any) -> list[str]:
         ("sqz:SendMessage", _QUEUE, ["it S: sqz:SendMessage: is no action of AWS"]),
         ("sqs:*", _QUEUE, ["it S: sqs:*: is a pattern: it grows with what AWS adds"]),
         ("sqs:SendMessage", "*", ["it S: sqs:SendMessage: has resource *, and takes queue"]),
+        ("sqs:SendMessage", "arn:aws:sqs:*:*:*", ["it S: sqs:SendMessage: has resource *, and takes queue"]),
+        ("sqs:SendMessage", "arn:aws:sqs:us-west-2:123456789012:*", []),
+        ("s3:PutBucketPolicy", "arn:aws:s3:::*", ["it S: s3:PutBucketPolicy: has resource *, and takes bucket"]),
+        (
+            "s3:DeleteObject",
+            "arn:aws:s3:::*/*",
+            ["it S: s3:DeleteObject: has resource *, and takes accesspointobject, object"],
+        ),
+        ("s3:DeleteObject", "arn:aws:s3:::triton-*/*", []),
         (
             "sqs:SendMessage",
             "arn:aws:s3:::bucket",
@@ -92,6 +102,11 @@ def test_actions_and_resources_that_do_not_fit_are_found(action: str, resource: 
         (_OIDC, {"StringEquals": {**_AUD, **_SUB}}, []),
         (_OIDC, {"StringEquals": _SUB}, [f"it S: {_OIDC['Federated']}: is not bounded by an exact aud"]),
         (_OIDC, {"StringEquals": _AUD, "StringLike": _SUB}, [f"it S: {_OIDC['Federated']}: is not bounded by an exact sub"]),
+        (
+            _OIDC,
+            {"StringEquals": {"other:aud": "x", "other:sub": "y"}},
+            [f"it S: {_OIDC['Federated']}: is not bounded by an exact {claim}" for claim in ("aud", "sub")],
+        ),
         ("*", {}, ["it S: *: is anyone, in any account"]),
         ({"AWS": ["*"]}, {}, ["it S: *: is anyone, in any account"]),
         ({"Service": "ec2.amazonaws.com"}, {}, []),
@@ -110,6 +125,49 @@ def test_actions_and_resources_that_do_not_fit_are_found(action: str, resource: 
 )
 def test_trust_without_bounds_is_found(principal: Any, condition: Any, told: list[str]) -> None:
     assert _lint(_ROLE, Action="sts:AssumeRole", Principal=principal, Condition=condition) == told
+
+
+@pytest.mark.parametrize(
+    ("condition", "bounded"),
+    [
+        ({"StringEquals": {"aws:SourceAccount": "123456789012"}}, True),
+        ({"StringLike": {"AWS:sourceaccount": ["123456789012"]}}, True),
+        ({"StringEquals": {"aws:SourceAccount": ["123456789012", "210987654321"]}}, False),
+        ({"StringEquals": {"aws:SourceAccount": []}}, False),
+        ({"StringNotEquals": {"aws:SourceAccount": "123456789012"}}, False),
+        ({"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}}, False),
+        ({"ForAllValues:StringEquals": {"aws:SourceAccount": "123456789012"}}, False),
+        ({"Null": {"aws:SourceAccount": "false"}}, False),
+        ({"StringLike": {"aws:SourceAccount": "*"}}, False),
+        ({"StringLike": {"aws:SourceAccount": "1234*"}}, False),
+        ({"ArnLike": {"aws:SourceArn": "arn:aws:eks:us-west-2:123456789012:cluster/*"}}, True),
+        ({"ArnLike": {"aws:SourceArn": "arn:aws:s3:::triton-models"}}, True),
+        ({"ArnLike": {"aws:SourceArn": "*"}}, False),
+        ({"ArnLike": {"aws:SourceArn": "arn:aws:s3:::*"}}, False),
+        ({"ArnLike": {"aws:SourceArn": "arn:aws:eks:*:*:cluster/triton-dev"}}, False),
+        ({"ArnNotLike": {"aws:SourceArn": "arn:aws:eks:us-west-2:123456789012:cluster/*"}}, False),
+        ({"ArnLike": {"aws:SourceArn": "arn:aws:eks:us-west-2:210987654321:cluster/*"}}, False),
+    ],
+)
+def test_only_a_comparison_with_this_account_is_a_bound(condition: Any, bounded: bool) -> None:
+    told = _lint(_ROLE, Action="sts:AssumeRole", Principal={"Service": "eks.amazonaws.com"}, Condition=condition)
+    assert told == ([] if bounded else [_UNBOUNDED])
+
+
+@pytest.mark.parametrize(
+    ("type", "principal", "stranger"),
+    [
+        (_ROLE, {"AWS": "arn:aws:iam::123456789012:role/ours"}, None),
+        (_ROLE, {"AWS": "123456789012"}, None),
+        (_ROLE, {"AWS": ["arn:aws:iam::123456789012:role/ours", "210987654321"]}, "210987654321"),
+        (_ROLE, {"AWS": "arn:aws:iam::210987654321:root"}, "arn:aws:iam::210987654321:root"),
+        ("aws:sqs/queuePolicy:QueuePolicy", {"AWS": "arn:aws:iam::210987654321:role/x"}, "arn:aws:iam::210987654321:role/x"),
+    ],
+)
+def test_a_principal_of_another_account_is_found(type: str, principal: Any, stranger: str | None) -> None:
+    action = "sts:AssumeRole" if type == _ROLE else "sqs:SendMessage"
+    told = _lint(type, Action=action, Resource=_QUEUE, Principal=principal)
+    assert told == ([f"it S: {stranger}: is of another account"] if stranger else [])
 
 
 def test_a_statement_about_all_but_what_it_names_is_found() -> None:

@@ -1,0 +1,175 @@
+"""What the deploy role may do in IAM: the platform's roles, the instance profile of its nodes, clusters' identity providers.
+
+IAM has no key that tells a tag given with the making from one given later. Roles and profiles are bound by their names too.
+"""
+
+from __future__ import annotations
+
+from bootstrap.bounds import MADE_OURS, OURS
+from infra.account import Account
+from infra.policy import Statement, allow
+from infra.versions import PROJECT
+
+_NAMED_BY_THE_ENGINE = (
+    "addons-ebs-csi",
+    "cluster",
+    "cluster-autoscaler-controller",
+    "cluster-vpc-cni",
+    "collector-xray",
+    "karpenter-controller",
+    "keda-operator",
+    "load-balancer-controller",
+    "network-flow-logs",
+    "nodes",
+    "worker-scaling-keda",
+)
+"""The engine adds `-role`, a hyphen and seven characters."""
+_NAMED_BY_THE_PROGRAM = ("alertmanager", "model-reader", "worker")
+"""After the cluster's name and the region."""
+_PROFILES = ("karpenter-nodes-*",)
+_PASSED_TO = ("ec2.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com", "vpc-flow-logs.amazonaws.com")
+_LUSTRE_READS_S3 = "s3.data-source.lustre.fsx.amazonaws.com"
+_SERVICES = (
+    "autoscaling.amazonaws.com",
+    "eks.amazonaws.com",
+    "eks-nodegroup.amazonaws.com",
+    "elasticloadbalancing.amazonaws.com",
+    "fsx.amazonaws.com",
+    _LUSTRE_READS_S3,
+    "spot.amazonaws.com",
+)
+"""Those that make a role of their own in the account when they are first used."""
+
+
+def role_names(account: Account) -> list[str]:
+    """Patterns of the names of the roles that the platform makes in the account's region."""
+    return [
+        *(f"{name}-role-*" for name in _NAMED_BY_THE_ENGINE),
+        *(f"triton-*-{account.region}-{purpose}" for purpose in _NAMED_BY_THE_PROGRAM),
+    ]
+
+
+def identity(account: Account) -> list[Statement]:
+    """Roles, instance profiles and identity providers: made, and changed where they are ours; never the workflows' own."""
+    roles = [_arn(account, f"role/{name}") for name in role_names(account)]
+    return [
+        allow(["iam:CreateRole", "iam:TagRole"], roles, sid="MakeRoles", condition=MADE_OURS),
+        allow(
+            [
+                "iam:AttachRolePolicy",
+                "iam:DeleteRole",
+                "iam:DeleteRolePolicy",
+                "iam:DetachRolePolicy",
+                "iam:PutRolePolicy",
+                "iam:UntagRole",
+                "iam:UpdateAssumeRolePolicy",
+                "iam:UpdateRole",
+                "iam:UpdateRoleDescription",
+            ],
+            roles,
+            sid="ChangeOurRoles",
+            condition=OURS,
+        ),
+        _not_itself(account),
+        # By names alone: AWS advises against tags in a bound of this action, whose results are not reliable.
+        allow(
+            ["iam:PassRole"],
+            roles,
+            sid="PassOurRoles",
+            condition={"StringEquals": {"iam:PassedToService": list(_PASSED_TO)}},
+        ),
+        *_profiles(account),
+        *_providers(account),
+        *_services_own_roles(account),
+    ]
+
+
+def _not_itself(account: Account) -> Statement:
+    """Not the two roles of the workflows, whose tag is the same: who deploys does not give itself more."""
+    return {
+        "Sid": "NotItself",
+        "Effect": "Deny",
+        "Action": [
+            "iam:AttachRolePolicy",
+            "iam:CreatePolicyVersion",
+            "iam:DeletePolicy",
+            "iam:DeleteRole",
+            "iam:DeleteRolePolicy",
+            "iam:DetachRolePolicy",
+            "iam:PassRole",
+            "iam:PutRolePolicy",
+            "iam:SetDefaultPolicyVersion",
+            "iam:TagRole",
+            "iam:UntagRole",
+            "iam:UpdateAssumeRolePolicy",
+            "iam:UpdateRole",
+        ],
+        "Resource": [
+            _arn(account, f"{kind}/{PROJECT}-{role}*") for kind in ("role", "policy") for role in ("preview", "deploy")
+        ],
+    }
+
+
+def _profiles(account: Account) -> list[Statement]:
+    profiles = [_arn(account, f"instance-profile/{name}") for name in _PROFILES]
+    return [
+        allow(["iam:CreateInstanceProfile", "iam:TagInstanceProfile"], profiles, sid="MakeProfiles", condition=MADE_OURS),
+        allow(
+            [
+                "iam:AddRoleToInstanceProfile",
+                "iam:DeleteInstanceProfile",
+                "iam:RemoveRoleFromInstanceProfile",
+                "iam:UntagInstanceProfile",
+            ],
+            profiles,
+            sid="ChangeOurProfiles",
+            condition=OURS,
+        ),
+    ]
+
+
+def _providers(account: Account) -> list[Statement]:
+    """EKS chooses the name of a cluster's provider: the tag is all that tells ours from that of another cluster."""
+    providers = [_arn(account, f"oidc-provider/oidc.eks.{account.region}.amazonaws.com/*")]
+    return [
+        allow(
+            ["iam:CreateOpenIDConnectProvider", "iam:TagOpenIDConnectProvider"],
+            providers,
+            sid="MakeProviders",
+            condition=MADE_OURS,
+        ),
+        allow(
+            [
+                "iam:AddClientIDToOpenIDConnectProvider",
+                "iam:DeleteOpenIDConnectProvider",
+                "iam:RemoveClientIDFromOpenIDConnectProvider",
+                "iam:UntagOpenIDConnectProvider",
+                "iam:UpdateOpenIDConnectProviderThumbprint",
+            ],
+            providers,
+            sid="ChangeOurProviders",
+            condition=OURS,
+        ),
+    ]
+
+
+def _services_own_roles(account: Account) -> list[Statement]:
+    own = _arn(account, "role/aws-service-role")
+    return [
+        allow(
+            ["iam:CreateServiceLinkedRole"],
+            [f"{own}/*"],
+            sid="ServicesOwnRoles",
+            condition={"StringEquals": {"iam:AWSServiceName": list(_SERVICES)}},
+        ),
+        # FSx for Lustre gives its role the bucket with the rights of whoever links them.
+        allow(
+            ["iam:AttachRolePolicy", "iam:PutRolePolicy"],
+            [f"{own}/{_LUSTRE_READS_S3}/*"],
+            sid="LustreReadsBuckets",
+        ),
+    ]
+
+
+def _arn(account: Account, resource: str) -> str:
+    return f"arn:{account.partition}:iam::{account.id}:{resource}"

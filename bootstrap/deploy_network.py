@@ -1,0 +1,169 @@
+"""What the deploy role may do in EC2.
+
+Most calls that make something name what it is made in, a VPC or a subnet, too. AWS asks about both: what is new may be made,
+what is there already has to carry our tag.
+"""
+
+from __future__ import annotations
+
+from bootstrap.bounds import OURS
+from infra.account import Account
+from infra.policy import Statement, allow
+from infra.versions import PROJECT
+
+_MADE_ALONE = (
+    "AllocateAddress",
+    "CreateInternetGateway",
+    "CreateLaunchTemplate",
+    "CreatePlacementGroup",
+    "CreateRouteTable",
+    "CreateSecurityGroup",
+    "CreateSubnet",
+)
+_MADE_FROM_OTHERS = (
+    "AuthorizeSecurityGroupEgress",
+    "AuthorizeSecurityGroupIngress",
+    "CreateFlowLogs",
+    "CreateNatGateway",
+    "CreateVpcEndpoint",
+)
+_CHANGED = (
+    "AssociateRouteTable",
+    "AttachInternetGateway",
+    "CreateLaunchTemplateVersion",
+    "CreateRoute",
+    "CreateTags",
+    "DeleteFlowLogs",
+    "DeleteInternetGateway",
+    "DeleteLaunchTemplate",
+    "DeleteLaunchTemplateVersions",
+    "DeleteNatGateway",
+    "DeletePlacementGroup",
+    "DeleteRoute",
+    "DeleteRouteTable",
+    "DeleteSecurityGroup",
+    "DeleteSubnet",
+    "DeleteTags",
+    "DeleteVpc",
+    "DeleteVpcEndpoints",
+    "DetachInternetGateway",
+    "DisassociateAddress",
+    "DisassociateRouteTable",
+    "ModifyLaunchTemplate",
+    "ModifySecurityGroupRules",
+    "ModifySubnetAttribute",
+    "ModifyVpcAttribute",
+    "ModifyVpcEndpoint",
+    "ReleaseAddress",
+    "ReplaceRoute",
+    "RevokeSecurityGroupEgress",
+    "RevokeSecurityGroupIngress",
+)
+
+
+def network(account: Account) -> list[Statement]:
+    """Networks, launch templates and placement groups: made, and changed where they are ours."""
+    return [
+        allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
+        # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
+        allow(
+            _actions(_MADE_ALONE),
+            _kinds(
+                account,
+                "elastic-ip",
+                "internet-gateway",
+                "launch-template",
+                "placement-group",
+                "route-table",
+                "security-group",
+                "subnet",
+            ),
+            sid="MakeAlone",
+        ),
+        allow(
+            _actions(_MADE_FROM_OTHERS),
+            _kinds(account, "natgateway", "security-group-rule", "vpc-endpoint", "vpc-flow-log"),
+            sid="MakeFromOthers",
+        ),
+        allow(
+            _actions((*_CHANGED, *_MADE_FROM_OTHERS, "CreateRouteTable", "CreateSecurityGroup", "CreateSubnet")),
+            [account.arn("ec2", "*")],
+            sid="ChangeOurs",
+            condition=OURS,
+        ),
+        # A tag that comes later is a change: without this condition who may tag could make anything ours.
+        allow(
+            ["ec2:CreateTags"],
+            [account.arn("ec2", "*")],
+            sid="TagWhatIsMade",
+            condition={
+                "StringEquals": {
+                    "ec2:CreateAction": ["CreateVpc", *_MADE_ALONE, *_MADE_FROM_OTHERS, "RunInstances"],
+                }
+            },
+        ),
+        *_launching(account),
+        *_default_group(account),
+    ]
+
+
+def _launching(account: Account) -> list[Statement]:
+    """EKS tries a node group's template with the rights of whoever makes the group: ours, and nothing without one."""
+    templates = _kinds(account, "launch-template")
+    return [
+        allow(["ec2:RunInstances"], templates, sid="LaunchByOurTemplates", condition=OURS),
+        allow(
+            ["ec2:RunInstances"],
+            [
+                *_kinds(
+                    account,
+                    "capacity-reservation",
+                    "instance",
+                    "key-pair",
+                    "network-interface",
+                    "placement-group",
+                    "security-group",
+                    "subnet",
+                    "volume",
+                ),
+                *(f"arn:{account.partition}:ec2:{account.region}::{kind}/*" for kind in ("image", "snapshot")),
+            ],
+            sid="LaunchWithATemplate",
+            condition={"ArnLike": {"ec2:LaunchTemplate": templates}},
+        ),
+    ]
+
+
+def _default_group(account: Account) -> list[Statement]:
+    """The default security group of a VPC is AWS's own: it is emptied and tagged, and has neither tag nor name before.
+
+    No key of AWS tells it from a stranger's that has no tag `project` (docs/github.md).
+    """
+    groups = _kinds(account, "security-group")
+    unclaimed = {"Null": {"aws:ResourceTag/project": "true"}}
+    return [
+        allow(
+            ["ec2:RevokeSecurityGroupEgress", "ec2:RevokeSecurityGroupIngress"],
+            groups,
+            sid="EmptyDefaultGroups",
+            condition=unclaimed,
+        ),
+        allow(
+            ["ec2:CreateTags"],
+            groups,
+            sid="TagDefaultGroups",
+            condition={
+                **unclaimed,
+                "StringEquals": {"aws:RequestTag/project": PROJECT},
+                "StringLike": {"aws:RequestTag/Name": "triton-*-default-locked"},
+            },
+        ),
+    ]
+
+
+def _actions(names: tuple[str, ...]) -> list[str]:
+    return sorted(f"ec2:{name}" for name in names)
+
+
+def _kinds(account: Account, *kinds: str) -> list[str]:
+    return [account.arn("ec2", f"{kind}/*") for kind in kinds]
