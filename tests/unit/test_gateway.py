@@ -16,7 +16,7 @@ from infra.platform import load_balancer_controller as controller
 from infra.platform import tracing
 from infra.platform.gateway import InferenceGatewayArgs
 from infra.settings.gateway import Gateway
-from infra.versions import AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY
+from infra.versions import ENVOY_GATEWAY
 from tests import crds
 from tests.chart import rendering
 from twin import chart_crds
@@ -200,7 +200,7 @@ def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> 
 
 
 def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
-    """Facts of research kubernetes.md 1.1, 1.2 and 1.7: the chart itself cannot be had here."""
+    """What that does in the chart is in tests/chart/test_load_balancer_controller_chart.py."""
     values = controller.values("triton-prod", "us-west-2", "vpc-0123", "arn:aws:iam::123456789012:role/lbc")
     assert values["enableServiceMutatorWebhook"] is False
     assert values["keepTLSSecret"] is True
@@ -208,7 +208,6 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     assert values["defaultTargetType"] == "ip"
     assert values["serviceAccount"]["name"] == controller.SERVICE_ACCOUNT.name
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/lbc")
-    assert AWS_LOAD_BALANCER_CONTROLLER.version == "3.5.0"
 
 
 def statements(partition: str = "aws") -> dict[str, dict[str, Any]]:
