@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,19 @@ def test_the_controller_is_what_our_values_say(gateway_chart: Path, minor: str) 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)
 def test_every_object_is_valid(gateway_chart: Path, minor: str) -> None:
     assert_valid(render(gateway_chart, minor), minor)
+
+
+def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
+    """What `calls` of infra/platform/rules/gateway.py reads: on by default, and after the filter that limits rates."""
+    internal = module(ENVOY_GATEWAY.name) / "internal"
+    route = (internal / "gatewayapi/route.go").read_text()
+    pattern = r"KindGRPCRoute \{.*?EnableGRPCStats == nil \{\s+\S+EnableGRPCStats = new\(true\)"
+    assert re.search(pattern, route, re.DOTALL)
+    filters = (internal / "xds/filters/wellknown.go").read_text()
+    assert re.search(r"StatsForAllMethods: &wrapperspb.BoolValue\{Value: true\}", filters)
+    order = (internal / "xds/translator/httpfilters.go").read_text()
+    limit, stats = (
+        int(re.search(rf"egv1a1.EnvoyFilter{name}\):\s+order = (\d+)", order)[1])  # type: ignore[index]
+        for name in ("LocalRateLimit", "GRPCStats")
+    )
+    assert limit < stats
