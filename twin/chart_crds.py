@@ -32,6 +32,8 @@ class Source:
 
 
 SOURCES: Mapping[str, Source] = {
+    # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
+    "aws-load-balancer-controller": Source("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     # The chart itself is in the module. It brings the experimental channel of the Gateway API.
     "gateway-helm": Source("github.com/envoyproxy/gateway", "v1.9.0", "charts/gateway-helm/charts/crds/crds/**/*.yaml"),
     "karpenter-crd": Source("github.com/aws/karpenter-provider-aws", "v1.14.1", "pkg/apis/crds/*.yaml"),

@@ -93,7 +93,7 @@ def policy(account: Account, cluster_name: str) -> str:
     name this cluster, and the only other security group is the one that EKS made for it. What belongs to Ingresses is left
     out: rules of listeners, application load balancers, WAF, Shield and Cognito; the values switch them off.
 
-    Actions of the 2.14 line: compare with the file of the pinned version before the first `up` (docs/traffic.md).
+    The actions are those of the pinned version's file: tests/chart/test_load_balancer_controller_chart.py compares them.
     """
     text = Template(_POLICY.read_text(encoding="utf-8")).substitute(
         partition=account.partition, region=account.region, account=account.id, cluster=cluster_name

@@ -1,39 +1,40 @@
 """Our values through the real chart of Karpenter, which its Go module ships, and real Helm."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from infra.platform import karpenter
-from infra.versions import KUBERNETES
+from tests.chart.module_charts import module, unknown
 from tests.chart.rendering import only
+from tests.chart.schemas import KUBERNETES_MINORS, assert_valid
 from tests.unit.test_karpenter_pools import karpenter_args
-from twin import chart_crds, helm
-from twin.tools import ToolError
+from twin import helm
 
 Object = dict[str, Any]
 
 
-def render(values: Mapping[str, Any], version: str) -> list[Object]:
-    try:
-        chart = chart_crds.folder("karpenter-crd") / "charts" / "karpenter"
-    except ToolError as error:
-        pytest.skip(str(error))
+def chart() -> Path:
+    return module("karpenter-crd") / "charts" / "karpenter"
+
+
+def render(values: Mapping[str, Any], minor: str) -> list[Object]:
     return helm.render(
-        chart,
+        chart(),
         name="karpenter",
         namespace="kube-system",
         values=values,
-        kube_version=f"v{version}.0",
+        kube_version=f"v{minor}.0",
         api_versions=["monitoring.coreos.com/v1"],
     )
 
 
-@pytest.mark.parametrize("version", KUBERNETES)
-def test_the_controller_is_what_the_stack_says(version: str) -> None:
-    objects = render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), version)
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_the_controller_is_what_the_stack_says(minor: str) -> None:
+    objects = render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor)
     deployment = only(objects, "Deployment", "karpenter")
     pod = deployment["spec"]["template"]["spec"]
     env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
@@ -47,20 +48,18 @@ def test_the_controller_is_what_the_stack_says(version: str) -> None:
     assert only(objects, "ServiceMonitor")
 
 
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_every_object_is_valid(minor: str) -> None:
+    assert_valid(render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor), minor)
+
+
 def test_every_value_is_one_that_the_chart_has() -> None:
-    """Helm takes any key, and one that is misspelt changes nothing."""
-    try:
-        known = yaml.safe_load((chart_crds.folder("karpenter-crd") / "charts" / "karpenter" / "values.yaml").read_text())
-    except ToolError as error:
-        pytest.skip(str(error))
-    assert unknown(karpenter.values(karpenter_args(), "q"), known) == []
+    known = yaml.safe_load((chart() / "values.yaml").read_text())
+    assert list(unknown(karpenter.values(karpenter_args(), "q"), known)) == []
 
 
-def unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> list[str]:
-    found = []
-    for key, value in values.items():
-        if key not in known:
-            found.append(f"{path}{key}")
-        elif isinstance(value, Mapping) and known[key]:
-            found += unknown(value, known[key], f"{path}{key}.")
-    return found
+def test_the_validation_reads_custom_kinds_too() -> None:
+    objects = render(karpenter.values(karpenter_args(), "q"), KUBERNETES_MINORS[0])
+    only(objects, "ServiceMonitor")["spec"]["endpoint"] = []
+    with pytest.raises(AssertionError, match="'endpoint' was unexpected"):
+        assert_valid(objects, KUBERNETES_MINORS[0])

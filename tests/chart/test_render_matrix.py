@@ -7,11 +7,12 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from infra.versions import KUBERNETES
 from tests.chart import rendering
 from tests.chart.rendering import ENVIRONMENTS, IN_PLACE
+from tests.chart.schemas import KUBERNETES_MINORS, assert_valid
 from twin import helm
 
-KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
 OWNERS = ("none", "external")
 ENDPOINTS = ("", "http://127.0.0.1:5000")
 MODELS = ({"resnet50": 1}, {"resnet50": 1, "pipeline": 2, "tokenizer": 7})
@@ -21,8 +22,6 @@ MORE = (
 )
 EXCLUSIVE = {"count": 2, "resourceName": "nvidia.com/gpu"}
 SHARED = {"count": 1, "resourceName": "nvidia.com/gpu.shared"}
-
-_validated: set[tuple[str, str]] = set()
 
 
 def overrides(owner: str, endpoint: str, models: dict[str, int], gpu: dict[str, Any]) -> dict[str, Any]:
@@ -35,12 +34,8 @@ def overrides(owner: str, endpoint: str, models: dict[str, int], gpu: dict[str, 
     }
 
 
-def assert_valid(document: dict[str, Any], minor: str) -> None:
-    """Strict validation; a kind without a schema fails too. Equal documents are validated once."""
-    text = json.dumps(document, sort_keys=True)
-    if (text, minor) not in _validated:
-        kubernetes_validate.validate(document, minor, strict=True)
-        _validated.add((text, minor))
+def test_every_minor_that_can_be_chosen_is_in_the_matrix() -> None:
+    assert set(KUBERNETES) <= set(KUBERNETES_MINORS)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -58,8 +53,8 @@ def test_every_combination_is_valid_for_every_minor(environment: str, owner: str
             "Service",
             "Deployment",
         ]
-        for minor, document in itertools.product(KUBERNETES_MINORS, objects):
-            assert_valid(document, minor)
+        for minor in KUBERNETES_MINORS:
+            assert_valid(objects, minor)
 
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from infra.serving.worker import RequestSource, WorkersArgs, values
 from tests.chart import pod_security, values_reference
 from tests.chart.rendering import ENVIRONMENTS, ROOT, only
-from tests.chart.test_render_matrix import KUBERNETES_MINORS
+from tests.chart.schemas import KUBERNETES_MINORS, assert_valid
 from tests.unit.stack_config import settings
 from tests.unit.test_stack_mistakes_worker import BY_HAND, KEDA
 from twin import helm
@@ -48,8 +47,7 @@ def test_every_object_is_valid_for_every_minor_and_restricted(environment: str, 
     objects = render(computed(section), environment)
     assert [item["kind"] for item in objects] == ["NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Deployment"]
     for minor in KUBERNETES_MINORS:
-        for item in objects:
-            kubernetes_validate.validate(item, minor, strict=True)
+        assert_valid(objects, minor)
     deployment = only(objects, "Deployment")
     assert deployment["metadata"]["name"] == "triton-worker"
     assert pod_security.violations(deployment["spec"]["template"]["spec"]) == []

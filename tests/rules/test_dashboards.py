@@ -113,7 +113,8 @@ def test_only_series_of_tritons_namespace_are_shown_where_a_metric_has_one(board
     # Envoy is in a namespace of its own; its routes are Triton's.
     envoys = {name for name in elsewhere if name.startswith("envoy_")}
     assert set(elsewhere) - envoys <= {"kube_node_labels"}
-    assert all('envoy_cluster_name=~"httproute/triton/' in found for name, found in named if name in envoys)
+    routes = re.compile(r'envoy_cluster_name=~"(http|grpc|\(http\|grpc\))route/triton/')
+    assert all(routes.search(found) for name, found in named if name in envoys)
 
 
 @pytest.mark.parametrize(

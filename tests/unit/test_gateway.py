@@ -9,20 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from infra import charts
 from infra.account import Account
 from infra.platform import gateway as envoy
 from infra.platform import load_balancer_controller as controller
 from infra.platform import tracing
 from infra.platform.gateway import InferenceGatewayArgs
 from infra.settings.gateway import Gateway
-from infra.versions import AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY
+from infra.versions import ENVOY_GATEWAY
 from tests import crds
 from tests.chart import rendering
-from twin import chart_crds, helm
-from twin.tools import ToolError
+from twin import chart_crds
 
 ROOT = Path(__file__).parents[2]
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
@@ -202,55 +199,8 @@ def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> 
     assert label not in metrics["from"]
 
 
-# The charts.
-
-
-@pytest.fixture(scope="module")
-def gateway_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart of Envoy Gateway, whose Go module has it with placeholders for the image of its release."""
-    try:
-        crds_of_chart = chart_crds.folder(ENVOY_GATEWAY.name)
-    except ToolError as error:
-        pytest.skip(str(error))
-    source = crds_of_chart / "charts" / "gateway-helm"
-    target = tmp_path_factory.mktemp("charts") / "gateway-helm"
-    for path in source.rglob("*"):
-        if path.is_file() and "crds/crds" not in path.as_posix():
-            copy = target / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
-    template = (target / "values.tmpl.yaml").read_text()
-    image = f"docker.io/envoyproxy/gateway:{ENVOY_GATEWAY.version}"
-    (target / "values.yaml").write_text(
-        template.replace("${GatewayImage}", image).replace("${GatewayImagePullPolicy}", "IfNotPresent")
-    )
-    return target
-
-
-def leaves(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    found = {}
-    for key, value in values.items():
-        below = f"{path}.{key}".lstrip(".")
-        found |= leaves(value, below) if isinstance(value, dict) and value else {below: value}
-    return found
-
-
-def test_the_chart_knows_our_values_and_renders_them(gateway_chart: Path) -> None:
-    ours = charts.base_values(ENVOY_GATEWAY.name)
-    defaults = yaml.safe_load((gateway_chart / "values.yaml").read_text())
-    assert leaves(ours).keys() <= leaves(defaults).keys() | {"deployment.priorityClassName"}
-    rendered = helm.render(
-        gateway_chart, name=ENVOY_GATEWAY.name, namespace=envoy.NAMESPACE, values=ours, api_versions=["policy/v1"]
-    )
-    deployment = rendering.only(rendered, "Deployment", "envoy-gateway")
-    assert deployment["spec"]["replicas"] == 2
-    assert deployment["spec"]["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
-    assert rendering.only(rendered, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
-    assert [item for item in rendered if item["kind"] == "MutatingWebhookConfiguration"] == []
-
-
 def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
-    """Facts of research kubernetes.md 1.1, 1.2 and 1.7: the chart itself cannot be had here."""
+    """What that does in the chart is in tests/chart/test_load_balancer_controller_chart.py."""
     values = controller.values("triton-prod", "us-west-2", "vpc-0123", "arn:aws:iam::123456789012:role/lbc")
     assert values["enableServiceMutatorWebhook"] is False
     assert values["keepTLSSecret"] is True
@@ -258,7 +208,6 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     assert values["defaultTargetType"] == "ip"
     assert values["serviceAccount"]["name"] == controller.SERVICE_ACCOUNT.name
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/lbc")
-    assert AWS_LOAD_BALANCER_CONTROLLER.version == "3.5.0"
 
 
 def statements(partition: str = "aws") -> dict[str, dict[str, Any]]:

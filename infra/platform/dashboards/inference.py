@@ -84,23 +84,22 @@ def _gateway() -> Row:
     retries, refused = (
         f"rate({gateway.of_routes(f'envoy_cluster_upstream_rq_retry{kind}')}[{WINDOW}])" for kind in ("", "_overflow")
     )
-    failed, all_ = (gateway.by_route(f"rate({gateway.attempts(kind)}[{WINDOW}])") for kind in ("5", None))
     return Row(
-        "Gateway, over HTTP",
+        "Gateway",
         [
             timeseries(
-                "Errors of the pods",
-                "Share of what Triton's pods answer to Envoy that is a 5xx, before a retry: full queues too, which Triton "
-                "does not count.",
+                "Errors",
+                "Full queues too, which Triton does not count. http: the share of what Triton's pods answer to Envoy that "
+                "is a 5xx, before a retry. grpc: the share of calls of ModelInfer that end as UNAVAILABLE, after retries.",
                 "percentunit",
-                Query(f"{failed} / ({all_} > 0)", "{{route}}"),
+                Query(gateway.failing(WINDOW), "{{route}} {{protocol}}"),
             ),
             timeseries(
                 "Retries",
                 "Sent again to another pod; kept back: more than the budget of a fifth of the requests.",
                 "reqps",
-                Query(gateway.by_route(retries), "{{route}} sent"),
-                Query(gateway.by_route(refused), "{{route}} kept back"),
+                Query(gateway.by_route(retries), "{{route}} {{protocol}} sent"),
+                Query(gateway.by_route(refused), "{{route}} {{protocol}} kept back"),
             ),
         ],
     )

@@ -1,0 +1,32 @@
+"""Third-party charts that the Go module of their program ships, for tests that render our values with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twin import chart_crds
+from twin.tools import ToolError
+
+
+def module(chart: str) -> Path:
+    """The root of the module with a chart of `chart_crds.SOURCES`. Skips the test where it cannot be had."""
+    try:
+        return chart_crds.folder(chart)
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+def unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The paths of our values that a chart's own values.yaml has not.
+
+    Helm takes any key, and one that is misspelt changes nothing. What is empty in `known` may hold anything.
+    """
+    for key, value in values.items():
+        if key not in known:
+            yield f"{path}{key}"
+        elif isinstance(value, Mapping) and known[key]:
+            yield from unknown(value, known[key], f"{path}{key}.")
