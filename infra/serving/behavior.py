@@ -29,7 +29,7 @@ def start_seconds(settings: Settings) -> int:
     bounds = settings.autoscaling
     if bounds is not None and bounds.start_seconds is not None:
         return bounds.start_seconds
-    return timing(settings).start + (NODE_START_SECONDS if settings.nodes.autoscaler != "none" else 0)
+    return timing(settings).start + (NODE_START_SECONDS if settings.node_autoscaler != "none" else 0)
 
 
 def behavior(settings: Settings) -> dict[str, Any]:
