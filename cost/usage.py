@@ -119,15 +119,15 @@ def nat_gateways(settings: Settings) -> int:
 def system_nodes(settings: Settings) -> Nodes:
     """Nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
     group = settings.nodes.system
-    fewest = group.min if settings.nodes.autoscaler == "cluster-autoscaler" else group.desired
+    fewest = group.min if settings.node_autoscaler == "cluster-autoscaler" else group.desired
     return Nodes(fewest, group.desired, group.max)
 
 
 def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
     """Nodes of a GPU pool: those that Triton's pods need, in the pool that they run on, and `desired` in the others."""
-    fewest = pool.min if settings.nodes.autoscaler != "none" else pool.desired
+    fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
     wanted = max(fewest, pool.desired)
-    if pool.name == settings.triton.pool and settings.nodes.autoscaler != "none":
+    if pool.name == settings.triton.pool and settings.node_autoscaler != "none":
         at_least, expected = (nodes_for(settings, pool, pods) for pods in expected_pods(settings))
         fewest, wanted = max(fewest, at_least), max(fewest, expected)
     return Nodes(min(fewest, pool.max), min(wanted, pool.max), pool.max)
@@ -190,7 +190,7 @@ def _throughput(settings: Settings) -> Iterator[str]:
         )
     untuned = sorted(settings.models.serving.keys() - known.keys())
     if untuned:
-        pods = "; until then the fewest pods are the expected ones" if settings.triton.autoscaler != "none" else ""
+        pods = "; until then the fewest pods are the expected ones" if settings.pod_autoscaler != "none" else ""
         yield (
             f"no measured throughput of {', '.join(untuned)}, so no cost of a million inferences at a measured rate: "
             f"run `modelctl tune` against a server on a {_first_type(settings)}{pods}"
@@ -227,7 +227,7 @@ def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
     if pool.capacity == "capacity-block":
         return dict.fromkeys(("min", "expected", "max"), Decimal(0))
     if pool.capacity == "spot":
-        at_most = Decimal(1) if settings.nodes.autoscaler == "karpenter" else SPOT_SHARE
+        at_most = Decimal(1) if settings.node_autoscaler == "karpenter" else SPOT_SHARE
         return {"min": SPOT_SHARE, "expected": SPOT_SHARE, "max": at_most}
     return {}
 

@@ -21,6 +21,7 @@ from infra.nodes import ClusterFacts, Nodes, NodesArgs
 from infra.platform import tracing
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
+from infra.serving.behavior import assumptions
 from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
 from infra.settings import Settings, SettingsError
 from infra.stack_names import stack_file
@@ -36,7 +37,7 @@ def main() -> None:
     """
     try:
         settings = stack_settings.from_pulumi()
-        _warn([str(warning) for warning in settings.warnings])
+        _warn([str(warning) for warning in (*settings.warnings, *assumptions(settings))])
         deploy(settings)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
@@ -131,8 +132,8 @@ def deploy(settings: Settings) -> None:
             ),
             subnet_ids=network.private_subnet_ids,
             system=settings.nodes.system,
-            pools=settings.gpu.pools if settings.nodes.autoscaler != "karpenter" else (),
-            autoscaled=settings.nodes.autoscaler == "cluster-autoscaler",
+            pools=settings.gpu.pools if settings.node_autoscaler != "karpenter" else (),
+            autoscaled=settings.node_autoscaler == "cluster-autoscaler",
             tags=tags,
         ),
         pulumi.ResourceOptions(depends_on=[network, cluster]),

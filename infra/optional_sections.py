@@ -125,7 +125,7 @@ def node_autoscaler(base: Foundation, monitoring: Resources) -> Resources:
     settings = base.settings
     monitored = settings.monitoring is not None
     after = pulumi.ResourceOptions(depends_on=[base.nodes.system, base.addons, *monitoring])
-    if settings.nodes.autoscaler == "karpenter":
+    if settings.node_autoscaler == "karpenter":
         karpenter = KarpenterArgs(
             account=base.account,
             kubernetes=base.cluster.kubernetes,
@@ -142,7 +142,7 @@ def node_autoscaler(base: Foundation, monitoring: Resources) -> Resources:
             tags=base.tags,
         )
         return [Karpenter("karpenter", karpenter, after)]
-    if settings.nodes.autoscaler == "cluster-autoscaler":
+    if settings.node_autoscaler == "cluster-autoscaler":
         autoscaler = ClusterAutoscalerArgs(
             account=base.account,
             kubernetes=base.cluster.kubernetes,
@@ -161,11 +161,11 @@ def pod_autoscaler(base: Foundation, monitoring: Resources) -> Resources:
     settings, kubernetes = base.settings, base.cluster.kubernetes
     after = pulumi.ResourceOptions(depends_on=[base.nodes.system, base.addons, *monitoring])
     found: list[pulumi.Resource] = []
-    if settings.triton.autoscaler == "keda" or (settings.worker is not None and settings.worker.scaler == "keda"):
+    if settings.pod_autoscaler == "keda" or (settings.worker is not None and settings.worker.autoscaler == "keda"):
         monitored = settings.monitoring is not None
         keda = KedaArgs(kubernetes=kubernetes, oidc=base.cluster.oidc, monitored=monitored, tags=base.tags)
         found.append(Keda("keda", keda, after))
-    if settings.triton.autoscaler == "hpa":
+    if settings.pod_autoscaler == "hpa":
         adapter = PrometheusAdapterArgs(kubernetes=kubernetes, prometheus_url=_prometheus_url(settings))
         found.append(PrometheusAdapter("prometheus-adapter", adapter, after))
     return found
@@ -279,7 +279,7 @@ def request_workers(base: Foundation, pod_autoscaler: Resources) -> None:
         ),
         pulumi.ResourceOptions(depends_on=[base.nodes, base.addons, requests, role]),
     )
-    if settings.worker.scaler == "keda":
+    if settings.worker.autoscaler == "keda":
         WorkerScaling(
             "worker-scaling",
             WorkerScalingArgs(
@@ -318,7 +318,7 @@ def model_routes(base: Foundation, release: Release, triton: TritonServer, gatew
 def triton_scaling(base: Foundation, triton: TritonServer, pod_autoscaler: Resources) -> None:
     """What owns the number of Triton's pods, where that is not this program."""
     settings = base.settings
-    if settings.triton.autoscaler == "none":
+    if settings.pod_autoscaler == "none":
         return
     TritonScaling(
         "triton-scaling",

@@ -12,7 +12,10 @@ _PROMETHEUS = ("prometheus", "prometheus-operator")
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The families (twin/tools.py) for the `config` of a stack file."""
-    scalers = (_of(config, "triton").get("autoscaler"), _of(config, "worker").get("scaler"))
+    # Read before the stack is checked; where it names no owner, bounds make it KEDA, as `infra.settings.model` has it.
+    bounded = (config.get("triton-eks:autoscaling"), _of(config, "worker").get("maxReplicas"))
+    named = (_of(config, "triton").get("autoscaler"), _of(config, "worker").get("scaler"))
+    scalers = [owner or ("keda" if bounds is not None else None) for owner, bounds in zip(named, bounded, strict=True)]
     monitored = config.get("triton-eks:monitoring") is not None
     return (
         *(_PROMETHEUS if monitored else ()),

@@ -113,7 +113,7 @@ def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int
 
 def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
     """Nodes that an autoscaler starts at once for the pods that there are at least; 0 where the pool has none of them."""
-    if settings.nodes.autoscaler == "none" or pool.name != settings.triton.pool:
+    if settings.node_autoscaler == "none" or pool.name != settings.triton.pool:
         return 0
     pods = settings.fewest_pods if settings.models.release is not None else 0
     pods += settings.autoscaling.warm_pods if settings.autoscaling is not None else 0

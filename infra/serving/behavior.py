@@ -9,6 +9,7 @@ from typing import Any
 
 from infra.platform.rules.timing import timing
 from infra.settings.model import Settings
+from infra.settings.problem import Problem
 
 NODE_START_SECONDS = 240
 """From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
@@ -29,7 +30,23 @@ def start_seconds(settings: Settings) -> int:
     bounds = settings.autoscaling
     if bounds is not None and bounds.start_seconds is not None:
         return bounds.start_seconds
-    return timing(settings).start + (NODE_START_SECONDS if settings.nodes.autoscaler != "none" else 0)
+    return timing(settings).start + (NODE_START_SECONDS if settings.node_autoscaler != "none" else 0)
+
+
+def assumptions(settings: Settings) -> list[Problem]:
+    """A warning where pods are scaled at a pace that nobody has measured."""
+    if settings.autoscaling is None or settings.autoscaling.start_seconds is not None:
+        return []
+    startup, node = timing(settings).start, start_seconds(settings) - timing(settings).start
+    return [
+        Problem(
+            "autoscaling.startSeconds",
+            f"is missing; the pace of scaling assumes that a pod takes {start_seconds(settings)} s from wanted to ready: "
+            f"{startup} s are the limit of its startup probe{f' and {node} s the start of a node' if node else ''}, and "
+            "nothing of it is measured; "
+            "give what the panel 'Time to ready' of the dashboard 'Triton: scaling' shows for new pods",
+        )
+    ]
 
 
 def behavior(settings: Settings) -> dict[str, Any]:

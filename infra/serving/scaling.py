@@ -40,7 +40,7 @@ class TritonScaling(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
         metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=NAMESPACE)
         settings = args.settings
-        if settings.triton.autoscaler == "keda":
+        if settings.pod_autoscaler == "keda":
             k8s.apiextensions.CustomResource(
                 f"{name}-scaled-object",
                 api_version="keda.sh/v1alpha1",
@@ -49,7 +49,7 @@ class TritonScaling(pulumi.ComponentResource):
                 spec=scaled_object_spec(settings, args.prometheus_url),
                 opts=child,
             )
-        elif settings.triton.autoscaler == "hpa":
+        elif settings.pod_autoscaler == "hpa":
             spec: Any = autoscaler_spec(settings)
             k8s.autoscaling.v2.HorizontalPodAutoscaler(f"{name}-autoscaler", metadata=metadata, spec=spec, opts=child)
         else:

@@ -128,7 +128,7 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
     }
-    if server.autoscaler == "none":
+    if server.replicas is not None:
         computed["replicaCount"] = server.replicas
     else:
         # Not rendered at all: every `up` would undo what the autoscaler has done.

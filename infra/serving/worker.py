@@ -126,7 +126,7 @@ def values(args: WorkersArgs) -> dict[str, Any]:
     }
     if worker.aws_endpoint is not None:
         computed["aws"]["endpoint"] = worker.aws_endpoint
-    if worker.scaler == "none":
+    if worker.autoscaler == "none":
         computed["replicaCount"] = worker.replicas
     else:
         computed["autoscaling"] = {"owner": "external"}

@@ -48,6 +48,8 @@ PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
 GroupMin = Annotated[int, between(0, 450, "nodes")]
 GroupMax = Annotated[int, between(1, 450, "nodes")]
 InstanceTypes = Annotated[tuple[Name, ...], Field(min_length=1)]
+PodAutoscaler = Literal["none", "keda", "hpa"]
+NodeAutoscaler = Literal["none", "karpenter", "cluster-autoscaler"]
 
 
 class DefaultTags(Section):
@@ -94,10 +96,10 @@ class SystemGroup(Section):
 
 
 class Nodes(Section):
-    """Node groups without GPUs, and who changes the number of nodes (`autoscaler`; none: this program alone)."""
+    """Node groups without GPUs, and who changes the number of nodes (`autoscaler`; None: see `node_autoscaler`)."""
 
     system: SystemGroup = Field(description="the node group of cluster services")
-    autoscaler: Literal["none", "karpenter", "cluster-autoscaler"] = "none"
+    autoscaler: NodeAutoscaler | None = None
 
 
 class Sharing(Section):
@@ -197,7 +199,8 @@ class Triton(Section):
     """The inference server. `gpus` are whole GPUs (or shares of one) per pod; `cpu` and `memory_gib` request = limit.
 
     `response_cache_mib` is host memory of each pod, `rate_limiter_resources` is what each pod has of a resource.
-    `autoscaler` owns the number of pods: with `none` it is `replicas`, else `triton-eks:autoscaling` bounds it.
+    `autoscaler` owns the number of pods: with `none` it is `replicas`, else `triton-eks:autoscaling` bounds it; which one it
+    is where the stack does not say, `pod_autoscaler` decides.
     `rollout`: how a new release reaches the pods, by replacing them (`rolling`) or into the running ones (`in-place`).
     """
 
@@ -206,7 +209,7 @@ class Triton(Section):
     pool: Name = Field(description="the GPU pool that its pods run on")
     gpus: Annotated[int, between(1, 8, "whole GPUs per pod")] = Field(description="whole GPUs per pod")
     replicas: Annotated[int, between(1, 1000, "pods")] | None = None
-    autoscaler: Literal["none", "keda", "hpa"] = "none"
+    autoscaler: PodAutoscaler | None = None
     cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"')
     memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
     response_cache_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = None
@@ -243,6 +246,19 @@ class Document(Section):
     tracing: Tracing | None = None
     worker: Worker | None = None
     cost: CostLimits | None = None
+
+    @property
+    def pod_autoscaler(self) -> PodAutoscaler:
+        """Who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other (issue 5 point 3)."""
+        return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
+
+    @property
+    def node_autoscaler(self) -> NodeAutoscaler:
+        """Who starts nodes: Karpenter where pods are scaled, unless the stack names another (issue 5 point 3).
+
+        None where the number of pods is fixed: then `desired` says how many nodes they need.
+        """
+        return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
 
 
 class Settings(Document):

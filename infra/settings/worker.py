@@ -13,16 +13,17 @@ _Pods = Annotated[int, between(1, 1000, "pods")]
 class Worker(Section):
     """Workers and their queue. Absent: neither.
 
-    `scaler` owns the number of pods: `none` takes `replicas`, `keda` takes `min_replicas` (0: none while the queue is empty)
-    and `max_replicas`. `messages_per_replica`: messages, in the queue or in hand, for which KEDA wants one more pod; None:
-    the concurrency. `concurrency`: requests that one worker has at Triton at a time; None: derived from the models
-    (`infra.serving.worker.concurrency`). `longest_request_seconds`: of one request, its time in Triton's queue included.
-    `max_receive_count`: attempts of a message. `result_days`: how long inputs, results and failures are kept.
-    `reply_queue_arns`: queues that messages may name as `reply_to`. `aws_endpoint`: an AWS of one's own (the twin's).
+    `scaler` owns the number of pods (`autoscaler` is its default): `none` takes `replicas`, `keda` takes `min_replicas` (0:
+    none while the queue is empty) and `max_replicas`. `messages_per_replica`: messages, in the queue or in hand, for which
+    KEDA wants one more pod; None: the concurrency. `concurrency`: requests that one worker has at Triton at a time; None:
+    derived from the models (`infra.serving.worker.concurrency`). `longest_request_seconds`: of one request, its time in
+    Triton's queue included. `max_receive_count`: attempts of a message. `result_days`: how long inputs, results and
+    failures are kept. `reply_queue_arns`: queues that messages may name as `reply_to`. `aws_endpoint`: an AWS of one's own
+    (the twin's).
     """
 
     image: Name = Field(description="the image by digest, like <mirror>/triton-worker@sha256:<64 hex digits>")
-    scaler: Literal["none", "keda"] = Field(description="none or keda")
+    scaler: Literal["none", "keda"] | None = None
     replicas: _Pods | None = None
     min_replicas: Annotated[int, between(0, 1000, "pods")] | None = None
     max_replicas: _Pods | None = None
@@ -44,3 +45,8 @@ class Worker(Section):
     alarm_topic_arn: TopicArn | None = None
     reply_queue_arns: tuple[QueueArn, ...] = ()
     aws_endpoint: Endpoint | None = None
+
+    @property
+    def autoscaler(self) -> Literal["none", "keda"]:
+        """Who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
+        return self.scaler or ("keda" if self.max_replicas is not None else "none")

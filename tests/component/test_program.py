@@ -331,7 +331,7 @@ def test_the_releases_objects_are_registered_where_a_release_is_pinned(stack_run
 
 def _node_group_pools(stack_run: StackRun) -> tuple[GpuPool, ...]:
     """The GPU pools that are node groups: those of Karpenter are its own (tests/component/test_autoscaling.py)."""
-    return stack_run.settings.gpu.pools if stack_run.settings.nodes.autoscaler != "karpenter" else ()
+    return stack_run.settings.gpu.pools if stack_run.settings.node_autoscaler != "karpenter" else ()
 
 
 def _gpu_groups(stack_run: StackRun) -> list[Registration]:

@@ -93,6 +93,8 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     assert stack_programs.families(stack_files.config(autoscaled, "local")) == ("prometheus", "prometheus-operator", "keda")
     worker = {"triton-eks:worker": {"scaler": "keda"}, "triton-eks:triton": {"autoscaler": "none"}}
     assert stack_programs.families(worker) == ("keda",)
+    assert stack_programs.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
+    assert stack_programs.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
     both = stack_programs.families(stack_files.config(autoscaled, "local"))
     assert both == ("prometheus", "prometheus-operator", "keda", "prometheus-adapter"), "KEDA is there for the workers"

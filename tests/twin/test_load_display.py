@@ -78,7 +78,14 @@ def test_the_summary_says_what_was_answered_and_when_pods_came_and_went() -> Non
         "ready pods: 1 at first, 2 at most, 1 at the end (4 s)",
         "      2 s  wanted 3, ready 2",
         "      4 s  wanted 1, ready 1",
+        "from wanted to ready: 0 s (startSeconds of the stack)",
     ]
+
+
+def test_the_summary_says_how_long_each_pod_took_that_was_still_wanted_when_it_came() -> None:
+    seen = [(0, 1, 1), (80, 3, 1), (95, 4, 1), (99, 4, 2), (104, 4, 3), (110, 3, 3), (200, 1, 1)]
+    moments = [moment(at, Scale(wanted, ready, 0, 0, 1)) for at, wanted, ready in seen]
+    assert list(report.lines(tally("OK"), moments))[-1] == "from wanted to ready: 19 s, 24 s (startSeconds of the stack)"
 
 
 def test_a_load_that_was_stopped_at_once_has_a_summary_too() -> None:

@@ -61,6 +61,7 @@ def test_a_pod_has_the_memory_of_its_instance() -> None:
 def test_instances_add_capacity_so_that_nothing_is_warned_of() -> None:
     scaled = {
         **ON_P4D,
+        "nodes.autoscaler": "cluster-autoscaler",
         "triton.autoscaler": "keda",
         "triton.replicas": None,
         "models.serving": {"m": MODEL},

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pulumi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra import app
+from infra.platform.dashboards.scaling import scaling as scaling_board
 from infra.platform.rules.timing import timing
-from infra.serving.behavior import NODE_START_SECONDS, behavior, start_seconds
+from infra.serving.behavior import NODE_START_SECONDS, assumptions, behavior, start_seconds
 from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
 from tests.unit.stack_config import settings
@@ -108,6 +111,40 @@ def test_a_start_is_what_the_startup_probe_allows_and_that_of_a_node() -> None:
     scaled = settings({**SCALED, "nodes.autoscaler": "cluster-autoscaler"})
     assert start_seconds(scaled) == 300 + NODE_START_SECONDS
     assert start_seconds(settings({**SCALED, "autoscaling": scaling(startSeconds=95)})) == 95
+
+
+def test_a_pace_that_nobody_measured_is_warned_of_with_what_is_assumed_and_where_to_read_it() -> None:
+    said = (
+        "autoscaling.startSeconds: is missing; the pace of scaling assumes that a pod takes {} s from wanted to ready: {}, "
+        "and nothing of it is measured; "
+        "give what the panel 'Time to ready' of the dashboard 'Triton: scaling' shows for new pods"
+    )
+    on_nodes_that_are_there, on_new_ones = settings(SCALED), settings({**SCALED, "nodes.autoscaler": "cluster-autoscaler"})
+    assert [str(problem) for problem in assumptions(on_nodes_that_are_there)] == [
+        said.format(300, "300 s are the limit of its startup probe")
+    ]
+    assert [str(problem) for problem in assumptions(on_new_ones)] == [
+        said.format(540, "300 s are the limit of its startup probe and 240 s the start of a node")
+    ]
+    assert assumptions(settings({**SCALED, "autoscaling": scaling(startSeconds=95)})) == []
+    assert assumptions(settings()) == []
+
+
+def test_the_program_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(app.stack_settings, "from_pulumi", lambda: settings(SCALED))
+    monkeypatch.setattr(app, "deploy", lambda _: None)
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    app.main()
+    (message,) = said
+    assert "\n  autoscaling.startSeconds: is missing" in message
+
+
+def test_the_names_in_that_warning_are_those_of_the_dashboard() -> None:
+    board = scaling_board()
+    assert board["title"] == "Triton: scaling"
+    assert "Time to ready" in [panel["title"] for panel in board["panels"]]
 
 
 def test_the_pace_follows_from_a_start() -> None:

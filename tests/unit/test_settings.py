@@ -39,7 +39,7 @@ def test_a_valid_stack_is_read_into_typed_values() -> None:
     assert read.models.s3_endpoint is None
     assert read.models.release is not None
     assert read.models.release.models == {"resnet50": 1}
-    assert (read.triton.memory_gib, read.triton.cpu, read.triton.autoscaler) == (12, "3", "none")
+    assert (read.triton.memory_gib, read.triton.cpu, read.pod_autoscaler, read.node_autoscaler) == (12, "3", "none", "none")
     assert read.warnings == ()
 
 

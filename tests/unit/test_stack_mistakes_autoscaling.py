@@ -9,6 +9,7 @@ from tests.unit.stack_config import REMOVED, complaints, settings
 CLASSIFY = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
 PROMETHEUS = "http://prometheus.observability.svc:9090"
 SCALED: dict[str, Any] = {
+    "nodes.autoscaler": "none",
     "triton.autoscaler": "keda",
     "triton.replicas": REMOVED,
     "models.serving": {"classify": CLASSIFY},
@@ -33,16 +34,19 @@ FLOOR = {"start": "0 7 * * 1-5", "end": "0 19 * * 1-5", "timezone": "Europe/Zuri
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"triton.replicas": REMOVED},
-        ["triton.replicas: is missing; nobody else sets the number of pods while autoscaler is none"],
+        [
+            "triton.replicas: is missing; nobody else sets the number of pods while autoscaler is none; "
+            "give it, or the section autoscaling, within whose bounds KEDA sets it"
+        ],
     ),
     (
-        {"autoscaling": scaling()},
+        {"triton.autoscaler": "none", "autoscaling": scaling()},
         [
             "autoscaling: nothing reads it while triton.autoscaler is none; remove it, or use autoscaler: keda or hpa",
         ],
     ),
     (
-        {**SCALED, "triton.replicas": 2},
+        {**SCALED, "triton.autoscaler": None, "triton.replicas": 2},
         [
             "triton.replicas: KEDA owns the number of pods, and every `pulumi up` would reset it; "
             "remove it, and give autoscaling.minReplicas and maxReplicas"
@@ -168,9 +172,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {**KARPENTER, "gpu.pools[0].min": 1, "gpu.pools[0].desired": 2},
         [
             "gpu.pools[0].min: Karpenter starts nodes for pods and keeps none without; use 0 instead of 1, "
-            "and autoscaling.warmPods for nodes that wait",
+            "and autoscaling.warmPods for nodes that wait; "
+            "or nodes.autoscaler: cluster-autoscaler or none, for node groups",
             "gpu.pools[0].desired: Karpenter starts nodes for pods and keeps none without; use 0 instead of 2, "
-            "and autoscaling.warmPods for nodes that wait",
+            "and autoscaling.warmPods for nodes that wait; "
+            "or nodes.autoscaler: cluster-autoscaler or none, for node groups",
         ],
     ),
     (
@@ -205,6 +211,24 @@ def test_prod_keeps_two_pods_whoever_scales_them() -> None:
 
 def test_nodes_that_an_autoscaler_adds_make_room_for_fixed_pods() -> None:
     assert settings(KARPENTER).triton.replicas == 4
+
+
+def test_keda_owns_the_pods_where_there_are_bounds_and_karpenter_the_nodes_where_pods_are_scaled() -> None:
+    fixed = settings()
+    assert (fixed.pod_autoscaler, fixed.node_autoscaler) == ("none", "none")
+    unsaid = {
+        **SCALED,
+        "triton.autoscaler": None,
+        "nodes.autoscaler": None,
+        "gpu.pools[0].min": 0,
+        "gpu.pools[0].desired": 0,
+    }
+    scaled = settings(unsaid)
+    assert (scaled.pod_autoscaler, scaled.node_autoscaler) == ("keda", "karpenter")
+    by_hpa = settings({**unsaid, "triton.autoscaler": "hpa"})
+    assert (by_hpa.pod_autoscaler, by_hpa.node_autoscaler) == ("hpa", "karpenter")
+    groups = settings({**unsaid, "nodes.autoscaler": "cluster-autoscaler"})
+    assert (groups.pod_autoscaler, groups.node_autoscaler) == ("keda", "cluster-autoscaler")
 
 
 def test_pods_that_share_a_gpu_are_warned_about() -> None:

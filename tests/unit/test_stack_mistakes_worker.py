@@ -37,6 +37,20 @@ def test_workers_are_accepted(section: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "owner"),
+    [
+        (KEDA, "keda"),
+        ({**KEDA, "scaler": None}, "keda"),
+        (BY_HAND, "none"),
+        ({**BY_HAND, "scaler": None}, "none"),
+    ],
+)
+def test_keda_owns_the_workers_where_there_are_bounds(section: dict[str, Any], owner: str) -> None:
+    worker = settings({"worker": section}).worker
+    assert worker is not None and worker.autoscaler == owner
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from loadgen.result import nearest_rank
@@ -28,6 +29,9 @@ def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
     yield f"ready pods: {first.ready} at first, {most} at most, {last.ready} at the end ({end:.0f} s)"
     for at, scale in _changes(moments):
         yield f"  {at:>5.0f} s  wanted {scale.wanted}, ready {scale.ready}"
+    starts = _starts(seen)
+    if starts:
+        yield f"from wanted to ready: {', '.join(f'{seconds:.0f} s' for seconds in starts)} (startSeconds of the stack)"
 
 
 def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:
@@ -39,6 +43,21 @@ def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:
         if before is not None and now != before:
             yield moment.at, moment.scale
         before = now
+
+
+def _starts(seen: Sequence[tuple[float, Scale]]) -> list[float]:
+    """How long each further pod took from wanted to ready, the first one wanted first; without those that never were."""
+    starts: list[float] = []
+    waiting: deque[float] = deque()
+    _, before = seen[0]
+    for at, scale in seen[1:]:
+        waiting.extend([at] * (scale.wanted - before.wanted))
+        for _ in range(min(scale.ready - before.ready, len(waiting))):
+            starts.append(at - waiting.popleft())
+        for _ in range(min(before.wanted - scale.wanted, len(waiting))):
+            waiting.pop()
+        before = scale
+    return starts
 
 
 def _latency(tally: Tally) -> str:

@@ -13,15 +13,20 @@ _OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
 
 def _one_owner(subject: Subject) -> Iterator[Problem]:
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
-    if triton.autoscaler == "none":
+    autoscaler = subject.document.pod_autoscaler
+    if autoscaler == "none":
         if triton.replicas is None:
-            yield Problem("triton.replicas", "is missing; nobody else sets the number of pods while autoscaler is none")
+            yield Problem(
+                "triton.replicas",
+                "is missing; nobody else sets the number of pods while autoscaler is none; "
+                "give it, or the section autoscaling, within whose bounds KEDA sets it",
+            )
         if autoscaling is not None:
             yield Problem(
                 "autoscaling", "nothing reads it while triton.autoscaler is none; remove it, or use autoscaler: keda or hpa"
             )
         return
-    owner = _OWNERS[triton.autoscaler]
+    owner = _OWNERS[autoscaler]
     if triton.replicas is not None:
         yield Problem(
             "triton.replicas",
@@ -66,7 +71,7 @@ def _within(bounds: Autoscaling, pods: int, path: str) -> Iterator[Problem]:
 
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
     bounds = subject.document.autoscaling
-    if bounds is None or subject.document.triton.autoscaler != "hpa":
+    if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
     if bounds.cron_floor is not None:
         yield Problem("autoscaling.cronFloor", "a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA")
@@ -79,7 +84,7 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
 
 def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
     """Only a model that the stack wants something of has targets. An ensemble has none: its steps are what is counted."""
-    if subject.document.triton.autoscaler != "none" and not subject.document.models.serving:
+    if subject.document.pod_autoscaler != "none" and not subject.document.models.serving:
         yield Problem(
             "models.serving",
             "is empty, so that nothing says what a pod can carry; add the models that Triton is scaled on",
@@ -107,7 +112,7 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 
 def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
     bounds = subject.document.autoscaling
-    if bounds is not None and bounds.warm_pods and subject.document.nodes.autoscaler == "none":
+    if bounds is not None and bounds.warm_pods and subject.document.node_autoscaler == "none":
         yield Problem(
             "autoscaling.warmPods",
             "nothing starts nodes for them while nodes.autoscaler is none; use 0, or karpenter or cluster-autoscaler",
@@ -115,7 +120,7 @@ def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
 
 
 def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
-    if subject.document.triton.autoscaler == "none":
+    if subject.document.pod_autoscaler == "none":
         return
     pool, _ = pool_of(subject)
     if pool.sharing.strategy in ("time-slicing", "mps"):

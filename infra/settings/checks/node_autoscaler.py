@@ -8,7 +8,7 @@ from infra.settings.problem import Problem
 
 def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
     nodes = subject.document.nodes
-    if nodes.autoscaler == "karpenter" and nodes.system.min < 2:
+    if subject.document.node_autoscaler == "karpenter" and nodes.system.min < 2:
         yield Problem(
             "nodes.system.min",
             f"{nodes.system.min} node cannot hold both of Karpenter's pods, which refuse to share one; use at least 2",
@@ -16,7 +16,7 @@ def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_karpenters(subject: PoolSubject) -> bool:
-    return subject.document.nodes.autoscaler == "karpenter"
+    return subject.document.node_autoscaler == "karpenter"
 
 
 def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
@@ -27,7 +27,8 @@ def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
             yield Problem(
                 f"{subject.path}.{key}",
                 f"Karpenter starts nodes for pods and keeps none without; use 0 instead of {value}, "
-                "and autoscaling.warmPods for nodes that wait",
+                "and autoscaling.warmPods for nodes that wait; "
+                "or nodes.autoscaler: cluster-autoscaler or none, for node groups",
             )
 
 

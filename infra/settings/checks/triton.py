@@ -201,7 +201,7 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     pool, types = pool_of(subject)
     per_node = min(_pods_per_node(subject, pool, known) for known in types)
     path, pods = _most_pods(subject)
-    grows = subject.document.nodes.autoscaler != "none"
+    grows = subject.document.node_autoscaler != "none"
     key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
     room = nodes * per_node
     if per_node and pods > room:
@@ -217,9 +217,9 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
 def _most_pods(subject: Subject) -> tuple[str, int]:
     """The most pods that there may be and where the stack says so; Absent where it does not."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
-    if triton.autoscaler != "none" and autoscaling is not None:
+    if subject.document.pod_autoscaler != "none" and autoscaling is not None:
         return "autoscaling.maxReplicas", autoscaling.max_replicas
-    if triton.autoscaler == "none" and triton.replicas is not None:
+    if subject.document.pod_autoscaler == "none" and triton.replicas is not None:
         return "triton.replicas", triton.replicas
     raise Absent("triton.replicas")
 

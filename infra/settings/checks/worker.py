@@ -21,7 +21,7 @@ def _one_owner_of_the_replicas(subject: Subject) -> Iterator[Problem]:
     worker = subject.document.worker
     if worker is None:
         return
-    if worker.scaler == "none":
+    if worker.autoscaler == "none":
         if worker.replicas is None:
             yield Problem("worker.replicas", "is missing; nobody else sets the number of pods while scaler is none")
         for key, value in (
