@@ -260,6 +260,21 @@ def test_a_preview_that_failed_and_has_told_nobody_fails_the_job(workflow: str, 
     assert "::error::the preview ended with exit code 255" in judged["255"].stdout
 
 
+@runs("preview/preview/Preview", "preview/preview/Report", "preview/preview/" + _GATE)
+def test_a_stream_that_was_cut_off_fails_the_job(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
+    stand_ins.put("pulumi")
+    cut_off = scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", old={}, new={}))
+    stand_ins.answer({"pulumi preview --stack dev --json --non-interactive --policy-pack policies": (cut_off, 137)})
+    run(files.step("preview", "preview", "Preview"), checkout, STACK="dev", GITHUB_OUTPUT=str(tmp_path / "output"))
+    events, status = engine_events(checkout, tmp_path)
+    assert (events, status) == (cut_off, "137")
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=files.ROOT, capture_output=True, text=True, check=True, timeout=30
+    )
+    run(files.step("preview", "preview", "Report"), checkout, STACK="dev", BASE=head.stdout.strip())
+    assert run(files.step("preview", "preview", _GATE), checkout, STATUS=status).returncode != 0
+
+
 @runs("drift/look/" + _UNSAID)
 def test_drift_that_was_found_is_no_failure_of_the_look(checkout: Path) -> None:
     write_reports(checkout, scenarios.much())
