@@ -55,6 +55,23 @@ def test_nobody_makes_a_strangers_thing_ours_by_tagging_it() -> None:
     assert found == WITHOUT_A_BOUND.keys()
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        "ce:TagResource",
+        "ec2:CreateTags",
+        "fsx:TagResource",
+        "iam:TagInstanceProfile",
+        "iam:TagOpenIDConnectProvider",
+        "iam:TagRole",
+        "kms:TagResource",
+    ],
+)
+def test_a_tag_of_what_is_ours_can_be_changed(action: str) -> None:
+    """The engine sends only the tags that differ, and so not `project`."""
+    assert OURS in [one.get("Condition") for one, found in allowed() if found == action]
+
+
 def test_what_has_no_bound_is_said() -> None:
     text = " ".join((ROOT / "docs" / "github.md").read_text(encoding="utf-8").split())
     assert [called for called in WITHOUT_A_BOUND.values() if called not in text] == []
