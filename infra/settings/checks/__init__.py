@@ -60,6 +60,7 @@ _WARNINGS: tuple[Check, ...] = (
     *serving.WARNINGS,
     *monitoring.WARNINGS,
     *autoscaling.WARNINGS,
+    *gateway.WARNINGS,
     *worker.WARNINGS,
 )
 
