@@ -156,6 +156,16 @@ def test_a_model_that_the_gateway_routes_without_a_rate_is_named() -> None:
     assert [problem for problem in settings(released).warnings if problem.path == "models.serving"] == []
 
 
+def test_traces_of_failures_need_the_gateway() -> None:
+    tracing = {"exporter": "xray", "keepPercent": 5}
+    assert [str(problem) for problem in settings({"tracing": tracing}).warnings] == [
+        "tracing: without the gateway no span says that a model failed, so that only 5 % of such traces are kept; add the "
+        "section gateway, or keepPercent: 100"
+    ]
+    for enough in ({"tracing": tracing, "gateway": GATEWAY}, {"tracing": {**tracing, "keepPercent": 100}}):
+        assert [problem for problem in settings(enough).warnings if problem.path == "tracing"] == []
+
+
 def test_a_sequence_has_no_canary() -> None:
     changes = {
         "models.serving": {"resnet50": {**MODEL, "sequence": {"strategy": "direct"}}},

@@ -61,6 +61,7 @@ _WARNINGS: tuple[Check, ...] = (
     *monitoring.WARNINGS,
     *autoscaling.WARNINGS,
     *gateway.WARNINGS,
+    *tracing.WARNINGS,
     *worker.WARNINGS,
 )
 
