@@ -216,7 +216,11 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
 
 
 def _rate_limit(peak_rate: float) -> Manifest:
-    """The peak that the stack promises, with room for chance, in each Envoy and for each protocol.
+    """The peak that the stack promises, with room for chance, for each route of each Envoy.
+
+    Envoy counts for each of its routes by itself, and has one for each match: two over HTTP (the model, and the model with a
+    version), two more for `generate`, one more for a canary of a version, and one for each method over gRPC. So what all
+    Envoys let through together is that many times as much: this limit is not the fleet's.
 
     Requests of a Poisson stream do not come evenly: of a second with a mean of 60, more than 60 come in nearly every other
     one. Three standard deviations more let all but one second in a thousand through.

@@ -12,8 +12,10 @@ class Tracing(Section):
     """The collector and what Triton sends it. Absent: neither.
 
     `rate`: Triton traces one of so many requests, and each that comes with a `traceparent`: all of them behind the gateway.
-    Of those, the collector keeps every slow and every failed one, and `keep_percent` of the rest. `exporter`: `xray`, in the
-    stack's account and region, or `otlp`, to `endpoint`.
+    Of those, the collector keeps every slow one, every failed one (whose execution failed: with the gateway only), and
+    `keep_percent` of the rest. `exporter`: `xray`, in the
+    stack's account and region, or `otlp`, to `endpoint`: over HTTP and without headers, so that one that asks for a token
+    needs a collector of yours in between.
     """
 
     exporter: Literal["xray", "otlp"] = Field(description="xray or otlp")

@@ -22,9 +22,17 @@ class TritonPythonModel:
         time.sleep(float(parameters["load_seconds"]["string_value"]))
 
     def execute(self, requests):
+        """Refuses an input below zero, and breaks down at one below minus one."""
         time.sleep(self.seconds)
         tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + self.version)]) for tensor in tensors]
+        if any((tensor < -1).any() for tensor in tensors):
+            raise ValueError("broken down")
+        return [self.answer(tensor) for tensor in tensors]
+
+    def answer(self, tensor):
+        if (tensor < 0).any():
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError("below zero"))
+        return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + self.version)])
 '''
 
 

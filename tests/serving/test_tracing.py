@@ -17,7 +17,6 @@ from tests.serving.collector import Collector, Span, running_collector
 from tests.serving.models import Timing
 from tests.serving.pods import Kubelet, Pod
 
-BODY = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}
 INSTANT = Timing()
 CALLER = "00f067aa0ba902b7"
 ARRIVAL_SECONDS = 60.0
@@ -44,11 +43,12 @@ def make_pod(kubelet: Kubelet, repository: Path, collector: Collector) -> MakePo
     return make
 
 
-def over_http(pod: Pod, traceparent: str | None) -> int:
+def over_http(pod: Pod, traceparent: str | None, value: float = 1.0) -> int:
     """One inference; the HTTP status."""
     url = f"{pod.http}/v2/models/echo/infer"
     headers = {} if traceparent is None else {"traceparent": traceparent}
-    return httpx.post(url, json=BODY, headers=headers, timeout=30, trust_env=False).status_code
+    body = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [value]}]}
+    return httpx.post(url, json=body, headers=headers, timeout=30, trust_env=False).status_code
 
 
 def over_grpc(pod: Pod, traceparent: str) -> int:
@@ -102,6 +102,23 @@ def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, c
         spans = arrived(pod, collector, trace, {"InferRequest", "echo"})
         assert ("REQUEST_END" in spans["echo"].events) is (code == 200)
         assert not any(span.failed for span in spans.values())
+
+
+@pytest.mark.parametrize("value", [-0.5, -2.0], ids=["an error as its answer", "an exception"])
+def test_a_request_whose_execution_failed_looks_like_any_other(
+    make_pod: MakePod, collector: Collector, value: float
+) -> None:
+    """No status, no attribute, no event tells it from an answer: only a gateway's span can (docs/traffic.md)."""
+    pod = make_pod()
+    answered, failed = secrets.token_hex(16), secrets.token_hex(16)
+    assert over_http(pod, f"00-{answered}-{CALLER}-01") == 200
+    assert over_http(pod, f"00-{failed}-{CALLER}-01", value) == 500
+    shapes = []
+    for trace in (answered, failed):
+        spans = arrived(pod, collector, trace, {"InferRequest", "echo", "compute"})
+        shapes.append({name: (span.events, span.attributes.keys(), span.failed) for name, span in spans.items()})
+    assert shapes[0] == shapes[1]
+    assert not any(failed for _, _, failed in shapes[1].values())
 
 
 def test_one_of_so_many_requests_is_traced_and_every_one_with_a_traceparent(make_pod: MakePod, collector: Collector) -> None:

@@ -215,6 +215,15 @@ def test_each_envoy_lets_the_peak_rate_and_what_chance_adds_through(peak: float,
     assert policy(model)["rateLimit"] == {"type": "Local", "local": {"rules": [{"limit": limit}]}}
 
 
+@pytest.mark.parametrize(
+    ("model", "counters"), [(PLAIN, 3), (OF_A_SERVICE, 3), (OF_A_VERSION, 4), (SEQUENCE, 4), (DECOUPLED, 6)], ids=str
+)
+def test_the_rate_is_counted_for_each_match_of_each_rule(model: RoutedModel, counters: int) -> None:
+    """Envoy Gateway makes a route of each, and Envoy a counter of each route: the number that docs/traffic.md gives."""
+    rules = [*routes.http_route_spec(model)["rules"], *routes.grpc_route_spec(model)["rules"]]
+    assert sum(len(rule["matches"]) for rule in rules) == counters
+
+
 def test_a_model_that_the_stack_says_nothing_of_has_no_rate() -> None:
     assert "rateLimit" not in policy(UNKNOWN)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.settings.digest import digest_of
+from infra.settings.serving import ModelServing
 from tests.unit.stack_config import REMOVED, complaints, settings
 
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
@@ -138,6 +140,30 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
 )
 def test_a_mistake_is_said_in_a_sentence(changes: dict[str, Any], said: str) -> None:
     assert complaints(changes) == [said]
+
+
+def test_a_model_that_the_gateway_routes_without_a_rate_is_named() -> None:
+    released = {
+        "models.release.models": {"resnet50": 1, "pipeline": 1, "tokenizer": 1},
+        "models.release.serving": digest_of({"resnet50": ModelServing.model_validate(MODEL)}, (8.6,)),
+        "models.serving": {"resnet50": MODEL},
+    }
+    found = settings({"gateway": GATEWAY, **released}).warnings
+    assert [str(problem) for problem in found if problem.path == "models.serving"] == [
+        "models.serving: pipeline, tokenizer: without an entry, and so without peakRate, the gateway lets every request "
+        "through, with the longest timeout; what an ensemble lets through reaches its steps past their limits; give each one"
+    ]
+    assert [problem for problem in settings(released).warnings if problem.path == "models.serving"] == []
+
+
+def test_traces_of_failures_need_the_gateway() -> None:
+    tracing = {"exporter": "xray", "keepPercent": 5}
+    assert [str(problem) for problem in settings({"tracing": tracing}).warnings] == [
+        "tracing: without the gateway no span says that a model failed, so that only 5 % of such traces are kept; add the "
+        "section gateway, or keepPercent: 100"
+    ]
+    for enough in ({"tracing": tracing, "gateway": GATEWAY}, {"tracing": {**tracing, "keepPercent": 100}}):
+        assert [problem for problem in settings(enough).warnings if problem.path == "tracing"] == []
 
 
 def test_a_sequence_has_no_canary() -> None:

@@ -60,6 +60,8 @@ _WARNINGS: tuple[Check, ...] = (
     *serving.WARNINGS,
     *monitoring.WARNINGS,
     *autoscaling.WARNINGS,
+    *gateway.WARNINGS,
+    *tracing.WARNINGS,
     *worker.WARNINGS,
 )
 

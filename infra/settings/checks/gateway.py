@@ -96,6 +96,20 @@ def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _every_route_has_a_rate(subject: Subject) -> Iterator[Problem]:
+    """Which models are steps of an ensemble, the stack does not say: the ensemble's own entry has to."""
+    document = subject.document
+    if document.gateway is None or document.models.release is None:
+        return
+    without = sorted(document.models.release.models.keys() - document.models.serving.keys())
+    if without:
+        yield Problem(
+            "models.serving",
+            f"{', '.join(without)}: without an entry, and so without peakRate, the gateway lets every request through, with "
+            "the longest timeout; what an ensemble lets through reaches its steps past their limits; give each one",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _public_is_for_somebody,
     _tls_ends_in_one_place,
@@ -103,3 +117,4 @@ CHECKS: tuple[Check, ...] = (
     _canaries_can_be_had,
     _survives_a_pod,
 )
+WARNINGS: tuple[Check, ...] = (_every_route_has_a_rate,)

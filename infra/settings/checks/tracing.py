@@ -25,4 +25,16 @@ def _spans_are_encrypted(subject: Subject) -> Iterator[Problem]:
         yield Problem("tracing.endpoint", f"{tracing.endpoint} is not encrypted; use https in {subject.stack}")
 
 
+def _failures_need_the_gateway(subject: Subject) -> Iterator[Problem]:
+    """Triton's spans do not say that an execution failed; Envoy's do."""
+    tracing = subject.document.tracing
+    if tracing is not None and subject.document.gateway is None and tracing.keep_percent < 100:
+        yield Problem(
+            "tracing",
+            f"without the gateway no span says that a model failed, so that only {tracing.keep_percent} % of such traces "
+            "are kept; add the section gateway, or keepPercent: 100",
+        )
+
+
 CHECKS: tuple[Check, ...] = (_spans_go_to_one_place, _spans_are_encrypted)
+WARNINGS: tuple[Check, ...] = (_failures_need_the_gateway,)
