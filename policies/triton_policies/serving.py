@@ -201,7 +201,7 @@ def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _asks_for_replicas(deployment: Resource) -> bool:
-    """Whether the program sets them. A live object always has some: the API server's default, or what a scaler made of it."""
+    """Whether the program sets them. A live object always has some: its default, or what a scaler made of it."""
     if deployment.inputs is not None:
         return deployment.inputs.at("spec.replicas").given
     live = deployment["metadata.uid"].given
