@@ -1,4 +1,4 @@
-"""`python3 -m twin` and `python3 -m modelctl` with whatever Python they are typed: what runs is the checkout's `.venv`."""
+"""`python3 -m twin`, `python3 -m modelctl` and the like with whatever Python: what runs is the checkout's `.venv`."""
 
 import importlib.util
 import os

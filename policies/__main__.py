@@ -3,8 +3,8 @@
 from pulumi_policy import PolicyPack
 
 from triton_policies.registry import POLICIES
+from triton_policies.run import Run
 from triton_policies.sdk import judged_at_up, to_sdk
-from triton_policies.waiting import Waiting
 
-_waiting = Waiting()
-PolicyPack("triton-eks", policies=[*(to_sdk(policy, _waiting) for policy in POLICIES), judged_at_up(_waiting)])
+_run = Run()
+PolicyPack("triton-eks", policies=[*(to_sdk(policy, _run) for policy in POLICIES), judged_at_up(_run)])

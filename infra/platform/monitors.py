@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.platform import rules
 from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
 from infra.platform.prometheus_stack import NAMESPACE, RELEASE
+from infra.platform.rules import rule_file
 from infra.platform.rules.gateway import JOB as GATEWAY_JOB
 from infra.platform.rules.rule import JOB
 from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
@@ -73,7 +73,7 @@ def pod_monitor(
 
 
 def _rules(settings: Settings, runbooks: str) -> Manifest:
-    made = rules.prometheus_rule(settings, runbooks)
+    made = rule_file.prometheus_rule(settings, runbooks)
     metadata = _metadata(made["metadata"]["name"])
     return {**made, "metadata": {**metadata, "labels": {**made["metadata"]["labels"], **metadata["labels"]}}}
 

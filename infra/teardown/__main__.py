@@ -1,75 +1,11 @@
-"""`python -m infra.teardown STACK`: what `make destroy` runs. Exit code 1 when something of the stack is left in AWS."""
+"""`python3 -m infra.teardown STACK`."""
 
-from __future__ import annotations
+import virtual_environment
 
-import sys
-from typing import Annotated
+virtual_environment.enter("infra.teardown")
 
-import typer
-from botocore.exceptions import BotoCoreError, ClientError
+import typer  # noqa: E402 - not before this is the checkout's environment
 
-from infra.account_guard import Caller, WrongAccount, caller, require_account
-from infra.orphans.operations import OPERATIONS
-from infra.orphans.report import show
-from infra.orphans.search import Search
-from infra.ownership import Ownership
-from infra.read_only import AwsUnusable, Readers
-from infra.settings import Settings
-from infra.stack_argument import StackArgument, fail, settings_of
-from infra.teardown.engine import Engine, EngineFailed
-from infra.teardown.guards import objections
-from infra.teardown.run import Teardown
-from infra.teardown.state import Resource
-from infra.teardown.waits import StillThere
-from infra.terminal import terminal
+from infra.teardown.cli import main  # noqa: E402
 
-
-def main(
-    stack: StackArgument = "",
-    confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
-) -> None:
-    """Delete a stack: what makes nodes and load balancers, the rest of the cluster's inside, the cluster and its network."""
-    settings = settings_of(stack)
-    try:
-        readers = Readers(settings.region, OPERATIONS)
-        who = caller(readers)
-        require_account(who, settings)
-        engine = Engine(stack)
-        resources = engine.resources()
-        reasons = objections(settings, readers, resources)
-        if reasons:
-            fail("\n".join([f"{stack} is not taken away:", *(f"  {reason}" for reason in reasons)]), 2)
-        _confirm(settings, who, resources, confirm)
-        left = Teardown(engine, lambda: Search(readers, Ownership.of(settings)), _say).run()
-    except (AwsUnusable, WrongAccount, EngineFailed, StillThere) as error:
-        fail(str(error), 2)
-    except (ClientError, BotoCoreError) as error:
-        fail(f"AWS could not be asked what is left: {error}; run the same command again, it goes on from here", 2)
-    except KeyboardInterrupt:
-        fail("interrupted; what is gone is gone, and the same command goes on from here", 130)
-    show(stack, left, terminal())
-    if left:
-        raise typer.Exit(1)
-
-
-def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
-    """Ends the command unless somebody has named the stack."""
-    stack = settings.environment
-    own = [resource for resource in resources if resource.custom]
-    kept = [resource.name for resource in own if resource.retained]
-    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")
-    if kept:
-        _say(f"Forgotten and left in AWS: {', '.join(kept)}.")
-    if not confirm and sys.stdin.isatty():
-        confirm = typer.prompt("Type the name of the stack to delete it", default="", show_default=False)
-    if confirm != stack:
-        fail(f"nothing was deleted: to delete {stack}, say so: make destroy STACK={stack} CONFIRM={stack}", 2)
-
-
-def _say(line: str) -> None:
-    typer.echo(line)
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    typer.run(main)
+typer.run(main)

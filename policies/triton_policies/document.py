@@ -1,6 +1,6 @@
 """The tables of docs/policies.md, made from the policies.
 
-PYTHONPATH=policies python3 -m triton_policies.document docs/policies.md
+PYTHONPATH=policies .venv/bin/python -m triton_policies.document docs/policies.md
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ class Resource:
     name: str
     urn: str
     properties: Property
+    inputs: Property | None = None
+    """What the program asks for, in rules about a stack too; None there of a resource that the run leaves alone."""
     protected: bool = False
     provider: str | None = None
     """The logical name of its provider; None where Pulumi tells none."""

@@ -15,13 +15,14 @@ from triton_policies.findings import Finding, Violation
 from triton_policies.policy import Policy, ResourcePolicy, StackPolicy
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
+from triton_policies.run import Run
 from triton_policies.waiting import NAME, SAYS, Waiting
 
 _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.EnforcementLevel.ADVISORY}
 
 
-def to_sdk(policy: Policy, waiting: Waiting) -> sdk.Policy:
-    """The policy for a `PolicyPack`; what it cannot judge yet goes to `waiting`."""
+def to_sdk(policy: Policy, run: Run) -> sdk.Policy:
+    """The policy for a `PolicyPack`; what it cannot judge yet waits in `run`."""
     common: dict[str, Any] = {
         "name": policy.id,
         "description": policy.says,
@@ -30,17 +31,17 @@ def to_sdk(policy: Policy, waiting: Waiting) -> sdk.Policy:
         **_metadata(policy),
     }
     if isinstance(policy, ResourcePolicy):
-        return sdk.ResourceValidationPolicy(validate=_resource_validation(policy, waiting), **common)
+        return sdk.ResourceValidationPolicy(validate=_resource_validation(policy, run), **common)
     if isinstance(policy, StackPolicy):
-        return sdk.StackValidationPolicy(validate=_stack_validation(policy, waiting), **common)
+        return sdk.StackValidationPolicy(validate=_stack_validation(policy, run), **common)
     raise TypeError(f"{policy.id}: neither about resources nor about stacks")
 
 
-def judged_at_up(waiting: Waiting) -> sdk.Policy:
+def judged_at_up(run: Run) -> sdk.Policy:
     """The policy that tells what the others, which come before it in the pack, could not judge."""
 
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
-        told = waiting.take()
+        told = run.waiting.take()
         if told is not None:
             report(told, None)
 
@@ -62,24 +63,25 @@ def message(policy: Policy, violation: Violation, name: str) -> str:
     return " ".join(f"{told}. Fix: {violation.fix or policy.fix}".split())
 
 
-def _resource_validation(policy: ResourcePolicy, waiting: Waiting) -> sdk.ResourceValidation:
+def _resource_validation(policy: ResourcePolicy, run: Run) -> sdk.ResourceValidation:
     def validate(args: sdk.ResourceValidationArgs, report: sdk.ReportViolation) -> None:
+        inputs = run.inputs[args.urn] = Property("", args.props)
         if not policy.is_about(args.resource_type):
             return
         resource = Resource(
             type=args.resource_type,
             name=args.name,
             urn=args.urn,
-            properties=Property("", args.props),
+            properties=inputs,
             protected=args.opts.protect,
             provider=args.provider.name if args.provider is not None else None,
         )
-        _report(policy, policy.findings(resource, _configured(args)), report, waiting, resource)
+        _report(policy, policy.findings(resource, _configured(args)), report, run.waiting, resource)
 
     return validate
 
 
-def _stack_validation(policy: StackPolicy, waiting: Waiting) -> sdk.StackValidation:
+def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         resources = tuple(
             Resource(
@@ -87,6 +89,7 @@ def _stack_validation(policy: StackPolicy, waiting: Waiting) -> sdk.StackValidat
                 name=one.name,
                 urn=one.urn,
                 properties=Property("", one.props),
+                inputs=run.inputs.get(one.urn),
                 protected=one.opts.protect,
                 provider=one.provider.name if one.provider is not None else None,
                 sources={key: frozenset(source.urn for source in found) for key, found in one.property_dependencies.items()},
@@ -94,7 +97,7 @@ def _stack_validation(policy: StackPolicy, waiting: Waiting) -> sdk.StackValidat
             # The engine gives them in whatever order they were done.
             for one in sorted(args.resources, key=lambda one: one.urn)
         )
-        _report(policy, policy.findings(Stack(resources), _configured(args)), report, waiting, None)
+        _report(policy, policy.findings(Stack(resources), _configured(args)), report, run.waiting, None)
 
     return validate
 

@@ -186,7 +186,7 @@ def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
         def check(deployment: Resource = deployment) -> Iterator[Finding]:
             scalers = list(_scalers(stack, deployment))
-            if scalers and deployment["spec.replicas"].given:
+            if scalers and _asks_for_replicas(deployment):
                 yield Violation(
                     "spec.replicas",
                     f"is set, and {scalers[0].name} scales it: every `up` undoes the scaling",
@@ -198,6 +198,14 @@ def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
                 yield Violation("", f"is scaled by {names}: they undo each other's work", deployment, fix="keep one of them")
 
         yield from attempt(check, deployment)
+
+
+def _asks_for_replicas(deployment: Resource) -> bool:
+    """Whether the program sets them. A live object always has some: its default, or what a scaler made of it."""
+    if deployment.inputs is not None:
+        return deployment.inputs.at("spec.replicas").given
+    live = deployment["metadata.uid"].given
+    return deployment["spec.replicas"].given and not live
 
 
 def _scraped(stack: Stack, settings: Settings) -> Iterator[Finding]:
@@ -303,8 +311,6 @@ POLICIES: tuple[Policy, ...] = (
         id="scaling-one-owner",
         says="The number of replicas of a workload has one owner.",
         severity="high",
-        # At `up` a pack is given what the cluster says: there `replicas` is what the scaler made of it.
-        level="advisory",
         fix="leave one",
         judge=_owner,
     ),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.component.engine.analyzer import Pack, running
+from tests.component.engine.recording import Recording
 from tests.component.engine.stack_run import TODAY, StackRun
 from tests.component.policy_defects import DEFECTS, seed
+from tests.policies.case import changed
+from triton_policies.pods import DEPLOYMENT
 
 _DAY = {"asOf": TODAY.isoformat()}
 _PACK = Path(__file__).parents[2] / "policies"
@@ -46,6 +50,25 @@ def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun,
     assert "s3-tls-only (models-policy.policy" in waiting.message
 
 
+def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program_are_a_violation(
+    stack_runs: Callable[[str], StackRun], pack: Pack
+) -> None:
+    up = stack_runs("prod").up
+    live = {"spec.replicas": 3, "metadata.uid": "5d0c"}
+    items = [
+        replace(item, outputs=changed(item.outputs, live)) if item.type == DEPLOYMENT else item for item in up.registrations
+    ]
+    assert [str(found) for found in pack.judge(Recording(items, up.exports))] == []
+    asked = [
+        replace(item, inputs=changed(item.inputs, live), checked=changed(item.checked, {"spec.replicas": 3}))
+        if item.type == DEPLOYMENT
+        else item
+        for item in items
+    ]
+    found = pack.judge(Recording(asked, up.exports))
+    assert {(one.policy, one.level) for one in found} == {("scaling-one-owner", "mandatory")}
+
+
 def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:
     """All of them are seeded at once: none hides another."""
     found = pack.judge(seed(stack_runs("prod").up))
@@ -55,4 +78,4 @@ def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], p
     assert {one.level for one in found if one.policy not in ADVISORY} == {"mandatory"}
 
 
-ADVISORY = {"scaling-one-owner", "eks-version-ageing", "vpc-endpoints-present", "nat-ha-in-prod", "budget-present"}
+ADVISORY = {"eks-version-ageing", "vpc-endpoints-present", "nat-ha-in-prod", "budget-present"}

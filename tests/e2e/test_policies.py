@@ -15,6 +15,19 @@ def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twi
     assert "iam-no-wildcard (" in results[0]["message"]
 
 
+def test_a_comparison_with_a_stack_that_is_up_judges_what_the_program_asks_for(twin: Twin, tmp_path: Path) -> None:
+    """What the API server and the scalers add to live objects is nobody's violation; `up` with the pack was none either."""
+    done = twin.run("preview", "prod", "--against", "HEAD", "--json", seconds=900)
+    assert done.returncode == 0, done.stdout
+    assert "scaling-one-owner" not in {one["policy"] for one in json.loads(done.stdout)["policies"]}
+    checkout = clone(tmp_path)
+    template = checkout / "charts" / "triton" / "templates" / "deployment.yaml"
+    template.write_text(template.read_text().replace("\nspec:\n", "\nspec:\n  replicas: 2\n", 1))
+    changed = Twin(twin.home, checkout).run("preview", "prod", "--against", "HEAD", "--json", seconds=900)
+    found = {(one["policy"], one["level"]) for one in json.loads(changed.stdout)["policies"]}
+    assert (changed.returncode, ("scaling-one-owner", "mandatory") in found) == (1, True), changed.stdout
+
+
 def test_the_events_have_the_results_of_policies(twin: Twin) -> None:
     done = twin.run("preview", "dev", "--events", seconds=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]

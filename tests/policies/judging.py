@@ -11,8 +11,8 @@ from pulumi_policy.proxy import unknown_checking_proxy
 
 from tests.policies.case import Case, Inputs, Made
 from triton_policies.registry import POLICIES
+from triton_policies.run import Run
 from triton_policies.sdk import to_sdk
-from triton_policies.waiting import Waiting
 
 BY_ID = {policy.id: policy for policy in POLICIES}
 
@@ -27,8 +27,8 @@ class Verdict:
 
 def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
     """What the case's policy says about the inputs, or about the stack."""
-    waiting = Waiting()
-    policy: Any = to_sdk(BY_ID[case.policy], waiting)
+    run = Run()
+    policy: Any = to_sdk(BY_ID[case.policy], run)
     told: list[str] = []
 
     def report(message: str, urn: str | None = None) -> None:
@@ -38,7 +38,7 @@ def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
         policy.validate(_resource_args(case, given), report)
     else:
         policy.validate(_stack_args(case, given), report)
-    return Verdict(tuple(told), waiting.take())
+    return Verdict(tuple(told), run.waiting.take())
 
 
 def _resource_args(case: Case, inputs: Inputs) -> sdk.ResourceValidationArgs:

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from infra.preflight.__main__ import main
 from infra.preflight.checks import CHECKS
+from infra.preflight.cli import main
 from infra.preflight.finding import fail, ok, unknown, warn
 from infra.preflight.report import Row, failed, show, summary
 
@@ -35,7 +35,7 @@ ON_MOTO = ("account", "instance offerings", "images", "capacity reservations", "
 def test_the_checks_are_in_the_table_and_a_new_account_is_not_ready(
     account: str, checkout: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.preflight.__main__.CHECKS", [check for check in CHECKS if check.name in ON_MOTO])
+    monkeypatch.setattr("infra.preflight.cli.CHECKS", [check for check in CHECKS if check.name in ON_MOTO])
     done = preflight("dev")
     assert done.exit_code == 1, done.output
     assert [name for name in ON_MOTO if f"\n{name} " not in f"\n{done.output}"] == []

@@ -3,8 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-from infra.platform.rules import groups
 from infra.platform.rules.rule import Group, Rule
+from infra.platform.rules.rule_file import groups
 from infra.settings import Settings, load_stack_file
 from infra.settings.serving import ModelServing
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.platform.rules import groups, prometheus_rule
+from infra.platform.rules.rule_file import groups, prometheus_rule
 from tests.rules.stacks import ROOT, settings
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from infra.platform import monitors
 from infra.platform.prometheus_stack import NAMESPACE, RELEASE
-from infra.platform.rules import groups
 from infra.platform.rules.rule import JOB
 from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
+from infra.platform.rules.rule_file import groups
 from infra.serving.worker import SERVICE_ACCOUNT as WORKER
 from infra.settings import Settings
 from tests import crds

@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.platform.rules import groups, prometheus_rule
 from infra.platform.rules.rule import DEPLOYMENT, JOB, NAMESPACE, duration
+from infra.platform.rules.rule_file import groups, prometheus_rule
 from infra.platform.rules.timing import timing
 from infra.serving.triton import SERVICE_ACCOUNT
 from infra.settings import Release

@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 from typer.testing import CliRunner, Result
 
 from infra.orphans import computing, networking, storing
-from infra.orphans.__main__ import main
+from infra.orphans.cli import main
 from infra.orphans.find import FINDERS, leftovers
 from infra.orphans.leftover import Leftover
 from infra.orphans.search import Search

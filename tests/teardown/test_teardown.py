@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from infra.orphans.leftover import Leftover
 from infra.orphans.search import Search
 from infra.read_only import Readers
-from infra.teardown.__main__ import main
+from infra.teardown.cli import main
 from infra.teardown.engine import Engine, EngineFailed
 from infra.teardown.guards import objections
 from infra.teardown.run import Teardown

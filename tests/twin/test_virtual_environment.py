@@ -1,4 +1,4 @@
-"""`python3 -m twin` and `python3 -m modelctl` with a Python that is not the checkout's."""
+"""`python3 -m twin`, `python3 -m modelctl` and the others with a Python that is not the checkout's."""
 
 import shutil
 import subprocess
@@ -20,9 +20,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`python -m tool` with a Python that has the standard library only."""
-    command = [sys.executable, "-S", "-m", "tool", *arguments]
+def run(checkout: Path, *arguments: str, package: str = "tool") -> subprocess.CompletedProcess[str]:
+    """`python -m <package>` with a Python that has the standard library only."""
+    command = [sys.executable, "-S", "-m", package, *arguments]
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=30)
 
 
@@ -47,6 +47,16 @@ def test_the_checkouts_environment_is_gone_on_with(checkout: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "in the environment: -m tool release models/\n")
 
 
-@pytest.mark.parametrize("package", ["twin", "modelctl"])
-def test_both_command_lines_do_it(package: str) -> None:
-    assert f'virtual_environment.enter("{package}")' in (REPOSITORY / package / "__main__.py").read_text()
+PACKAGES = ("twin", "modelctl", "cost", "infra.preflight", "infra.orphans", "infra.teardown", "infra.platform.rules")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_documented_command_line_does_it_before_it_needs_a_package(package: str, checkout: Path) -> None:
+    folder = package.partition(".")[0]
+    (checkout / folder).symlink_to(REPOSITORY / folder)
+    assert f'virtual_environment.enter("{package}")' in (REPOSITORY / package.replace(".", "/") / "__main__.py").read_text()
+    done = run(checkout, "prod", package=package)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: this checkout has no Python environment yet: `make venv` makes it, and so does `make up`\n",
+    )

@@ -1,6 +1,6 @@
 """Cases of policies about Triton and what scales it."""
 
-from tests.policies.case import ABSENT, Case, fail, made
+from tests.policies.case import ABSENT, Case, changed, fail, made
 from triton_policies.pods import DEPLOYMENT
 from triton_policies.serving import DISRUPTION_BUDGET, HPA, MONITORS, SCALED_OBJECT
 
@@ -320,6 +320,17 @@ CASES = (
             ),
         ),
         unknown=("scaler", "spec.scaleTargetRef"),
+    ),
+    # A live object, of which the engine did not say what the program asks for.
+    Case(
+        policy="scaling-one-owner",
+        type="",
+        passes=(
+            made(DEPLOYMENT, "server", changed(_TRITON, {"spec.replicas": 1, "metadata.uid": "5d0c"})),
+            made(SCALED_OBJECT, "scaler", _SCALER),
+        ),
+        fails=(),
+        unknown=None,
     ),
     Case(
         policy="service-not-public",
