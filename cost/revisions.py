@@ -17,6 +17,10 @@ class StackUnreadable(RuntimeError):
     """A stack file or a revision that this program cannot read; the message says which and why."""
 
 
+class NoSuchRevision(StackUnreadable):
+    """A revision that git does not know."""
+
+
 def settings_now(stack: str) -> Settings:
     """The settings in the working tree. Raises NoSuchStack and StackUnreadable."""
     try:
@@ -28,13 +32,11 @@ def settings_now(stack: str) -> Settings:
 def settings_at(revision: str, stack: str) -> Settings | None:
     """The settings as of a revision, as this program reads them; None where that revision has no such stack.
 
-    Raises StackUnreadable: git knows no such revision, or the file of then is not valid now.
+    Raises NoSuchRevision, and StackUnreadable where the file of then is not valid now.
     """
     commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
-        raise StackUnreadable(
-            f"--against {revision}: git knows no commit of that name (branches, tags and hashes are names)"
-        )
+        raise NoSuchRevision(f"--against {revision}: git knows no commit of that name (branches, tags and hashes are names)")
     text = _git("show", f"{commit.strip()}:{stack_file(stack)}")
     if text is None:
         return None

@@ -149,6 +149,8 @@ def _collect(given: argparse.Namespace) -> None:
         made = collect.report(given.stack, found, given.against)
     except collect.CollectFailed as error:
         raise UsageError(str(error)) from None
+    if (told := plan.stack_of(text)) not in (None, given.stack):
+        raise UsageError(f"{given.preview} is a preview of the stack {told}, not of {given.stack}")
     _write(made.to_json(), given.output)
 
 

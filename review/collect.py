@@ -39,6 +39,8 @@ def report(stack: str, plan: Plan, against: str | None = None, today: date | Non
     if against is not None:
         try:
             then = revisions.settings_at(against, stack)
+        except revisions.NoSuchRevision as error:
+            raise CollectFailed(str(error)) from None
         except revisions.StackUnreadable as error:
             warnings.append(f"models, cost and quotas are not compared: {error}")
     cost, problem = _cost(now, then, today or date.today())

@@ -38,6 +38,7 @@ WAITING_POLICY = "judged-at-up"
 """The policy of our pack that says, once for all the others, what they judge in the update alone."""
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
+_STACK_IN_URN = re.compile(r'"urn": ?"urn:pulumi:([^:"]+)::')
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
 """The engine's own colour tags, and a terminal's."""
 
@@ -119,6 +120,12 @@ def read(text: str) -> Plan:
     return _from_document(document)
 
 
+def stack_of(text: str) -> str | None:
+    """Whose resources the engine's JSON tells of; None where it tells of none."""
+    found = _STACK_IN_URN.search(text)
+    return found[1] if found is not None else None
+
+
 def _lines(text: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -133,6 +140,10 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _from_document(document: Mapping[str, Any]) -> Plan:
+    if not document.keys() & {"changeSummary", "diagnostics"}:
+        raise UnreadablePlan(
+            "this is not a document of `pulumi preview --json`; `twin preview --json` prints one of its own: take `--events`"
+        )
     diagnostics = document.get("diagnostics") or []
     return Plan(
         steps=_merged([_document_step(raw) for raw in document.get("steps") or ()]),

@@ -118,11 +118,11 @@ def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[st
     refused = any(one.level == "mandatory" for one in policies)
     if refused and not failed:
         raise EngineError(f"{stack} violates mandatory policies, which stand above")
-    far = "not everything" if judged else "nothing"
+    cause = "its events say why" if variables else "what it says above is the cause"
     besides = ", and mandatory policies are violated, too" if refused else ""
+    far = "have not judged everything" if judged else "have judged nothing"
     raise EngineError(
-        f"the preview of {stack} ended with {code}; what it says above is the cause{besides}. "
-        f"The policies have judged {far}, whatever stands above"
+        f"the preview of {stack} ended with {code}; {cause}{besides}. The policies {far}, whatever else is said"
     )
 
 

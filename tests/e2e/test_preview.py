@@ -81,4 +81,4 @@ def test_a_typing_error_in_the_name_of_a_section_is_told_with_every_other_mistak
     assert "stacks/Pulumi.dev.yaml: gpu: is missing; add the section: the GPU node groups" in done.stdout
     assert "stacks/Pulumi.dev.yaml: network.cird: unknown key; did you mean 'cidr'? " in done.stdout
     assert "missing configuration value" not in done.stdout
-    assert done.stdout.rstrip().endswith("The policies have judged nothing, whatever stands above")
+    assert done.stdout.rstrip().endswith("The policies have judged nothing, whatever else is said")

@@ -165,6 +165,23 @@ def test_collect_names_what_it_does_not_know(tmp_path: Path, capsys: pytest.Capt
     )
 
 
+def test_a_preview_of_another_stack_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = tmp_path / "events.json"
+    told = scenarios.step("create", "aws:s3/bucket:Bucket", "models", {}, {})
+    events.write_text(scenarios.stream(told, scenarios.summary(create=1)), encoding="utf-8")
+    stack = plan.stack_of(events.read_text(encoding="utf-8"))
+    assert stack is not None and stack != "local"
+    assert cli.main(["collect", "local", "--preview", str(events)]) == 1
+    assert capsys.readouterr().err == f"error: {events} is a preview of the stack {stack}, not of local\n"
+
+
+def test_a_revision_that_git_does_not_know_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = tmp_path / "events.json"
+    events.write_text(scenarios.stream(scenarios.summary(same=1)), encoding="utf-8")
+    assert cli.main(["collect", "prod", "--preview", str(events), "--against", "nope"]) == 1
+    assert capsys.readouterr().err.startswith("error: --against nope: git knows no commit of that name")
+
+
 def test_a_preview_that_said_nothing_is_a_report_that_says_so(tmp_path: Path) -> None:
     events, out = tmp_path / "events.json", tmp_path / "dev.json"
     events.write_text("", encoding="utf-8")

@@ -220,7 +220,12 @@ def test_that_the_preview_failed_is_an_error_only_where_nothing_says_why() -> No
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "is empty"), ("[]", "is not an object"), ('{"a"\nPulumi says hello', "line 1 .* is not JSON")],
+    [
+        ("", "is empty"),
+        ("[]", "is not an object"),
+        ('{"a"\nPulumi says hello', "line 1 .* is not JSON"),
+        ('{"stack": "prod", "steps": []}', "is not a document of `pulumi preview --json`"),
+    ],
 )
 def test_what_the_engine_never_prints_is_refused_with_a_sentence(text: str, message: str) -> None:
     with pytest.raises(plan.UnreadablePlan, match=message):

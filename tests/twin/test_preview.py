@@ -188,12 +188,12 @@ def test_a_preview_that_ends_at_the_stack_file_says_that_the_policies_have_judge
         shown(tmp_path, 1, [STACK_STEP, PROVIDER_STEP, error("no such pool"), LAST_WORD])
     assert str(failure.value) == (
         "the preview of prod ended with 1; what it says above is the cause. The policies have judged nothing, whatever "
-        "stands above"
+        "else is said"
     )
 
 
 def test_a_preview_that_ends_at_a_resource_says_that_the_policies_have_not_judged_everything(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"The policies have judged not everything, whatever stands above$"):
+    with pytest.raises(EngineError, match=r"The policies have not judged everything, whatever else is said$"):
         shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, EVENTS[1]])
 
 
@@ -209,7 +209,7 @@ def test_a_violation_hides_no_other_failure(tmp_path: Path, other: dict[str, obj
         shown(tmp_path, 1, [STACK_STEP, BUCKET_STEP, *EVENTS, other, LAST_WORD])
     assert str(failure.value) == (
         "the preview of prod ended with 1; what it says above is the cause, and mandatory policies are violated, too. The "
-        "policies have judged not everything, whatever stands above"
+        "policies have not judged everything, whatever else is said"
     )
 
 
