@@ -11,7 +11,7 @@ from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
 from infra.platform.prometheus_stack import NAMESPACE, RELEASE
 from infra.platform.rules import rule_file
 from infra.platform.rules.gateway import JOB as GATEWAY_JOB
-from infra.platform.rules.rule import JOB
+from infra.platform.rules.rule import JOB, SCRAPE_SECONDS
 from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
 from infra.serving.parity import NAME as PARITY
 from infra.serving.worker import SERVICE_ACCOUNT as WORKER_ACCOUNT
@@ -21,8 +21,6 @@ API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"
 WORKER = "worker"
 """The name label of the workers' pods: the name of their chart."""
-SCRAPE_SECONDS = 15
-"""The rules' shortest window, a minute, has to hold four scrapes (research triton.md 5)."""
 
 Manifest = dict[str, Any]
 

@@ -32,6 +32,14 @@ class Monitored(Twin):
         result: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
         return result
 
+    def blank(self, board: dict[str, Any]) -> set[str]:
+        """The titles of a dashboard's panels for which Prometheus has nothing; raises where it refuses a query."""
+        panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+        data = [
+            (panel["title"], [self.query(_filled_in(target["expr"])) for target in panel["targets"]]) for panel in panels
+        ]
+        return {title for title, answers in data if not any(answers)}
+
     def targets(self, pool: str) -> list[dict[str, Any]]:
         """What Prometheus scrapes for one monitor."""
         return [target for target in self.ask("targets", state="active")["activeTargets"] if target["scrapePool"] == pool]
@@ -52,3 +60,8 @@ class Monitored(Twin):
                 return None
 
         return processes.wait_until(answered, what, seconds, poll=0.5)  # type: ignore[return-value]
+
+
+def _filled_in(expression: str) -> str:
+    """A panel's query with what Grafana would put in: every model, and a rate over four scrapes."""
+    return expression.replace("$model", ".*").replace("$__rate_interval", "1m")

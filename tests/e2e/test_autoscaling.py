@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from infra.platform.dashboards.scaling import scaling
 from tests.e2e.conftest import UP_SECONDS, Twin
-from tests.e2e.load_summary import ANSWERED, READY
+from tests.e2e.load_summary import ANSWERED, CHANGE, READY, STARTS
+from tests.e2e.monitored import Monitored
 from twin import stack_files
 from twin.load.messages import Queue
 
@@ -14,6 +16,20 @@ from twin.load.messages import Queue
 pytestmark = pytest.mark.timeout(5400)
 _LOAD_SECONDS = 2400.0
 _POLL_SECONDS = 2.0
+WITHOUT_A_SOURCE = {
+    "Replicas": "kube-state-metrics",
+    "Autoscaler": "kube-state-metrics",
+    "Signal per pod": "kube-state-metrics",
+    "Blind": "kube-state-metrics",
+    "Nodes by pool": "kube-state-metrics",
+    "Where the time of a start went": "kube-state-metrics",
+    "Time to ready": "kube-state-metrics",
+    "Model load time": "servers from 24.11 on; that of the twin is 2.51",
+}
+"""The panels of the scaling dashboard that stay empty on the twin: what would fill them.
+
+"Waiting and executing" has data. "Pods without a node" has its own 0 where kube-state-metrics says nothing.
+"""
 
 
 def scaled_objects(twin: Twin) -> str:
@@ -34,14 +50,19 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
     assert "python3 -m twin load --rate 30 --seconds 120" in up.stdout
     assert "scaledobject.keda.sh/triton" in scaled_objects(own_twin)
 
-    load = own_twin.run("load", "--rate", "30", "--seconds", "180", seconds=_LOAD_SECONDS)
+    load = own_twin.run("load", "--rate", "30", "--seconds", "120", seconds=_LOAD_SECONDS)
+    print(load.stdout)  # its figures: `pytest -rP` shows them
     assert load.returncode == 0, load.stdout
     answered = ANSWERED.search(load.stdout)
     assert answered is not None, load.stdout
-    assert answered[1] == answered[2] and int(answered[1]) > 4500
+    assert answered[1] == answered[2] and int(answered[1]) > 3000
     pods = READY.search(load.stdout)
     assert pods is not None, load.stdout
     assert pods[1] == pods[3] == "1" and int(pods[2]) > 1, load.stdout
+    seconds_of_two = [int(at) for at, ready in CHANGE.findall(load.stdout) if int(ready) > 1]
+    assert seconds_of_two[0] < 120, f"the second pod was not ready before the load was over:\n{load.stdout}"
+    assert STARTS.search(load.stdout), load.stdout
+    assert Monitored(own_twin.home).blank(scaling()) == WITHOUT_A_SOURCE.keys()
     plot = load.stdout.splitlines()[-1].removeprefix("plot: ")
     assert plot.startswith(str(own_twin.home.path)) and plot.endswith(".svg")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
 import boto3
@@ -18,10 +18,14 @@ import yaml
 from rich.console import Console
 
 from infra.platform import keda as keda_chart
+from infra.serving.scaling import scaled_object_spec
 from infra.versions import KEDA
+from tests.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.e2e.sockets import listening
 from tests.twin.recording_engine import recording_engine
-from twin import agent, control_plane, keda, moto_server, ports, processes, tools
+from tests.unit.stack_config import settings
+from tests.unit.test_stack_mistakes_autoscaling import SCALED, scaling
+from twin import agent, control_plane, keda, moto_server, processes, tools
 from twin.down import down
 from twin.home import TwinHome
 from twin.plugins.errors import PluginError
@@ -37,7 +41,7 @@ T = TypeVar("T")
 REGION = "us-west-2"
 NAMESPACE = "keda"
 SECONDS = 90.0
-METRICS_ADDRESS = "10.244.250.7"
+PROMETHEUS_URL = "http://metrics.default.svc:9090"
 RELEASE = Resource(urn=f"urn:pulumi:local::triton-eks::{TOKEN}::keda", type=TOKEN, name="keda", id=f"{NAMESPACE}/keda")
 
 
@@ -242,32 +246,12 @@ def test_a_role_that_trusts_somebody_else_is_not_given(cluster: Cluster, queue: 
     cluster.remove_scaled_object("untrusted")
 
 
-class Prometheus(BaseHTTPRequestHandler):
-    """Answers every instant query with one element."""
-
-    value = "0"
-
-    def do_GET(self) -> None:
-        assert self.path.startswith("/api/v1/query?query=busy")
-        result = {"resultType": "vector", "result": [{"metric": {}, "value": [time.time(), Prometheus.value]}]}
-        content = json.dumps({"status": "success", "data": result}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """pytest has no use for it."""
-
-
-@pytest.fixture
-def prometheus(cluster: Cluster) -> Iterator[str]:
-    """The URL in the cluster of a Prometheus that is behind a Service."""
-    address = METRICS_ADDRESS.replace("10.", "127.", 1)
-    port = next(port for port in range(19090, 19190) if ports.is_free(address, port))
-    server = ThreadingHTTPServer((address, port), Prometheus)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    named = {"name": "web", "port": 9090, "targetPort": port}
+@pytest.fixture(scope="module")
+def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
+    """One that is behind the Service PROMETHEUS_URL."""
+    server = Prometheus()
+    server.start()
+    named = {"name": "web", "port": 9090, "targetPort": server.port}
     cluster.create("/api/v1/namespaces/default/services", "Service", "v1", "metrics", {"ports": [named]})
     cluster.create(
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
@@ -277,21 +261,20 @@ def prometheus(cluster: Cluster) -> Iterator[str]:
         {},
         metadata={"labels": {"kubernetes.io/service-name": "metrics"}},
         addressType="IPv4",
-        endpoints=[{"addresses": [METRICS_ADDRESS], "conditions": {"ready": True}}],
-        ports=[{"name": "web", "port": port, "protocol": "TCP"}],
+        endpoints=[{"addresses": [ADDRESS], "conditions": {"ready": True}}],
+        ports=[{"name": "web", "port": server.port, "protocol": "TCP"}],
     )
-    yield "http://metrics.default.svc:9090"
-    server.shutdown()
-    server.server_close()
+    yield server
+    server.stop()
 
 
 def test_a_query_to_prometheus_behind_a_service_scales_and_a_killed_operator_comes_back(
-    cluster: Cluster, prometheus: str
+    cluster: Cluster, prometheus: Prometheus
 ) -> None:
     cluster.deployment("triton")
-    metadata = {"serverAddress": prometheus, "query": "busy", "threshold": "10", "ignoreNullValues": "false"}
+    metadata = {"serverAddress": PROMETHEUS_URL, "query": "busy", "threshold": "10", "ignoreNullValues": "false"}
     cluster.scaled_object("triton", {"type": "prometheus", "metricType": "AverageValue", "metadata": metadata})
-    Prometheus.value = "21"
+    prometheus.busy = "21"
     cluster.scaled_to("triton", 3)
     before = cluster.pids()
     os.kill(before[0], signal.SIGKILL)
@@ -301,11 +284,92 @@ def test_a_query_to_prometheus_behind_a_service_scales_and_a_killed_operator_com
         return 0 not in now and not set(now) & set(before)
 
     until(back, "the agent to bring the operator and its metrics server back", cluster.explain)
-    Prometheus.value = "40"
+    prometheus.busy = "40"
     cluster.scaled_to("triton", 4)
-    Prometheus.value = "0"
+    prometheus.busy = "0"
     cluster.scaled_to("triton", 0)
     cluster.remove_scaled_object("triton")
+
+
+def test_the_programs_own_scaler_holds_the_pods_in_an_outage_of_prometheus_and_keeps_its_floor(
+    cluster: Cluster, prometheus: Prometheus
+) -> None:
+    cluster.deployment("held")
+    spec = of_the_program(floor=2) | {"scaleTargetRef": {"name": "held"}, "pollingInterval": 1}
+    # Nothing but the fallback may hold them: otherwise it would be the time for which fewer pods have to be enough.
+    spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    path = "/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects"
+    prometheus.busy = "0"
+    cluster.create(path, "ScaledObject", "keda.sh/v1alpha1", "held", spec)
+    cluster.scaled_to("held", 2)
+    assert autoscaler(cluster)["spec"]["minReplicas"] == 1, "so that the floor is what wants the second pod"
+    prometheus.busy = "2"
+    cluster.scaled_to("held", 3)
+
+    prometheus.busy = None
+    assert fewest_until(cluster, lambda: falls_back(cluster), "an empty result to be taken for a failure") == 3
+    prometheus.busy = "2"
+    assert fewest_until(cluster, lambda: measures(cluster), "the numbers to be back") == 3
+    prometheus.stop()
+    try:
+        assert fewest_until(cluster, lambda: falls_back(cluster), "a Prometheus that is away to be taken for a failure") == 3
+    finally:
+        prometheus.start()
+    assert fewest_until(cluster, lambda: measures(cluster), "the numbers to be back") == 3
+    prometheus.busy = "0"
+    cluster.scaled_to("held", 2)
+    cluster.remove_scaled_object("held")
+
+
+def of_the_program(floor: int) -> dict[str, Any]:
+    """The ScaledObject that a stack of one model gets: 1 to 4 pods, `floor` of them from an hour ago to one in an hour."""
+    now = datetime.datetime.now(datetime.UTC)
+    begin, end = ((now + datetime.timedelta(hours=hours)).hour for hours in (-1, 2))
+    hours = {"start": f"0 {begin} * * *", "end": f"0 {end} * * *", "timezone": "Etc/UTC", "replicas": floor}
+    bounds = scaling(maxReplicas=4, cronFloor=hours)
+    return scaled_object_spec(settings({**SCALED, "gpu.pools[0].desired": 4, "autoscaling": bounds}), PROMETHEUS_URL)
+
+
+def autoscaler(cluster: Cluster) -> dict[str, Any]:
+    """The HorizontalPodAutoscaler that KEDA makes of it."""
+    found = cluster.kube.get("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/triton")
+    assert found is not None
+    return found
+
+
+def busy_per_pod(cluster: Cluster) -> str | None:
+    """What the autoscaler takes for each pod's busy instances, as it last looked."""
+    for metric in autoscaler(cluster).get("status", {}).get("currentMetrics") or []:
+        described = metric.get("external", {})
+        if described.get("metric", {}).get("name") == "s1-prometheus":
+            value: str | None = described["current"].get("averageValue")
+            return value
+    return None
+
+
+def falls_back(cluster: Cluster) -> bool:
+    """Whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
+    return busy_per_pod(cluster) == "700m"
+
+
+def measures(cluster: Cluster) -> bool:
+    """Whether it looks at Prometheus's number: 2 busy instances of 3 pods."""
+    return busy_per_pod(cluster) == "667m"
+
+
+def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str) -> int:
+    """The fewest pods that were wanted until then."""
+    fewest = sys.maxsize
+
+    def looked() -> bool:
+        nonlocal fewest
+        found = cluster.kube.get("/apis/apps/v1/namespaces/default/deployments/held")
+        assert found is not None
+        fewest = min(fewest, found["spec"]["replicas"])
+        return condition()
+
+    until(looked, what, cluster.explain)
+    return fewest
 
 
 def test_another_installation_keeps_what_runs_and_a_broken_one_says_why(cluster: Cluster) -> None:

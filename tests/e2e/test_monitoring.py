@@ -83,17 +83,17 @@ def test_what_the_scaler_asks_for_is_recorded(monitored: Monitored) -> None:
 
 def test_prometheus_refuses_no_query_of_a_dashboard_and_has_data_for_the_inference_dashboard(monitored: Monitored) -> None:
     boards = dashboards(load_stack_file(stack_files.write_merged(monitored.home, "local")))
-    blank = {board["title"]: _blank(monitored, board) for board in boards}
+    blank = {board["title"]: monitored.blank(board) for board in boards}
     assert set(blank) == {"Triton: inference", "Triton: scaling", "Triton: GPUs"}
     (inferences,) = (board for board in boards if board["title"] == "Triton: inference")
     (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
 
     def filled() -> bool:
         inference.infer(address)  # a rate needs a counter that moves
-        return _blank(monitored, inferences) <= WITHOUT_A_SOURCE.keys()
+        return monitored.blank(inferences) <= WITHOUT_A_SOURCE.keys()
 
     monitored.until(filled, f"every panel but {', '.join(WITHOUT_A_SOURCE)} to have data", 180)
-    assert _blank(monitored, inferences) == WITHOUT_A_SOURCE.keys()
+    assert monitored.blank(inferences) == WITHOUT_A_SOURCE.keys()
 
 
 def test_every_rule_of_the_program_is_evaluated_without_an_error(monitored: Monitored) -> None:
@@ -218,15 +218,3 @@ def _pid(twin: Twin, container: str) -> int:
     """The process of a container of Prometheus's pod; 0 while it has none."""
     records = (r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container)
     return next((record.pid for record in records), 0)
-
-
-def _blank(twin: Monitored, board: dict[str, Any]) -> set[str]:
-    """The titles of a dashboard's panels for which Prometheus has nothing; raises where it refuses a query."""
-    panels = [panel for panel in board["panels"] if panel["type"] != "row"]
-    data = [(panel["title"], [twin.query(_filled_in(target["expr"])) for target in panel["targets"]]) for panel in panels]
-    return {title for title, answers in data if not any(answers)}
-
-
-def _filled_in(expression: str) -> str:
-    """A panel's query with what Grafana would put in: every model, and a rate over four scrapes."""
-    return expression.replace("$model", ".*").replace("$__rate_interval", "1m")

@@ -59,7 +59,7 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
     assert settings.triton_pool.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
     options.check_drain(settings.environment, settings.models.serving)
     named = {signal.name: signal.target for signal in signals(settings)}
-    assert (named["pending-timed_batch"], named["busy-timed_batch"]) == (8, 0.7)
+    assert (named["pending-timed_batch"], named["busy-timed_batch"]) == (8, 0.2)
 
 
 def test_asking_again_keeps_the_release_and_changing_ones_mind_drops_it(home: TwinHome) -> None:

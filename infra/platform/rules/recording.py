@@ -6,7 +6,7 @@ two is always 0 (triton.md 1.5). Windows of a minute hold four scrapes of 15 s.
 
 from __future__ import annotations
 
-from infra.platform.rules.rule import Group, group, record, series
+from infra.platform.rules.rule import SCRAPE_SECONDS, Group, group, record, series
 
 _BY = "sum by (namespace, pod, model)"
 
@@ -57,4 +57,6 @@ def recording_group() -> Group:
                 f"{_rate('nv_inference_count')}\n/ ({_EXECUTIONS} > 0)",
             ),
         ],
+        # As often as there is something new: at the default, 30 s, an autoscaler would see a load that much later.
+        interval=f"{SCRAPE_SECONDS}s",
     )

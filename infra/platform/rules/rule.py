@@ -15,6 +15,8 @@ DEPLOYMENT = "triton"
 """What its Deployment is called, and so how its pods' names begin."""
 JOB = "triton"
 """The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
+SCRAPE_SECONDS = 15
+"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them (research triton.md 5)."""
 
 _MINUTE, _HOUR = 60, 3600
 
