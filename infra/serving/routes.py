@@ -41,12 +41,21 @@ _GRPC_SERVICE = "inference.GRPCInferenceService"
 
 @dataclass(frozen=True)
 class RoutedModel:
-    """A model of the release. `serving` None: the stack says nothing of it."""
+    """A model of the release. `serving` None: the stack says nothing of it.
+
+    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
+    """
 
     name: str
     version: int
     serving: ModelServing | None
     canary: Canary | None
+    least_peak_rate: float | None = None
+
+    @property
+    def peak_rate(self) -> float | None:
+        """Its own, or the least: one without may be an ensemble, whose requests reach its steps past their limits."""
+        return self.least_peak_rate if self.serving is None else self.serving.peak_rate
 
     @property
     def streams(self) -> bool:
@@ -88,7 +97,10 @@ def routed(
     versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
 ) -> tuple[RoutedModel, ...]:
     """Every model of the release, in order, with what the stack says of it."""
-    return tuple(RoutedModel(name, versions[name], serving.get(name), canaries.get(name)) for name in sorted(versions))
+    least = min((one.peak_rate for one in serving.values()), default=None)
+    return tuple(
+        RoutedModel(name, versions[name], serving.get(name), canaries.get(name), least) for name in sorted(versions)
+    )
 
 
 def manifests(args: ModelRoutesArgs) -> Iterator[Manifest]:
@@ -172,8 +184,8 @@ def policy_spec(model: RoutedModel, name: str, pre_stop_seconds: int, longest_re
     }
     if serving is None or serving.sequence is None:
         spec["retry"] = _retry()
-    if serving is not None:
-        spec["rateLimit"] = _rate_limit(serving.peak_rate)
+    if model.peak_rate is not None:
+        spec["rateLimit"] = _rate_limit(model.peak_rate)
     return spec
 
 

@@ -199,7 +199,7 @@ def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str
         "no measured throughput of classify, normalize, so no cost of a million inferences at a measured rate: "
         "run `modelctl tune` against a server on a g5.xlarge"
     )
-    assert note.endswith("until then the fewest pods are the expected ones") == (settings.triton.autoscaler != "none")
+    assert note.endswith("until then the fewest pods are the expected ones") == (settings.pod_autoscaler != "none")
 
 
 def test_a_measured_rate_comes_with_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

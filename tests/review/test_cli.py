@@ -59,7 +59,7 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(
         (scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", {}, {})), "the preview failed", 1),
         (scenarios.stream(scenarios.summary(same=100)), "no policy pack ran: preview with --policy-pack policies", 0),
         (
-            "{}",
+            '{"changeSummary": {"same": 100}}',
             "which policy packs ran is not told: only the engine's events do (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true)",
             0,
         ),

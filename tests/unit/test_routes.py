@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -224,7 +225,9 @@ def test_the_rate_is_counted_for_each_match_of_each_rule(model: RoutedModel, cou
     assert sum(len(rule["matches"]) for rule in rules) == counters
 
 
-def test_a_model_that_the_stack_says_nothing_of_has_no_rate() -> None:
+def test_a_model_that_the_stack_says_nothing_of_has_the_least_rate_of_the_others() -> None:
+    ensemble = replace(UNKNOWN, least_peak_rate=serving().peak_rate)
+    assert policy(ensemble)["rateLimit"] == policy(PLAIN)["rateLimit"]
     assert "rateLimit" not in policy(UNKNOWN)
 
 

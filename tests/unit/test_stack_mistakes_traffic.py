@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from infra.settings.digest import digest_of
-from infra.settings.serving import ModelServing
 from tests.unit.stack_config import REMOVED, complaints, settings
 
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
@@ -142,16 +140,16 @@ def test_a_mistake_is_said_in_a_sentence(changes: dict[str, Any], said: str) -> 
     assert complaints(changes) == [said]
 
 
-def test_a_model_that_the_gateway_routes_without_a_rate_is_named() -> None:
+def test_a_gateway_without_any_rate_is_warned_of() -> None:
     released = {
-        "models.release.models": {"resnet50": 1, "pipeline": 1, "tokenizer": 1},
-        "models.release.serving": digest_of({"resnet50": ModelServing.model_validate(MODEL)}, (8.6,)),
-        "models.serving": {"resnet50": MODEL},
+        "models.release.models": {"resnet50": 1},
+        "models.release.serving": REMOVED,
+        "models.serving": REMOVED,
     }
     found = settings({"gateway": GATEWAY, **released}).warnings
     assert [str(problem) for problem in found if problem.path == "models.serving"] == [
-        "models.serving: pipeline, tokenizer: without an entry, and so without peakRate, the gateway lets every request "
-        "through, with the longest timeout; what an ensemble lets through reaches its steps past their limits; give each one"
+        "models.serving: without an entry for any model, and so without a peakRate, the gateway lets every request through, "
+        "with the longest timeout; give each model that computes one"
     ]
     assert [problem for problem in settings(released).warnings if problem.path == "models.serving"] == []
 

@@ -104,9 +104,9 @@ def test_a_report_is_made_of_the_events(workflow: str, job: str, checkout: Path)
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=files.ROOT, capture_output=True, text=True, check=True, timeout=30
     )
-    done = run(files.step(workflow, job, "Report"), checkout, STACK="dev", BASE=head.stdout.strip())
+    done = run(files.step(workflow, job, "Report"), checkout, STACK="prod", BASE=head.stdout.strip())
     assert (done.returncode, done.stderr) == (0, "")
-    made = report.from_json((checkout / "reports" / "dev.json").read_text(encoding="utf-8"))
+    made = report.from_json((checkout / "reports" / "prod.json").read_text(encoding="utf-8"))
     assert [(step.action, step.name) for step in made.plan.steps] == [("delete", "q")]
     assert made.base == (None if workflow == "drift" else head.stdout.strip())
 
