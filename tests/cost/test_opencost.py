@@ -1,4 +1,7 @@
-"""OpenCost, an option of the stack's monitoring."""
+"""OpenCost, an option of the stack's monitoring.
+
+The chart cannot be pulled here: its values are held against what its documentation says of them, and no chart renders them.
+"""
 
 from __future__ import annotations
 

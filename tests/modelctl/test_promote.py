@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +94,8 @@ def checkout(tmp_path: Path) -> Path:
     git(tmp_path, "init", "--quiet")
     for name in ("dev", "staging"):
         text = (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-        (folder / f"Pulumi.{name}.yaml").write_text(text.replace("9e0e34d8d342", "aaaaaaaaaaaa"), encoding="utf-8")
+        before = re.sub(r'(?<=  id: ")[0-9a-f]{12}', "aaaaaaaaaaaa", text)
+        (folder / f"Pulumi.{name}.yaml").write_text(before, encoding="utf-8")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message", "before")
     dev = folder / "Pulumi.dev.yaml"

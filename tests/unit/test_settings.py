@@ -12,6 +12,7 @@ from typing import Any
 import pulumi
 import pulumi.runtime
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -21,6 +22,8 @@ from infra.settings import Settings, SettingsError, from_pulumi, load, load_stac
 from infra.settings.model import Document
 from infra.settings.section import Absent, Section
 from tests.unit.stack_config import ADMIN, DIGEST, ECR, LARGEST_ON_G5_XLARGE, REMOVED, TODAY, complaints, config, settings
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_valid_stack_is_read_into_typed_values() -> None:
@@ -279,3 +282,17 @@ def test_a_number_that_yaml_cannot_hold_exactly_is_still_a_sentence() -> None:
 
 def test_without_nat_the_device_plugins_image_is_warned_about() -> None:
     assert [problem.path for problem in settings({"network.nat": "none"}).warnings] == ["network.nat"]
+
+
+def test_without_nat_each_section_that_needs_the_internet_is_named_once() -> None:
+    stack = yaml.safe_load((ROOT / "stacks" / "Pulumi.staging.yaml").read_text())["config"]
+    stack["triton-eks:network"] |= {"nat": "none", "endpoints": "full"}
+    warned = {problem.path: problem.message for problem in load(stack, "staging", today=TODAY).warnings}
+    needs = {path: text.partition(";")[0] for path, text in warned.items() if text.startswith("without NAT no pod reaches ")}
+    assert needs == {
+        "monitoring": "without NAT no pod reaches the images of kube-prometheus-stack and dcgm-exporter, SNS (sns)",
+        "gateway": "without NAT no pod reaches the images of Envoy Gateway and the AWS Load Balancer Controller",
+        "tracing": "without NAT no pod reaches the image of the OpenTelemetry collector, X-Ray (xray)",
+        "triton.autoscaler": "without NAT no pod reaches the images of KEDA",
+        "nodes.autoscaler": "without NAT no pod reaches the image of karpenter",
+    }

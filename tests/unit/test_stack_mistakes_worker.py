@@ -97,7 +97,7 @@ def test_a_mistake_is_said_in_one_sentence(changes: dict[str, Any], said: str) -
 
 def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
     digest = hashlib.sha256(b"triton-worker").hexdigest()
-    section = {**KEDA, "image": f"{ECR}/triton-worker@sha256:{digest}"}
+    section = {**KEDA, "image": f"{ECR}/triton-worker@sha256:{digest}", "alarmTopicArn": TOPIC}
     assert [problem.path for problem in settings({"worker": section}).warnings] == ["worker.image"]
     assert settings({"environment": "local", "worker": section}, "local").warnings == ()
 
@@ -109,3 +109,11 @@ def test_without_an_autoscaler_the_number_is_given_once() -> None:
         "worker.minReplicas: is of scaler keda and scaler is none; remove it, or use scaler: keda",
         "worker.maxReplicas: is of scaler keda and scaler is none; remove it, or use scaler: keda",
     ]
+
+
+def test_alarms_that_reach_nobody_are_worth_a_warning() -> None:
+    assert [str(warning) for warning in settings({"worker": KEDA}).warnings] == [
+        "worker.alarmTopicArn: is not given, so that its alarms are seen only by who looks; give the ARN of an SNS topic"
+    ]
+    assert settings({"worker": {**KEDA, "alarmTopicArn": TOPIC}}).warnings == ()
+    assert settings({"environment": "local", "worker": KEDA}, "local").warnings == ()

@@ -19,6 +19,7 @@ from infra.subnets import (
 _PRIVATE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 # EKS takes its services from one of these, whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
+_WITHOUT_NAT = "mirror images to ECR and name them in helm-values, and give services in brackets an endpoint of their own"
 
 
 def _cidr_is_private(subject: Subject) -> Iterator[Problem]:
@@ -89,6 +90,39 @@ def _device_plugin_needs_a_mirror(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _sections_need_the_internet(subject: Subject) -> Iterator[Problem]:
+    """One warning for each section: their images are of public registries, some of their services have no endpoint here."""
+    document = subject.document
+    if document.network.nat != "none":
+        return
+    for path, needs in _beyond_the_vpc(document):
+        yield Problem(path, f"without NAT no pod reaches {', '.join(needs)}; {_WITHOUT_NAT}")
+
+
+def _beyond_the_vpc(document: Document) -> Iterator[tuple[str, list[str]]]:
+    """The key of each section that is given, and what its pods ask for in the internet (registries and AWS's services)."""
+    if document.monitoring is not None:
+        needs = ["the images of kube-prometheus-stack and dcgm-exporter"]
+        needs += ["Amazon Managed Service for Prometheus (aps-workspaces)"] if document.monitoring.amp is not None else []
+        needs += ["SNS (sns)"] if document.monitoring.alert_topic_arn is not None else []
+        needs += ["the image of OpenCost"] if document.monitoring.open_cost else []
+        yield "monitoring", needs
+    if document.gateway is not None:
+        yield "gateway", ["the images of Envoy Gateway and the AWS Load Balancer Controller"]
+    if document.tracing is not None:
+        exports = ["X-Ray (xray)"] if document.tracing.exporter == "xray" else []
+        yield "tracing", ["the image of the OpenTelemetry collector", *exports]
+    if document.triton.autoscaler != "none":
+        yield (
+            "triton.autoscaler",
+            [f"the images of {'KEDA' if document.triton.autoscaler == 'keda' else 'prometheus-adapter'}"],
+        )
+    elif document.worker is not None and document.worker.scaler == "keda":
+        yield "worker.scaler", ["the images of KEDA"]
+    if document.nodes.autoscaler != "none":
+        yield "nodes.autoscaler", [f"the image of {document.nodes.autoscaler}"]
+
+
 def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
     """In the worst case all nodes that may land in a zone do: GPUs are often to be had in one zone only."""
     network = subject.document.network
@@ -134,4 +168,4 @@ CHECKS: tuple[Check, ...] = (
     _images_can_be_pulled,
     _private_subnets_hold_every_node,
 )
-WARNINGS: tuple[Check, ...] = (_device_plugin_needs_a_mirror,)
+WARNINGS: tuple[Check, ...] = (_device_plugin_needs_a_mirror, _sections_need_the_internet)

@@ -75,10 +75,19 @@ def _image_is_an_example(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _alarms_reach_somebody(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.worker is not None and document.environment != "local" and document.worker.alarm_topic_arn is None:
+        yield Problem(
+            "worker.alarmTopicArn",
+            "is not given, so that its alarms are seen only by who looks; give the ARN of an SNS topic",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _image_is_pinned,
     _one_owner_of_the_replicas,
     _alarm_comes_before_the_loss,
     _identities_are_of_the_region,
 )
-WARNINGS: tuple[Check, ...] = (_image_is_an_example,)
+WARNINGS: tuple[Check, ...] = (_image_is_an_example, _alarms_reach_somebody)
