@@ -17,7 +17,7 @@ StackArgument = Annotated[
 
 
 def settings_of(stack: str) -> Settings:
-    """The settings of `stacks/Pulumi.<stack>.yaml`. Ends the command with a sentence and code 2 where there is no such, or a wrong file."""
+    """The settings of `stacks/Pulumi.<stack>.yaml`. Without such a file, or with a mistake in it: a sentence, and code 2."""
     try:
         return load_stack_file(file_of(stack, Path()))
     except NoSuchStack as error:
