@@ -20,9 +20,7 @@ def settings_of(stack: str) -> Settings:
     """The settings of `stacks/Pulumi.<stack>.yaml`. Without such a file, or with a mistake in it: a sentence, and code 2."""
     try:
         return load_stack_file(file_of(stack, Path()))
-    except NoSuchStack as error:
-        fail(f"error: {error}", EXIT_CODE)
-    except SettingsError as error:
+    except (NoSuchStack, SettingsError) as error:
         fail(f"error: {error}", EXIT_CODE)
 
 
