@@ -29,15 +29,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPECTED = (PriceError, EvidenceError, revisions.StackUnreadable)
+EXPECTED = (PriceError, EvidenceError)
 _CENTS_BELOW = 100
 
 
 def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
+    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 about the stack file."""
     try:
         app(prog_name="python3 -m cost")
-    except NoSuchStack as error:
+    except (NoSuchStack, revisions.StackUnreadable) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_CODE)
     except EXPECTED as error:
@@ -62,6 +62,8 @@ def show(
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(_table(stack, now, before))
+    if before is not None and _document(now) == _document(before):
+        console.print(f"no change against {against}", markup=False)
     for line in _below(now, before):
         console.print(line, markup=False)
 
@@ -124,7 +126,8 @@ def _cells(amounts: Amounts, before: Amounts | None) -> list[str]:
 def _below(now: Estimate, before: Estimate | None) -> list[str]:
     lines = []
     if now.per_million is not None:
-        then = f"{_dollars(before.per_million)} → " if before is not None and before.per_million is not None else ""
+        old = before.per_million if before is not None else None
+        then = f"{_dollars(old)} → " if old is not None and old != now.per_million else ""
         lines.append(f"a million inferences at the stack's expected rates: {then}{_dollars(now.per_million)} US$")
     for model, usd in now.per_million_measured.items():
         lines.append(f"a million inferences of {model} at its measured rate, the node alone: {_dollars(usd)} US$")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ Operations = Mapping[str, Mapping[str, str]]
 """Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
 
 _CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+_PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
+_LONGEST = 300
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403"})
 
 
@@ -67,6 +70,14 @@ class Readers:
 def is_denied(error: ClientError) -> bool:
     """Whether AWS refused for want of a permission."""
     return str(error.response.get("Error", {}).get("Code", "")) in _DENIED
+
+
+def one_line(text: str) -> str:
+    """What an endpoint said, for a line of a table. Proxies and test servers answer with pages of HTML."""
+    if _PAGE.search(text):
+        return "a page of HTML: a proxy or a test server answers, not AWS"
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
 def policy_document(operations: Operations, sid: str) -> str:

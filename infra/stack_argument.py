@@ -17,13 +17,11 @@ StackArgument = Annotated[
 
 
 def settings_of(stack: str) -> Settings:
-    """The settings of `stacks/Pulumi.<stack>.yaml`. Ends the command with a sentence and code 2 where it is no stack's."""
+    """The settings of `stacks/Pulumi.<stack>.yaml`. Without such a file, or with a mistake in it: a sentence, and code 2."""
     try:
         return load_stack_file(file_of(stack, Path()))
-    except NoSuchStack as error:
+    except (NoSuchStack, SettingsError) as error:
         fail(f"error: {error}", EXIT_CODE)
-    except SettingsError as error:
-        fail(str(error), 2)
 
 
 def fail(sentence: str, code: int) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 EXIT_CODE = 2
-"""Of every command that is given no stack, or one that does not exist."""
+"""Of every command that is given no stack, one that does not exist, or one whose file has a mistake."""
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 

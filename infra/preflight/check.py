@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from infra.account_guard import Caller
 from infra.ownership import Ownership
 from infra.preflight.finding import Finding, unknown
-from infra.read_only import Readers, is_denied
+from infra.read_only import Readers, is_denied, one_line
 from infra.settings import Settings
 
 
@@ -47,8 +48,8 @@ def findings(check: Check, subject: Subject) -> Iterator[Finding]:
         yield from check.ask(subject)
     except ClientError as error:
         yield unanswered(error, subject.readers)
-    except BotoCoreError as error:
-        yield unknown(f"AWS does not answer: {error}")
+    except (BotoCoreError, ResponseParserError) as error:
+        yield unknown(f"AWS does not answer: {one_line(str(error))}")
 
 
 def unanswered(error: ClientError, readers: Readers) -> Finding:
@@ -58,4 +59,4 @@ def unanswered(error: ClientError, readers: Readers) -> Finding:
     if is_denied(error):
         return unknown(f"needs {actions}", f"give the credentials {actions}: docs/preflight.md has the whole policy")
     details = error.response.get("Error", {})
-    return unknown(f"AWS answered {actions} with {details.get('Code')}: {details.get('Message', 'no message')}")
+    return unknown(f"AWS answered {actions} with {details.get('Code')}: {one_line(details.get('Message', 'no message'))}")

@@ -48,6 +48,8 @@ def main(
     except KeyboardInterrupt:
         fail("interrupted; what is gone is gone, and the same command goes on from here", 130)
     show(stack, left, terminal())
+    # Pulumi has just said it without the flag, and then deletes the stack's file, which is tracked.
+    _say(f"To remove the empty stack from Pulumi's state too: pulumi stack rm {stack} --preserve-config")
     if left:
         raise typer.Exit(1)
 

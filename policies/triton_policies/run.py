@@ -14,3 +14,5 @@ class Run:
 
     waiting: Waiting = field(default_factory=Waiting)
     inputs: dict[str, Property] = field(default_factory=dict)
+    strays: dict[str, str] = field(default_factory=dict)
+    """`<policy>.<setting>` -> what to do: what the pack's configuration sets and no policy has."""

@@ -1,7 +1,8 @@
 """Policies as Pulumi's policy SDK takes them.
 
 A violation is told as `<resource>: <property>: <problem>. Fix: <what to do>`. What a preview cannot judge is one advisory
-for the whole stack, which `judged_at_up` gives: it has to be the last policy of its pack.
+for the whole stack, which `judged_at_up` gives, and so are settings that nobody knows (`settings_known`): these two have to
+be the last policies of their pack.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from triton_policies.resources import Resource, Stack
 from triton_policies.run import Run
 from triton_policies.waiting import NAME, SAYS, Waiting
 
+SETTINGS_KNOWN = "settings-known"
+"""What the pack calls the policy about its own configuration."""
 _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.EnforcementLevel.ADVISORY}
 
 
@@ -55,6 +58,24 @@ def judged_at_up(run: Run) -> sdk.Policy:
     )
 
 
+def settings_known(run: Run) -> sdk.Policy:
+    """The policy that refuses settings which no policy has: the engine lets them pass, as if they were set."""
+
+    def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
+        for stray, fix in sorted(run.strays.items()):
+            report(f"--policy-pack-config: {stray}: there is no such setting, and it changes nothing. Fix: {fix}", None)
+        run.strays.clear()
+
+    return sdk.StackValidationPolicy(
+        name=SETTINGS_KNOWN,
+        description="The pack's configuration sets nothing that no policy has.",
+        validate=validate,
+        enforcement_level=sdk.EnforcementLevel.MANDATORY,
+        severity=sdk.Severity.HIGH,
+        remediation_steps="see docs/policies.md",
+    )
+
+
 def message(policy: Policy, violation: Violation, name: str) -> str:
     """What the violation is told as; `name` is that of the resource at fault, "" for the stack."""
     where = ": ".join(part for part in (name, violation.path) if part)
@@ -66,6 +87,7 @@ def message(policy: Policy, violation: Violation, name: str) -> str:
 def _resource_validation(policy: ResourcePolicy, run: Run) -> sdk.ResourceValidation:
     def validate(args: sdk.ResourceValidationArgs, report: sdk.ReportViolation) -> None:
         inputs = run.inputs[args.urn] = Property("", args.props)
+        configured = _configured(policy, args, run)
         if not policy.is_about(args.resource_type):
             return
         resource = Resource(
@@ -76,7 +98,7 @@ def _resource_validation(policy: ResourcePolicy, run: Run) -> sdk.ResourceValida
             protected=args.opts.protect,
             provider=args.provider.name if args.provider is not None else None,
         )
-        _report(policy, policy.findings(resource, _configured(args)), report, run.waiting, resource)
+        _report(policy, policy.findings(resource, configured), report, run.waiting, resource)
 
     return validate
 
@@ -97,7 +119,7 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
             # The engine gives them in whatever order they were done.
             for one in sorted(args.resources, key=lambda one: one.urn)
         )
-        _report(policy, policy.findings(Stack(resources), _configured(args)), report, run.waiting, None)
+        _report(policy, policy.findings(Stack(resources), _configured(policy, args, run)), report, run.waiting, None)
 
     return validate
 
@@ -113,9 +135,12 @@ def _report(
             waiting.add(policy.id, ".".join(part for part in (at.name if at else "", finding.path) if part))
 
 
-def _configured(args: sdk.ResourceValidationArgs | sdk.StackValidationArgs) -> Mapping[str, Any]:
-    """What the pack's configuration says of the policy, as plain data: whole numbers come as floats."""
-    return {key: Property(key, value).value for key, value in args.get_config().items()}
+def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackValidationArgs, run: Run) -> Mapping[str, Any]:
+    """What the pack's configuration says of the policy's settings, as plain data: whole numbers come as floats."""
+    given = args.get_config()
+    there_are = f"set {' or '.join(policy.settings)}" if policy.settings else "take it out, the policy has none"
+    run.strays |= {f"{policy.id}.{key}": there_are for key in given if key not in policy.settings}
+    return {key: Property(key, value).value for key, value in given.items() if key in policy.settings}
 
 
 def _schema(policy: Policy) -> sdk.PolicyConfigSchema | None:

@@ -30,7 +30,7 @@ def pack() -> Iterator[Pack]:
 
 def test_the_process_tells_severity_level_and_remedy_of_every_policy(pack: Pack) -> None:
     policies = pack.policies()
-    assert sorted(policies) == sorted([*DEFECTS, "judged-at-up"])
+    assert sorted(policies) == sorted([*DEFECTS, "settings-known", "judged-at-up"])
     assert [
         name for name, info in policies.items() if not (info.severity and info.remediation_steps and info.description)
     ] == []
@@ -67,6 +67,20 @@ def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program
     ]
     found = pack.judge(Recording(asked, up.exports))
     assert {(one.policy, one.level) for one in found} == {("scaling-one-owner", "mandatory")}
+
+
+def test_settings_that_no_policy_has_are_refused_and_told_once(stack_runs: Callable[[str], StackRun]) -> None:
+    with running(_PACK) as pack:
+        pack.configure({"ng-max-size-cap": {"maxGpu": 4}, "lt-imdsv2": {"hops": 1}, "sqs-encrypted": {"on": True}})
+        found = [one for one in pack.judge(stack_runs("local").up) if one.policy == "settings-known"]
+    assert [(one.level, one.message.partition("\n")[2]) for one in found] == [
+        ("mandatory", f"--policy-pack-config: {stray}: there is no such setting, and it changes nothing. Fix: {fix}")
+        for stray, fix in (
+            ("lt-imdsv2.hops", "set maxHops"),
+            ("ng-max-size-cap.maxGpu", "set maxGpus"),
+            ("sqs-encrypted.on", "take it out, the policy has none"),
+        )
+    ]
 
 
 def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import boto3
+import pytest
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 from botocore.stub import Stubber
 
 from infra.preflight.check import Check, Subject, findings
@@ -201,6 +203,27 @@ def test_a_bucket_that_may_not_be_read_is_unknown(subject: Callable[..., Subject
     answers(one, "s3").add_client_error("head_bucket", "403", http_status_code=403)
     (finding,) = findings(Check("model release", model_release.check), one)
     assert (finding.status, finding.message) == (Status.UNKNOWN, "needs s3:ListBucket")
+
+
+@pytest.mark.parametrize("page", ["<!doctype html>\n<html lang=en>\n<title>500</title>", "  <HTML><body>Bad gateway"])
+def test_a_page_of_html_is_one_short_line(subject: Callable[..., Subject], page: str) -> None:
+    def ask(one: Subject) -> Any:
+        raise ClientError({"Error": {"Code": "500", "Message": page}}, "DescribeVpcs")
+
+    def unparsable(one: Subject) -> Any:
+        raise ResponseParserError(f"Unable to parse response, invalid XML received:\n{page.encode()!r}")
+
+    found = [finding.message for check in (ask, unparsable) for finding in findings(Check("x", check), subject())]
+    said = "a page of HTML: a proxy or a test server answers, not AWS"
+    assert found == [f"AWS answered ec2:DescribeVpcs with 500: {said}", f"AWS does not answer: {said}"]
+
+
+def test_a_long_answer_is_cut_and_stands_on_one_line(subject: Callable[..., Subject]) -> None:
+    def ask(one: Subject) -> Any:
+        raise ClientError({"Error": {"Code": "Odd", "Message": "so\nlong " + "x" * 400}}, "DescribeVpcs")
+
+    (finding,) = findings(Check("x", ask), subject())
+    assert finding.message == f"AWS answered ec2:DescribeVpcs with Odd: so long {'x' * 292} …"
 
 
 def test_what_aws_answers_otherwise_is_told(subject: Callable[..., Subject]) -> None:

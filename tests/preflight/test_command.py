@@ -52,6 +52,17 @@ def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None)
     )
 
 
+def test_a_stack_file_with_a_mistake_is_an_error(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config: 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = preflight("dev")
+    assert (done.exit_code, done.stderr.partition("\n")[0]) == (
+        2,
+        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+    )
+
+
 def test_outside_of_the_checkout_it_says_where_to_go(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     done = preflight("dev")

@@ -214,6 +214,7 @@ def test_the_command_deletes_a_stack_that_is_named_twice(
         "Forgotten and left in AWS: models-bucket.",
         "everything: nodes, add-ons, cluster, network, in the order of their dependencies",
         "dev: nothing is left in AWS",
+        "To remove the empty stack from Pulumi's state too: pulumi stack rm dev --preserve-config",
     ]
 
 
