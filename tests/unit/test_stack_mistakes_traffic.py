@@ -141,11 +141,7 @@ def test_a_mistake_is_said_in_a_sentence(changes: dict[str, Any], said: str) -> 
 
 
 def test_a_gateway_without_any_rate_is_warned_of() -> None:
-    released = {
-        "models.release.models": {"resnet50": 1},
-        "models.release.serving": REMOVED,
-        "models.serving": REMOVED,
-    }
+    released = {"models.release.models": {"resnet50": 1}}
     found = settings({"gateway": GATEWAY, **released}).warnings
     assert [str(problem) for problem in found if problem.path == "models.serving"] == [
         "models.serving: without an entry for any model, and so without a peakRate, the gateway lets every request through, "
