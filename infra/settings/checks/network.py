@@ -112,15 +112,15 @@ def _beyond_the_vpc(document: Document) -> Iterator[tuple[str, list[str]]]:
     if document.tracing is not None:
         exports = ["X-Ray (xray)"] if document.tracing.exporter == "xray" else []
         yield "tracing", ["the image of the OpenTelemetry collector", *exports]
-    if document.triton.autoscaler != "none":
+    if document.pod_autoscaler != "none":
         yield (
             "triton.autoscaler",
-            [f"the images of {'KEDA' if document.triton.autoscaler == 'keda' else 'prometheus-adapter'}"],
+            [f"the images of {'KEDA' if document.pod_autoscaler == 'keda' else 'prometheus-adapter'}"],
         )
-    elif document.worker is not None and document.worker.scaler == "keda":
+    elif document.worker is not None and document.worker.autoscaler == "keda":
         yield "worker.scaler", ["the images of KEDA"]
-    if document.nodes.autoscaler != "none":
-        yield "nodes.autoscaler", [f"the image of {document.nodes.autoscaler}"]
+    if document.node_autoscaler != "none":
+        yield "nodes.autoscaler", [f"the image of {document.node_autoscaler}"]
 
 
 def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
