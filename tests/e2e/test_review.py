@@ -18,8 +18,8 @@ OF_THE_VPC = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": 4,
     "aws:ec2/routeTable:RouteTable": 4,
     "aws:ec2/securityGroup:SecurityGroup": 1,
-    "aws:eks/nodeGroup:NodeGroup": 3,
-    "aws:autoscaling/tag:Tag": 14,
+    "aws:eks/nodeGroup:NodeGroup": 2,
+    "aws:autoscaling/tag:Tag": 7,
     "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": 1,
     "aws:ec2/flowLog:FlowLog": 1,
     "aws:ec2/route:Route": 3,
@@ -40,18 +40,19 @@ OF_THE_BUCKET = dict.fromkeys(
 
 
 def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: Twin, tmp_path: Path) -> None:
+    """On `local`, the one stack in which nothing is protected."""
     checkout = clone(tmp_path)
-    _change(checkout / "stacks" / "Pulumi.dev.yaml", "cidr: 10.20.0.0/16", "cidr: 10.21.0.0/16")
+    _change(checkout / "stacks" / "Pulumi.local.yaml", "cidr: 10.10.0.0/16", "cidr: 10.11.0.0/16")
     _change(checkout / "infra" / "storage.py", 'f"triton-models-{', 'f"triton-releases-{')
     changed = replace(own_twin, checkout=checkout)
 
-    events, report = tmp_path / "events.json", tmp_path / "dev.json"
-    events.write_text(_output(changed, "twin", "preview", "dev", "--against", "HEAD", "--events"))
-    _output(changed, "review", "collect", "dev", "--preview", str(events), "--against", "HEAD", "--output", str(report))
+    events, report = tmp_path / "events.json", tmp_path / "local.json"
+    events.write_text(_output(changed, "twin", "preview", "local", "--against", "HEAD", "--events"))
+    _output(changed, "review", "collect", "local", "--preview", str(events), "--against", "HEAD", "--output", str(report))
     _output(changed, "review", "gate", str(report))
     comment = _output(changed, "review", "render", str(report))
 
-    assert re.search(r"^\| `dev` \| \*\*54\*\* \| 0 \| 4 \| 0 \| kept \| ", comment, re.MULTILINE), comment
+    assert re.search(r"^\| `local` \| \*\*46\*\* \| 0 \| 3 \| 0 \| kept \| ", comment, re.MULTILINE), comment
     replaced = _replaced(comment)
     assert set(replaced) == {(VPC, "network-vpc"), (BUCKET, "models-bucket")}
     assert replaced[VPC, "network-vpc"] == OF_THE_VPC
@@ -59,7 +60,7 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
     assert "  **What goes down:** the whole network goes, and with it the cluster and everything on it" in comment
     assert "  **What goes down:** the bucket is emptied or its deletion fails" in comment
     assert re.search(
-        r"^    - \*\*3 `aws:eks/nodeGroup:NodeGroup`: .*`nodes-system-group`\*\*, because of `subnetIds",
+        r"^    - \*\*2 `aws:eks/nodeGroup:NodeGroup`: .*`nodes-system-group`\*\*, because of `subnetIds",
         comment,
         re.MULTILINE,
     )
