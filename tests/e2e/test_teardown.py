@@ -25,7 +25,10 @@ def test_a_stack_goes_in_phases_and_leaves_what_is_not_its_own(own_twin: Twin) -
         "everything else in the cluster",
         "everything: nodes, add-ons, cluster, network, in the order of their dependencies",
     ]
-    assert done.stdout.splitlines()[-1] == "local: nothing is left in AWS"
+    assert done.stdout.splitlines()[-2:] == [
+        "local: nothing is left in AWS",
+        "To remove the empty stack from Pulumi's state too: pulumi stack rm local --preserve-config",
+    ]
     assert account.leftovers(aws) == {}
     assert strangers in [volume["VolumeId"] for volume in ec2.describe_volumes()["Volumes"]]
     assert own_twin.shell(f"{sys.executable} -m infra.orphans local").stdout == "local: nothing is left in AWS\n"
