@@ -44,11 +44,20 @@ class RetryPolicy:
             reraise=True,
         )
         number = 0
+        last: CallFailed | None = None
         try:
             async for attempt in retrying:
+                left = self.deadline_seconds - (time.monotonic() - begun)
+                # The wait was to end before the deadline, but a busy event loop ends it late.
+                if last and left <= 0:
+                    raise last
                 number = attempt.retry_state.attempt_number
                 with attempt:
-                    return await send(self.deadline_seconds - (time.monotonic() - begun)), number
+                    try:
+                        return await send(left), number
+                    except CallFailed as failure:
+                        last = failure
+                        raise
         except CallFailed as failure:
             raise CallFailed(failure.code, failure.message, number) from None
         raise AssertionError("tenacity returns or raises")

@@ -218,6 +218,21 @@ def test_no_attempt_begins_after_the_deadline() -> None:
     assert min(left) > 0
 
 
+def test_no_attempt_begins_when_a_busy_event_loop_ends_the_wait_after_the_deadline() -> None:
+    left = []
+
+    async def refuse(seconds: float) -> None:
+        left.append(seconds)
+        asyncio.get_running_loop().call_soon(time.sleep, 0.4)
+        raise CallFailed("UNAVAILABLE", "full")
+
+    with pytest.raises(CallFailed) as failed:
+        asyncio.run(RetryPolicy(0.3, attempts=500, **FAST).call(refuse))
+
+    assert (failed.value.code, failed.value.message, failed.value.attempts) == ("UNAVAILABLE", "full", 1)
+    assert len(left) == 1
+
+
 def test_a_deadline_that_passes_is_not_tried_again(gate: Gate, protocol: str) -> None:
     async def run() -> Failure:
         async with client(protocol, gate.pod.address, RetryPolicy(0.5, attempts=1_000, **FAST)) as hurried:
