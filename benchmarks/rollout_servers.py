@@ -51,8 +51,12 @@ class LocalFleet:
         return [_pod(record) for record in self.records()]
 
     def records(self) -> list[_Record]:
-        records = [json.loads(path.read_text()) for path in sorted(self._directory.glob("*.pod.json"))]
-        return [_Record(**record) for record in records]
+        """Of the servers that run; one that ends meanwhile may take its file away before it is read."""
+        records = []
+        for path in sorted(self._directory.glob("*.pod.json")):
+            with contextlib.suppress(FileNotFoundError):
+                records.append(_Record(**json.loads(path.read_text())))
+        return records
 
     def restart(self, pod: Pod) -> None:
         """SIGTERM, and SIGKILL at the end of the grace period; a server whose load hangs needs that."""

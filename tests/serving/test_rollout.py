@@ -1,6 +1,7 @@
 """`modelctl rollout` on three real servers: what clients see, and what happens when a release is bad."""
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -200,6 +201,14 @@ def test_a_pod_that_dies_in_the_middle_comes_up_with_what_the_rollout_says(site:
     site.servers.until_ready(MODEL)
     site.assert_serves(2)
     assert len(site.versions()) == 3
+
+
+def test_a_server_that_ends_while_the_fleet_is_read_is_left_out(tmp_path: Path) -> None:
+    running = {"name": "triton-0", "uid": "triton-0-1", "address": "127.0.0.2", "pid": 1}
+    (tmp_path / "triton-0.pod.json").write_text(json.dumps(running))
+    (tmp_path / "triton-1.pod.json").symlink_to("taken-away")  # listed, and gone when it is read
+
+    assert [pod.name for pod in LocalFleet(tmp_path).pods()] == ["triton-0"]
 
 
 def test_a_canary_that_is_too_slow_is_undone(site: Site) -> None:
