@@ -1,5 +1,6 @@
 """What `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
 
+import contextlib
 import json
 import re
 import tempfile
@@ -94,7 +95,7 @@ def read(engine: Engine, stack: str) -> Preview:
             output, failure = engine.read(stack, command, _EVENT_LOG), None
         except EngineError as error:
             output, failure = error.output, error
-        policies = _policies(log)
+        policies = _policies(_events(log))
     refused = any(one.level == "mandatory" for one in policies)
     if failure is not None and not (refused and _errors(output) in ("", _REFUSED)):
         raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
@@ -114,41 +115,44 @@ def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[st
         code = engine.run(stack, command, {**_EVENT_LOG, **variables})
         if code == 0:
             return
-        policies, judged, failed = _policies(log), _resources(log) > 0, _failed(log)
-    refused = any(one.level == "mandatory" for one in policies)
-    if refused and not failed:
+        events = _events(log)
+    refused = any(one.level == "mandatory" for one in _policies(events))
+    if refused and not _failed(events):
         raise EngineError(f"{stack} violates mandatory policies, which stand above")
     cause = "its events say why" if variables else "what it says above is the cause"
     besides = ", and mandatory policies are violated, too" if refused else ""
-    far = "have not judged everything" if judged else "have judged nothing"
+    far = "have not judged everything" if _judged(events) else "have judged nothing"
     raise EngineError(
         f"the preview of {stack} ended with {code}; {cause}{besides}. The policies {far}, whatever else is said"
     )
 
 
-def _resources(log: Path) -> int:
-    """How many steps about resources, and not about the stack itself or its providers, a log of the engine's events has."""
-    types = [event["resourcePreEvent"]["metadata"]["type"] for event in _events(log) if "resourcePreEvent" in event]
-    return sum(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
+def _events(log: Path) -> list[dict[str, Any]]:
+    """What the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
+    events = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            events.append(json.loads(line))
+    return events
 
 
-def _failed(log: Path) -> bool:
-    """Whether there is an error in a log of the engine's events beside its last word, which follows every refusal."""
-    said = [event["diagnosticEvent"] for event in _events(log) if "diagnosticEvent" in event]
+def _judged(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether there was a step about a resource, and not only about the stack itself or its providers."""
+    types = [event["resourcePreEvent"]["metadata"]["type"] for event in events if "resourcePreEvent" in event]
+    return any(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
+
+
+def _failed(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether there is an error beside the engine's last word, which follows every refusal."""
+    said = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
     errors = [one["message"] for one in said if one["severity"] == "error"]
-    errors += [event["errorEvent"].get("error", "") for event in _events(log) if "errorEvent" in event]
+    errors += [event["errorEvent"].get("error", "") for event in events if "errorEvent" in event]
     return any(_MARKUP.sub("", error).strip().removeprefix("error: ") != _LAST_WORD for error in errors)
 
 
-def _events(log: Path) -> list[dict[str, Any]]:
-    """None where there is no log: the engine has not begun."""
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def _policies(log: Path) -> list[PolicyResult]:
-    """The results of policies in a log of the engine's events."""
-    found = {_policy(event["policyEvent"]) for event in _events(log) if "policyEvent" in event}
+def _policies(events: Sequence[dict[str, Any]]) -> list[PolicyResult]:
+    """The results of policies, mandatory ones first."""
+    found = {_policy(event["policyEvent"]) for event in events if "policyEvent" in event}
     return sorted(found, key=lambda one: (one.level != "mandatory", one.policy, one.urn, one.message))
 
 

@@ -130,6 +130,21 @@ def test_a_refusal_hides_no_other_failure(tmp_path: Path) -> None:
         preview.read(BrokenAndViolatingEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
 
 
+class KilledEngine(Engine):
+    """An engine that is killed while it writes its events."""
+
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
+        _log(arguments, [*EVENTS])
+        log = Path(arguments[arguments.index("--event-log") + 1])
+        log.write_text(log.read_text()[:-20])
+        raise EngineError("`pulumi preview --json` ended with -9", "")
+
+
+def test_a_log_that_ends_within_a_line_hides_no_failure(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="the preview of prod failed:\n`pulumi preview --json` ended with -9"):
+        preview.read(KilledEngine(TwinHome(tmp_path), Path("pulumi"), {}), "prod")
+
+
 class AdvisedEngine(Engine):
     """An engine with advice only, whose preview fails for another reason."""
 
