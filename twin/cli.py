@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from infra import stack_names
+from infra.stack_argument import StackArgument
 from twin import down as down_command
 from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
 from twin import up as up_command
@@ -58,10 +59,6 @@ EXPECTED = (
     TritonUnavailable,
     standalone.StandaloneFailed,
 )
-# With a default, so that a command without it is refused in the words of all commands (infra/stack_names.py).
-StackArgument = Annotated[
-    str, typer.Argument(metavar="STACK", help="the name of a stack file: local, dev, staging or prod", show_default=False)
-]
 
 
 def main() -> None:
