@@ -4,15 +4,16 @@ AWS takes an alarm with a topic that does not exist only to tell nobody; the twi
 made the topics; in the twin's, this module has.
 """
 
+import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 from ruamel.yaml import YAML
 
-_TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:(?P<name>[A-Za-z0-9_-]+)")
+_TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
+"""As JSON has it."""
 
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
@@ -21,17 +22,10 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
     sns = boto3.client(
         "sns", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )
-    for name in sorted({topic for value in config.values() for topic in names_in(value)}):
+    for name in sorted(names_in(config)):
         sns.create_topic(Name=name)  # gives back the one that is there
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """The names of all topics whose ARNs stand anywhere in the value."""
-    if isinstance(value, dict):
-        for member in value.values():
-            yield from names_in(member)
-    elif isinstance(value, list):
-        for member in value:
-            yield from names_in(member)
-    elif isinstance(value, str) and (found := _TOPIC.fullmatch(value)):
-        yield found["name"]
+def names_in(value: Any) -> set[str]:
+    """The names of all topics whose ARNs stand anywhere in the value, as the whole of a text."""
+    return set(_TOPIC.findall(json.dumps(value, default=str)))

@@ -16,7 +16,7 @@ config:
   triton-eks:worker: {alarmTopicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
   triton-eks:monitoring:
     receivers: ["arn:aws:sns:us-west-2:123456789012:more-alerts", "arn:aws:sqs:us-west-2:123456789012:no-topic"]
-  triton-eks:cost: {topicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
+  triton-eks:cost: {reviewed: 2026-11-22, topicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
 """
 
 
@@ -34,4 +34,4 @@ def test_every_topic_is_made_once_and_what_is_no_topic_is_left_alone(
 
 
 def test_a_stack_file_without_topics_makes_none() -> None:
-    assert list(alert_topics.names_in({"a": [1, None, "arn:aws:sns"], "b": {"c": True}})) == []
+    assert alert_topics.names_in({"a": [1, None, "arn:aws:sns"], "b": {"c": True}}) == set()
