@@ -102,3 +102,10 @@ def clone(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
     return checkout
+
+
+def change(file: Path, old: str, new: str) -> None:
+    """Puts `new` in the place of `old`, which the file must have once."""
+    text = file.read_text()
+    assert text.count(old) == 1, f"{file}: {old!r} stands in it {text.count(old)} times"
+    file.write_text(text.replace(old, new))

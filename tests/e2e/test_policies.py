@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import Twin, clone
+from tests.e2e.conftest import Twin, change, clone
 
 
 def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twin: Twin) -> None:
@@ -22,7 +22,7 @@ def test_a_comparison_with_a_stack_that_is_up_judges_what_the_program_asks_for(t
     assert "scaling-one-owner" not in {one["policy"] for one in json.loads(done.stdout)["policies"]}
     checkout = clone(tmp_path)
     template = checkout / "charts" / "triton" / "templates" / "deployment.yaml"
-    template.write_text(template.read_text().replace("\nspec:\n", "\nspec:\n  replicas: 2\n", 1))
+    change(template, "\nspec:\n", "\nspec:\n  replicas: 2\n")
     changed = Twin(twin.home, checkout).run("preview", "prod", "--against", "HEAD", "--json", seconds=900)
     found = {(one["policy"], one["level"]) for one in json.loads(changed.stdout)["policies"]}
     assert (changed.returncode, ("scaling-one-owner", "mandatory") in found) == (1, True), changed.stdout
@@ -38,10 +38,7 @@ def test_the_events_have_the_results_of_policies(twin: Twin) -> None:
 
 def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin: Twin, tmp_path: Path) -> None:
     checkout = clone(tmp_path)
-    launch = checkout / "infra" / "launch.py"
-    text = launch.read_text()
-    assert 'http_tokens="required"' in text
-    launch.write_text(text.replace('http_tokens="required"', 'http_tokens="optional"'))
+    change(checkout / "infra" / "launch.py", 'http_tokens="required"', 'http_tokens="optional"')
     changed = Twin(twin.home, checkout)
     done = changed.run("preview", "dev", seconds=600)
     assert done.returncode == 1

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Twin, clone
+from tests.e2e.conftest import Twin, change, clone
 
+DEV = Path("stacks", "Pulumi.dev.yaml")
 CHART_KINDS = {
     "kubernetes:apps/v1:Deployment",
     "kubernetes:core/v1:Service",
@@ -50,10 +51,8 @@ def test_an_unknown_revision_is_one_sentence(twin: Twin) -> None:
 
 def test_every_mistake_of_a_stack_file_is_told_before_anything_is_registered(twin: Twin, tmp_path: Path) -> None:
     checkout = clone(tmp_path)
-    stack = checkout / "stacks" / "Pulumi.dev.yaml"
-    text = stack.read_text()
-    assert 'version: "1.35"' in text
-    stack.write_text(text.replace('version: "1.35"', 'version: "1.19"').replace("pool: g5", "pool: g9"))
+    change(checkout / DEV, 'version: "1.35"', 'version: "1.19"')
+    change(checkout / DEV, "pool: g5", "pool: g9")
     done = Twin(twin.home, checkout).run("preview", "dev")
     assert done.returncode == 1
     assert "stacks/Pulumi.dev.yaml: cluster.version:" in done.stdout
@@ -71,10 +70,8 @@ def test_a_warning_of_the_stack_file_is_told_once(twin: Twin) -> None:
 
 def test_a_typing_error_in_the_name_of_a_section_is_told_with_every_other_mistake(twin: Twin, tmp_path: Path) -> None:
     checkout = clone(tmp_path)
-    stack = checkout / "stacks" / "Pulumi.dev.yaml"
-    text = stack.read_text()
-    assert "triton-eks:gpu:" in text
-    stack.write_text(text.replace("triton-eks:gpu:", "triton-eks:gpus:").replace("    cidr:", "    cird:"))
+    change(checkout / DEV, "triton-eks:gpu:", "triton-eks:gpus:")
+    change(checkout / DEV, "    cidr:", "    cird:")
     done = Twin(twin.home, checkout).run("preview", "dev")
     assert done.returncode == 1
     assert "stacks/Pulumi.dev.yaml: triton-eks:gpus: unknown key; did you mean 'triton-eks:gpu'? " in done.stdout

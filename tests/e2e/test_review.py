@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.e2e.conftest import Twin, clone
+from tests.e2e.conftest import Twin, change, clone
 
 VPC, BUCKET = "aws:ec2/vpc:Vpc", "aws:s3/bucket:Bucket"
 ENTRY = re.compile(r"^- \*\*`(?P<name>[^`]+)` \(`(?P<type>[^`]+)`\) is replaced\*\* because ")
@@ -42,8 +42,8 @@ OF_THE_BUCKET = dict.fromkeys(
 def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: Twin, tmp_path: Path) -> None:
     """On `local`, the one stack in which nothing is protected."""
     checkout = clone(tmp_path)
-    _change(checkout / "stacks" / "Pulumi.local.yaml", "cidr: 10.10.0.0/16", "cidr: 10.11.0.0/16")
-    _change(checkout / "infra" / "storage.py", 'f"triton-models-{', 'f"triton-releases-{')
+    change(checkout / "stacks" / "Pulumi.local.yaml", "cidr: 10.10.0.0/16", "cidr: 10.11.0.0/16")
+    change(checkout / "infra" / "storage.py", 'f"triton-models-{', 'f"triton-releases-{')
     changed = replace(own_twin, checkout=checkout)
 
     events, report = tmp_path / "events.json", tmp_path / "local.json"
@@ -68,12 +68,6 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
     assert re.search(r"^`triton-eks` [\d.]+: no violation\.$", comment, re.MULTILINE)
     assert "\n  - `s3-tls-only`: `models-policy.policy`\n" in comment
     assert "#### The preview failed" not in comment
-
-
-def _change(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new))
 
 
 def _output(twin: Twin, package: str, *arguments: str) -> str:
