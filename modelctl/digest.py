@@ -26,10 +26,6 @@ class Digest:
     s3_checksum: str
     part_bytes: int
 
-    @property
-    def in_parts(self) -> bool:
-        return self.bytes >= self.part_bytes
-
 
 def digest(source: Path | bytes, part_bytes: int, on_bytes: Callable[[int], None] = lambda _: None) -> Digest:
     """Reads the source once. `on_bytes` is told the size of each piece read. Raises OSError."""
