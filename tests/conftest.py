@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def _service_models() -> Iterator[None]:
     with service_models_read_once():
         yield
+
+
+@pytest.fixture
+def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine starts the program in the project's directory: what it reads is given by paths from there."""
+    monkeypatch.chdir(Path(__file__).parents[1])
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,9 @@ from tests.chart.rendering import only
 from tests.chart.schemas import KUBERNETES_MINORS, assert_valid
 from twin import helm
 
+pytestmark = pytest.mark.usefixtures("in_the_project")
+
 Object = dict[str, Any]
-ROOT = Path(__file__).parents[2]
 NEWEST = KUBERNETES_MINORS[-1]
 TLS_SECRET = "aws-load-balancer-tls"
 
@@ -29,11 +30,6 @@ INGRESS_ALONE = re.compile(
     r"|elasticloadbalancing:(CreateRule|DeleteRule|ModifyRule|SetRulePriorities|SetWebAcl|ModifyIpPools)"
 )
 """Application load balancers have rules, firewalls, logins and address pools; network load balancers have none of them."""
-
-
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def chart() -> Path:

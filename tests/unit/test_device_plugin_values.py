@@ -14,15 +14,12 @@ from infra.platform.device_plugin import NAMESPACE, sharing_configs, values
 from infra.settings import Sharing, load_stack_file
 from tests.unit.stack_config import TODAY
 
+pytestmark = pytest.mark.usefixtures("in_the_project")
+
 ROOT = Path(__file__).parents[2]
 EXCLUSIVE = Sharing(strategy="exclusive", replicas=1)
 TIME_SLICED = Sharing(strategy="time-slicing", replicas=4)
 MPS = Sharing(strategy="mps", replicas=2)
-
-
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def _read(sharing: list[Sharing]) -> dict[str, Any]:

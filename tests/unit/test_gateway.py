@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from ipaddress import IPv4Network
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,17 +20,13 @@ from tests import crds
 from tests.chart import rendering
 from twin import chart_crds
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("in_the_project")
+
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
 WITH_ACM: dict[str, Any] = {"certificateArn": CERTIFICATE}
 WITH_SECRET: dict[str, Any] = {"tlsSecret": "inference-tls"}
 PLAIN: dict[str, Any] = {}
 Manifest = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def gateway(**keys: Any) -> Gateway:

@@ -19,15 +19,12 @@ from infra.settings.monitoring import Monitoring
 from tests.unit.stack_config import TODAY, settings
 from tests.unit.test_stack_mistakes_monitoring import SECTION
 
+pytestmark = pytest.mark.usefixtures("in_the_project")
+
 ROOT = Path(__file__).parents[2]
 EXCLUSIVE = Sharing(strategy="exclusive", replicas=1)
 AMP = RemoteWrite(role_arn="arn:aws:iam::123456789012:role/p", region="us-west-2", url="https://aps/api/v1/remote_write")
 TOPIC = AlertTopic(role_arn="arn:aws:iam::123456789012:role/a", region="eu-west-1", arn="arn:aws:sns:eu-west-1:1:t")
-
-
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def monitoring(**changes: Any) -> Monitoring:

@@ -7,7 +7,6 @@ run by the real collector in tests/serving/test_collector.py.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +18,11 @@ from infra.versions import OPENTELEMETRY_COLLECTOR
 from tests import crds
 from tests.chart import rendering
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("in_the_project")
+
 XRAY = {"exporter": "xray"}
 OTLP = {"exporter": "otlp", "endpoint": "https://otlp.example.com:4318"}
 LONGEST = 60
-
-
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def wants(**keys: Any) -> Tracing:
