@@ -10,6 +10,7 @@ from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.state import SECRETS_ALIAS, State, StateArgs
 from infra import account as aws_account
 from infra.versions import PROJECT
+from infra.wording import listed
 
 
 def main() -> None:
@@ -17,7 +18,8 @@ def main() -> None:
     try:
         settings = stack_settings.from_pulumi()
     except SettingsInvalid as error:
-        raise pulumi.RunError(str(error)) from None
+        file = f"Pulumi.{pulumi.get_stack()}.yaml"
+        raise pulumi.RunError(listed(file, "mistake", str(error).splitlines())) from None
     deploy(settings, pulumi.Config("aws").require("region"))
 
 

@@ -8,7 +8,6 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated
 
-import boto3
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
@@ -20,6 +19,7 @@ from cost.prices import PriceError
 from cost.refresh import API_REGION, refresh
 from cost.throughput import EvidenceError
 from cost.usage import Amounts
+from infra.read_only import AwsUnusable, Readers
 from infra.stack_argument import StackArgument
 from infra.stack_names import EXIT_CODE, NoSuchStack
 
@@ -29,7 +29,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPECTED = (PriceError, EvidenceError)
+EXPECTED = (PriceError, EvidenceError, AwsUnusable)
+PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
+"""What `refresh` may ask of AWS."""
 _CENTS_BELOW = 100
 
 
@@ -72,7 +74,7 @@ def show(
 def refresh_prices(region: Annotated[str, typer.Argument(help="the AWS region, like us-west-2")]) -> None:
     """Look the prices of a region up in AWS's Price List API (pricing:GetProducts) and write its table."""
     old = prices.load(region).prices if prices.file_of(region).exists() else {}
-    found = refresh(boto3.client("pricing", region_name=API_REGION), region, old, date.today())
+    found = refresh(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
     if not found.table.prices:
         raise PriceError(f"AWS gave no price of {region}: is it the name of a region?")
     file = found.table.write()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.not_aws import NotAws
 from infra.read_only import AwsUnusable, Readers
 from infra.settings import Settings
 from infra.stack_names import stack_file
@@ -27,7 +28,7 @@ class Caller:
 
 
 def caller(readers: Readers) -> Caller:
-    """Ask STS. Raises AwsUnusable without credentials that AWS accepts."""
+    """Ask STS. Raises AwsUnusable where it does not answer, and without credentials that AWS accepts."""
     try:
         identity = readers("sts").get_caller_identity()
     except ClientError as error:
@@ -35,6 +36,8 @@ def caller(readers: Readers) -> Caller:
         raise AwsUnusable(
             f"AWS does not accept the credentials ({code}): log in again, for example `aws sso login`"
         ) from None
+    except NotAws as error:
+        raise AwsUnusable(f"AWS cannot be asked: {error}") from None
     except BotoCoreError as error:
         raise AwsUnusable(
             f"AWS cannot be asked: {error}; set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and "

@@ -27,6 +27,7 @@ from infra.settings import Settings, SettingsError
 from infra.stack_names import stack_file
 from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
 from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
+from infra.wording import listed
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def main() -> None:
         _warn([str(warning) for warning in (*settings.warnings, *assumptions(settings))])
         deploy(settings)
     except SettingsError as error:
-        raise pulumi.RunError(str(error)) from None
+        raise pulumi.RunError(listed(error.source, "mistake", str(error).splitlines())) from None
 
 
 def deploy(settings: Settings) -> None:
@@ -224,11 +225,8 @@ def deploy(settings: Settings) -> None:
 
 
 def _warn(warnings: Sequence[str]) -> None:
-    """One message of several lines: of each message, the engine shows the first line again with every step it takes."""
     if warnings:
-        count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-        listed = "".join(f"\n  {warning}" for warning in warnings)
-        pulumi.log.warn(f"{stack_file(pulumi.get_stack())}: {count}{listed}")
+        pulumi.log.warn(listed(stack_file(pulumi.get_stack()), "warning", warnings))
 
 
 def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +9,13 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.not_aws import A_PAGE, is_page, refuse_others_answers
 from infra.policy import allow, document
 
 Operations = Mapping[str, Mapping[str, str]]
 """Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
 
 _CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
-_PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _LONGEST = 300
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403"})
 
@@ -33,7 +32,8 @@ class Readers:
     """`readers("ec2")` gives a boto3 client of the region, one per service.
 
     Credentials, profile and endpoint are those of the environment, as for every AWS tool. Each operation that a client can
-    do is looked up in `operations` before a request is built, those of paginators and waiters too. Raises Refused there.
+    do is looked up in `operations` before a request is built, those of paginators and waiters too. Raises Refused there, and
+    NotAws, a BotoCoreError, for an answer that no AWS service gives.
     """
 
     def __init__(self, region: str, operations: Operations) -> None:
@@ -54,6 +54,7 @@ class Readers:
             client = self._session.client(service, region_name=key[1], config=_CONFIG)
             # Before anything else that may look at the call, and so before a request could be made.
             client.meta.events.register_first("provide-client-params.*.*", self._refuse_what_is_not_listed)
+            refuse_others_answers(client)
             self._clients[key] = client
         return self._clients[key]
 
@@ -74,8 +75,8 @@ def is_denied(error: ClientError) -> bool:
 
 def one_line(text: str) -> str:
     """What an endpoint said, for a line of a table. Proxies and test servers answer with pages of HTML."""
-    if _PAGE.search(text):
-        return "a page of HTML: a proxy or a test server answers, not AWS"
+    if is_page(text):
+        return f"{A_PAGE}: a proxy or a test server answers, not AWS"
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 

@@ -1,7 +1,7 @@
 """Words of sentences about mistakes: choices, and what was meant. Imports nothing heavy: tools use it too."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def one_of(choices: Iterable[object]) -> str:
@@ -10,6 +10,15 @@ def one_of(choices: Iterable[object]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def listed(source: str, noun: str, lines: Sequence[str]) -> str:
+    """`source: 2 mistakes` and each of them below it, as one message for the engine.
+
+    The engine's display shows the first line of a message as it comes, and again with the whole message.
+    """
+    count = f"1 {noun}" if len(lines) == 1 else f"{len(lines)} {noun}s"
+    return "\n  ".join([f"{source}: {count}", *lines])
 
 
 def nearest(wrong: object, choices: Iterable[str]) -> str | None:

@@ -21,7 +21,7 @@ class Problem:
 
 
 class Refusal(Exception):
-    """What was asked for would do harm or cannot be; the text is one sentence that says what would be right."""
+    """What was asked for would do harm or cannot be; the text says what would be right."""
 
 
 class ValidationFailed(Exception):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join, quote
 from typing import Annotated
 
 import typer
 
 from modelctl import catalog
 from modelctl.command_line import Bucket, Endpoint, failures
+from modelctl.earlier_wants import commit_with
 from modelctl.manifest import Manifest
 from modelctl.pin import PinError, Pinned, pin, pinned
 from modelctl.problems import Refusal, ValidationFailed
@@ -17,9 +19,12 @@ from modelctl.retire import refuse_retired
 from modelctl.stacks import read_stack, stack_name
 from modelctl.store import Store, open_store
 
+_STACKS = Path("stacks")
+"""Where the file with the wants lies when what is given is one of pins alone."""
+
 
 class RollbackError(Refusal):
-    """There is no release to return to, or it does not fit the stack as it is now."""
+    """There is no release to return to, or it does not fit the stack as it is now; with the commands that lead on."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def roll_back(file: Path, store: Store) -> RolledBack:
         )
     manifest = catalog.finished(store, now.previous)
     refuse_retired(manifest, store)
-    _refuse_other_wants(file, now, manifest)
+    _refuse_other_wants(file, now, manifest, store)
     left = store.manifest(now.id)
     return RolledBack(
         release=manifest,
@@ -75,7 +80,7 @@ def roll_back(file: Path, store: Store) -> RolledBack:
     )
 
 
-def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest) -> None:
+def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:
     """The configs in a release are made from the wants of its time; the program refuses a stack whose wants differ."""
     stack, problems = read_stack(file)
     if problems:
@@ -88,9 +93,36 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest) -> None:
     made_from = manifest.serving.get(name)
     if made_from == wanted:
         return
+    wants_file = file if stack is not None else _STACKS / file.name
+    # Without wants in the file nothing here can tell that they are again what they were.
+    compared = stack is not None and made_from is not None
+    again = _command("rollback", store, "--file", file) if compared else _command("pin", store, "--file", file, manifest.id)
     raise RollbackError(
-        f"{file}: release {manifest.id} was made from other wants (models.serving {made_from or 'none'}) than the file has "
-        f"now ({wanted or 'none'}): put models.serving back as it was when {manifest.id} was pinned "
-        f"(`git log -p -- {file}` shows it) and run this again; to keep the new wants instead, release the older models "
-        f"again: `python -m modelctl release MODELS_DIR --bucket BUCKET --pin {file}`"
+        f"{file}: release {manifest.id} was made from other wants ({made_from or 'none'}) than the stack has now "
+        f"({wanted or 'none'}): models.serving, or the kind of GPU of Triton's pool, has changed since.\n"
+        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from)}, then run\n"
+        f"  {again}\n"
+        f"or keep those of now: have in models/ what it has ({_versions(manifest)}; models/release.yaml chooses among the "
+        "versions that are there), then run\n"
+        f"  {_command('release', store, '--pin', file, 'models')}"
     )
+
+
+def _wants_of_then(file: Path, digest: str | None) -> str:
+    """What a person has to do to the stack file that has the wants."""
+    if digest is None:
+        return f"remove models.serving from {file}"
+    commit = commit_with(file, digest)
+    there = f", as `git -C {quote(str(file.parent))} show {commit}:./{file.name}` shows them" if commit is not None else ""
+    return f"write those of then into {file}{there}"
+
+
+def _command(name: str, store: Store, option: str, file: Path, *arguments: str) -> str:
+    place = store.place
+    endpoint = ["--endpoint-url", place.endpoint_url] if place.endpoint_url is not None else []
+    words = [*arguments, "--bucket", place.bucket, option, str(file), *endpoint]
+    return f"python3 -m modelctl {name} {join(words)}"
+
+
+def _versions(manifest: Manifest) -> str:
+    return ", ".join(f"{name} {' and '.join(map(str, (*m.others, m.version)))}" for name, m in manifest.models.items())

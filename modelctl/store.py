@@ -14,6 +14,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from infra.not_aws import refuse_others_answers
 from modelctl.digest import Digest
 from modelctl.manifest import Manifest
 from modelctl.store_errors import Place, StoreError, sentences
@@ -60,6 +61,7 @@ def open_store(bucket: str, endpoint_url: str | None = None, *, part_bytes: int 
             client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
         except ValueError as error:  # botocore's word for an endpoint that is no URL
             raise StoreError(f"{endpoint_url!r} is no endpoint: {error}; write for example http://127.0.0.1:9000") from None
+    refuse_others_answers(client)
     return Store(client, place, part_bytes=part_bytes)
 
 

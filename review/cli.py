@@ -12,7 +12,6 @@ from review import document, plan, report
 from review.github import GitHubError, Repository
 
 EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
-_MOST_REPORTS = 20
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
 _NOT_READ = "The report of this stack cannot be read"
@@ -247,10 +246,7 @@ def _readable(file: Path) -> report.Report:
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
-    files = [file for path in paths for file in (_below(path) if path.is_dir() else [path])]
-    if len(files) > _MOST_REPORTS:
-        raise UsageError(f"{len(files)} reports; at most {_MOST_REPORTS}")
-    return files
+    return [file for path in paths for file in (_below(path) if path.is_dir() else [path])]
 
 
 def _below(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from review import consequences, refusals
@@ -17,6 +17,8 @@ MOST_CHANGES = 12
 """Properties of one resource that are told."""
 MOST_NAMES = 20
 """Names of one type that are told."""
+LAST = 1000
+"""The rank of what has nothing to say."""
 _LONGEST_NAME = 160
 _WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
 _WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
@@ -25,12 +27,16 @@ _CENTS_BELOW = 100
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and its items, each of which stands for itself. `noun`: what one item is, for what is left out."""
+    """A heading and its items, each of which stands for itself. `noun`: what one item is, for what is left out.
+
+    `rank`: its place among the kinds of sections; the smaller, the less a reviewer can do without it.
+    """
 
     title: str
     items: tuple[str, ...]
     noun: str
     head: str = ""
+    rank: int = 0
 
 
 def of(report: Report) -> list[Section]:
@@ -50,7 +56,8 @@ def of(report: Report) -> list[Section]:
         Section("Created", tuple(_by_type(created)), "types"),
         Section("Warnings", tuple(map(_warning, plan.warnings)), "warnings"),
     ]
-    return [section for section in sections if section.items or section.head]
+    ranked = [replace(section, rank=rank) for rank, section in enumerate(sections)]
+    return [section for section in ranked if section.items or section.head]
 
 
 def summary_row(report: Report) -> str:

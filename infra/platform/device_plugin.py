@@ -12,13 +12,13 @@ import yaml
 
 from infra import charts
 from infra.gpu_pool import GPU_RESOURCE, sharing_config
+from infra.platform.third_party import release
 from infra.settings.model import Sharing
 from infra.versions import NVIDIA_DEVICE_PLUGIN
 
 NAMESPACE = "nvidia-device-plugin"
 """The chart refuses the namespace `default`."""
 _EXCLUSIVE = "exclusive"
-_INSTALL_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,12 @@ class DevicePlugin(pulumi.ComponentResource):
             ),
             opts=child,
         )
-        k8s.helm.v3.Release(
+        release(
             f"{name}-release",
-            name=NVIDIA_DEVICE_PLUGIN.name,
-            chart=NVIDIA_DEVICE_PLUGIN.name,
-            version=NVIDIA_DEVICE_PLUGIN.version,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=NVIDIA_DEVICE_PLUGIN.repository),
-            namespace=NAMESPACE,
-            values=values(args.sharing),
-            # A failed upgrade goes back by itself instead of leaving a release that is "pending" for ever.
-            atomic=True,
-            timeout=_INSTALL_TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+            NVIDIA_DEVICE_PLUGIN,
+            NAMESPACE,
+            values(args.sharing),
+            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )
         self.register_outputs({})
 

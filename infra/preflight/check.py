@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 
 from infra.account_guard import Caller
 from infra.ownership import Ownership
@@ -48,7 +47,7 @@ def findings(check: Check, subject: Subject) -> Iterator[Finding]:
         yield from check.ask(subject)
     except ClientError as error:
         yield unanswered(error, subject.readers)
-    except (BotoCoreError, ResponseParserError) as error:
+    except BotoCoreError as error:
         yield unknown(f"AWS does not answer: {one_line(str(error))}")
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
@@ -15,6 +16,7 @@ from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
 
+from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.served import CONFIG_MAP, ServedVersion
@@ -38,11 +40,7 @@ class KubernetesFleet:
         self._namespace = namespace
         self._network = network
         try:
-            # Read here: the library looks at the environment when it is imported.
-            if kubeconfig := os.environ.get("KUBECONFIG"):
-                config.load_kube_config(config_file=kubeconfig)
-            else:
-                config.load_config()
+            _configure()
         except ConfigException as error:
             raise FleetError(
                 f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
@@ -144,6 +142,17 @@ class KubernetesFleet:
             raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
+
+
+def _configure() -> None:
+    """As `config.load_config`, which takes no directory for keys, and prints a line of its own inside a cluster."""
+    # Read here: the library looks at the environment when it is imported.
+    kubeconfig = os.environ.get("KUBECONFIG")
+    default = Path.home() / ".kube" / "config"
+    if kubeconfig or default.exists():
+        config.load_kube_config(config_file=kubeconfig or str(default), temp_file_path=str(key_files.directory()))
+    else:
+        config.load_incluster_config()
 
 
 def _message(body: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from review import cli, plan, report
+from review import cli, document, plan, report
 from tests.review import scenarios
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,22 @@ def test_a_folder_of_reports_becomes_one_comment(reports: Path, capsys: pytest.C
     text = capsys.readouterr().out
     assert text.startswith("<!-- triton-eks: preview -->\n")
     assert text.index("### `dev`") < text.index("### `prod`")
+
+
+def test_a_matrix_of_stacks_becomes_one_comment_that_github_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = scenarios.much()
+    for number in range(60):
+        text = replace(made, stack=f"prod-{number:02}").to_json()
+        (tmp_path / f"prod-{number:02}.json").write_text(text, encoding="utf-8")
+    assert cli.main(["render", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert len(text) <= document.MOST_CHARACTERS
+    assert re.findall(r"^\| `(prod-\d+)`", text, re.MULTILINE) == [f"prod-{number:02}" for number in range(60)]
+    assert text.count("\n#### Replaced: these are deleted and made anew\n") == 60
+    assert cli.main(["gate", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.count(": 1 mandatory violation\n") == 60
 
 
 def test_a_stack_without_a_report_is_told(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,45 @@ def test_a_comment_that_is_too_long_says_of_each_section_what_is_left_out() -> N
     assert text.count("address-") == 3
 
 
+def of_many_stacks(count: int) -> list[Report]:
+    """As many as a matrix of regions and environments has: in one a preview failed, and one loses its VPC."""
+    reports = []
+    for number in range(count):
+        everywhere = replace(scenarios.much(), stack=f"stack-{number:04}")
+        quiet = replace(everywhere, plan=Plan((), packs={"p": "1"}), models=None, release_after=everywhere.release_before)
+        reports.append(quiet)
+    reports[-2] = replace(reports[-2], plan=Plan((Step("delete", "aws:ec2/vpc:Vpc", "the-vpc"),)))
+    reports[-1] = replace(reports[-1], plan=Plan((), errors=("no such zone",)))
+    return reports
+
+
+def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> None:
+    text = document.render(of_many_stacks(100), title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    assert len(re.findall(r"^\| `stack-", text, re.MULTILINE)) == 100
+    told = {stack.partition("`\n")[0]: stack for stack in text.split("\n### `")[1:]}
+    assert list(told) == [f"stack-{number:04}" for number in range(100)]
+    assert "#### The preview failed\n\n```text\nno such zone\n" in told["stack-0099"]
+    assert "#### Deleted\n\n- `the-vpc` (`aws:ec2/vpc:Vpc`)" in told["stack-0098"]
+    assert all("#### Policies" in told[f"stack-{number:04}"] for number in range(98))
+    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Quotas.\n")
+
+
+def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:
+    text = document.render(of_many_stacks(2000), title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    rows = re.findall(r"^\| `(stack-\d+)`", text, re.MULTILINE)
+    told = re.findall(r"^### `(stack-\d+)`", text, re.MULTILINE)
+    assert 100 < len(told) < len(rows) < 2000
+    assert rows[-2:] == told[-2:] == ["stack-1998", "stack-1999"]
+    assert "#### The preview failed\n\n```text\nno such zone\n" in text
+    assert text.endswith(
+        f"\n… and the sections of {len(rows) - len(told)} stacks of the table, left out for want of space. "
+        f"… and {2000 - len(rows)} more stacks that are not in the table. "
+        "`python3 -m review render REPORT` gives one stack all of the space.\n"
+    )
+
+
 def test_a_limit_without_room_for_headings_is_refused() -> None:
     with pytest.raises(ValueError, match="a limit of 100 characters; at least 8000"):
         document.render([], title="t", name="n", limit=100)
@@ -161,22 +201,24 @@ PLANS = st.builds(
     warnings=st.lists(NASTY, max_size=10).map(tuple),
 )
 REPORTS = st.lists(st.builds(Report, NASTY, PLANS, base=st.none() | NASTY), max_size=5)
+MANY_REPORTS = st.builds(lambda some, times: some * times, REPORTS, st.integers(1, 60))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(reports=REPORTS, limit=st.integers(document.FEWEST_CHARACTERS, 40_000), title=NASTY)
+@given(reports=REPORTS | MANY_REPORTS, limit=st.integers(document.FEWEST_CHARACTERS, document.MOST_CHARACTERS), title=NASTY)
 def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
     reports: list[Report], limit: int, title: str
 ) -> None:
     text = document.render(reports, title=title, name="n", limit=limit)
     assert len(text) <= limit
-    everything = document.render(reports, title=title, name="n", limit=10_000_000)
-    assert "left out for want of space" not in everything
-    assert "more sections" not in everything
+    everything = document.render(reports, title=title, name="n", limit=100_000_000)
+    assert "left out for want of space" not in everything and "not in the table" not in everything
     if text != everything:
-        assert "left out for want of space" in text or "more sections" in text
-        said = sum(int(count) for count in re.findall(r"^… and (\d+) more [\w ]+, left out", text, re.MULTILINE))
-        assert said > 0 or "more sections" in text
+        items = sum(int(count) for count in re.findall(r"^… and (\d+) more [\w ]+, left out", text, re.MULTILINE))
+        sections = re.findall(r"^Sections left out for want of space: \w", text, re.MULTILINE)
+        stacks = sum(int(count) for count in re.findall(r"… and the sections of (\d+) stacks? of the table", text))
+        stacks += sum(int(count) for count in re.findall(r"… and (\d+) more stacks? that (?:is|are) not in the table", text))
+        assert items or sections or stacks
 
 
 @settings(max_examples=100, deadline=None)

@@ -84,3 +84,12 @@ def test_an_address_to_serve_at_has_a_port() -> None:
     done = _run("parity", "--serve", "127.0.0.1")
     assert done.exit_code == 2
     assert done.stderr == "modelctl: --serve '127.0.0.1' is no address; write ADDRESS:PORT, like 0.0.0.0:9108\n"
+
+
+def test_neither_a_kubeconfig_nor_a_cluster_around_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = _run("parity", "--json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("modelctl: no cluster is configured (Service host/port is not set.): set KUBECONFIG")
