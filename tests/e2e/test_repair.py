@@ -111,7 +111,7 @@ def test_two_twins_run_side_by_side(twin: Twin, own_twin: Twin) -> None:
 
 def test_destroy_leaves_nothing_in_the_account_nor_in_the_cluster(own_twin: Twin) -> None:
     own_twin.up()
-    done = own_twin.shell("pulumi destroy --yes --stack local --non-interactive", seconds=300)
+    done = own_twin.shell("pulumi destroy --yes --stack local --non-interactive")
     assert done.returncode == 0, done.stdout + done.stderr
     servers = own_twin.servers()
     assert [r["type"] for r in servers.engine().resources("local") if r["type"] != "pulumi:pulumi:Stack"] == []
