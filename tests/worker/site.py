@@ -161,7 +161,7 @@ class Worker:
 
     def metric(self, line: str) -> float:
         """The value of a metric, by its name and labels as they are exposed; 0.0 when it is not there."""
-        text = httpx.get(f"{self.health}/metrics", timeout=5.0, trust_env=False).text
+        text = httpx.get(f"{self.health}/metrics", timeout=60.0, trust_env=False).text
         return next((float(found.rpartition(" ")[2]) for found in text.splitlines() if found.startswith(f"{line} ")), 0.0)
 
     def log_text(self) -> str:
