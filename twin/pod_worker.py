@@ -35,7 +35,7 @@ from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
 from twin.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
 from twin.pod_addresses import Addresses, NoAddress
-from twin.pod_process import ContainerProcess, process_name
+from twin.pod_process import ContainerProcess, backoff, process_name
 from twin.pod_spec import SpecError
 from twin.pod_status import ContainerStatus
 from twin.pod_volumes import SHARED_MEMORY, PathRewriter
@@ -141,9 +141,21 @@ class PodWorker:
         """The init containers one after the other, each until it succeeds, and then all others."""
         for init in self._inits:
             if not init.status.succeeded:
-                await init.run()
+                await self._run_container(init)
         if not self._deleted.is_set():
-            await asyncio.gather(*(process.run() for process in self._processes))
+            await asyncio.gather(*(self._run_container(process) for process in self._processes))
+
+    async def _run_container(self, process: ContainerProcess) -> None:
+        failures = 0
+        while not self._deleted.is_set():
+            try:
+                return await process.run()
+            except Exception:
+                log.exception("%s: the runner's own fault; it is taken up again", process.name)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff(failures)):
+                    await self._deleted.wait()
+            failures += 1
 
     async def _finish(self) -> None:
         """Says how the containers ended, removes the pod from the API and its volumes from the disk."""

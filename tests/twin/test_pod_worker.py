@@ -1,4 +1,4 @@
-"""The life of a pod that runs as processes, as the API server sees it; its one container is a simulated one."""
+"""The life of a pod that runs as processes, as the API server sees it. No process is started."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from twin import pod_worker
+from twin import pod_worker, processes
 from twin.home import TwinHome
 from twin.irsa import IdentityExchange
 from twin.kube_api import ApiError, KubeApi, Object
 from twin.pod_addresses import Addresses
+from twin.pod_process import ContainerProcess
 from twin.pod_worker import PodWorker, Surroundings
 
 SECONDS = 20.0
@@ -144,6 +145,30 @@ def test_a_pod_that_is_gone_already_is_not_deleted_again(tmp_path: Path) -> None
 
     assert live(tmp_path, api, act).released == ["u"]
     assert not api.deleted
+
+
+def test_a_container_that_the_runner_failed_to_start_is_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [processes.DeadlinePassed("pod-u-triton: the processes [1] do not end")]
+    runs = []
+
+    async def run(process: ContainerProcess) -> None:
+        runs.append(process.name)
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(ContainerProcess, "run", run)
+    monkeypatch.setattr(pod_worker, "backoff", lambda failures: 0.001)
+    api = Api()
+    api.pod["spec"]["containers"] = [{"name": "triton", "image": "nvcr.io/nvidia/tritonserver:1"}]
+
+    async def act(worker: PodWorker) -> None:
+        await until(lambda: len(runs) == 2, "the second try")
+        await end(worker)
+
+    live(tmp_path, api, act)
+    assert runs == ["pod-u-triton"] * 2
 
 
 def test_a_ready_pod_that_the_node_controller_calls_unready_says_that_it_is_ready(tmp_path: Path) -> None:
