@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.aws_environment import service_models_read_once
+
+# By itself it fails an example that takes 200 ms, and a second of making examples: that is about the machine.
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any machine")
 
 
 class _Scheduling(LoadScopeScheduling):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import httpx
 import yaml
@@ -32,6 +33,8 @@ _START_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 30.0
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Announce = Callable[[], Awaitable[None]]
 
 
@@ -106,12 +109,22 @@ async def stop(home: TwinHome, name: str) -> None:
     """Ends a program by its record, if it has one."""
     record = next((r for r in processes.records(home) if r.name == name), None)
     if record is not None:
-        await asyncio.to_thread(processes.stop, home, record)
+        await _to_its_end(processes.stop, home, record)
 
 
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
     """Whether `url` is answered with 200."""
     return (await client.get(url)).status_code == 200
+
+
+async def _to_its_end(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What blocking `work` returns. Who cancels waits for it: a thread goes on, and would start or end a process later."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
 
 
 async def _bring_up_all(home: TwinHome, programs: Sequence[Program]) -> list[Record]:
@@ -134,7 +147,7 @@ async def _bring_up(home: TwinHome, program: Program) -> Record:
         await stop(home, service.name)
         record = None
     if record is None:
-        record = await asyncio.to_thread(processes.start, home, service)
+        record = await _to_its_end(processes.start, home, service)
         log.info("started %s (process %d)", service.name, record.pid)
     try:
         async with asyncio.timeout(_START_SECONDS):
@@ -159,6 +172,8 @@ class ChartRunner:
         self._programs = programs
         self._current: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._letting_go: set[asyncio.Task[None]] = set()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
@@ -176,7 +191,7 @@ class ChartRunner:
         finally:
             for task in self._tasks.values():
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*self._tasks.values(), *self._letting_go, return_exceptions=True)
 
     async def _advertise(self) -> None:
         """Says in the cluster for which charts this agent has programs, so that whoever installs one waits for them."""
@@ -199,28 +214,35 @@ class ChartRunner:
         metadata = config_map["metadata"]
         if "deletionTimestamp" in metadata:
             if self._is_new(chart, f"remove {metadata['uid']}"):
-                self._begin(chart, self._remove(chart, config_map))
+                self._begin(chart, lambda: self._remove(chart, config_map))
             return
         release = installed(config_map)
         if self._is_new(chart, f"run {release.installation}"):
-            self._begin(chart, self._keep(config_map, release))
+            self._begin(chart, lambda: self._keep(config_map, release))
 
     def _gone(self, chart: str) -> None:
         """The ConfigMap is not there, or not any more."""
         if chart in self._programs and not self._current.get(chart, "").startswith("remove"):
             self._current[chart] = "remove"
-            self._begin(chart, self._remove(chart, None))
+            self._begin(chart, lambda: self._remove(chart, None))
 
     def _is_new(self, chart: str, what: str) -> bool:
         before, self._current[chart] = self._current.get(chart), what
         return before != what
 
-    def _begin(self, chart: str, work: Coroutine[Any, Any, None]) -> None:
-        """Starts `work` on a chart as soon as what was at work there has let go."""
+    def _begin(self, chart: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Starts `work` on a chart as soon as all that was at work there has let go."""
+
+        async def in_turn() -> None:
+            async with self._turns[chart]:
+                await work()
+
         before = self._tasks.get(chart)
         if before is not None:
+            self._letting_go.add(before)
+            before.add_done_callback(self._letting_go.discard)
             before.cancel()
-        self._tasks[chart] = asyncio.create_task(_after(before, work))
+        self._tasks[chart] = asyncio.create_task(in_turn())
 
     async def _keep(self, config_map: Object, release: Installed) -> None:
         pause = 1.0
@@ -264,16 +286,6 @@ class ChartRunner:
         except ApiError as error:
             if error.status not in (404, 409):  # gone, or another one of that name
                 raise
-
-
-async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
-    try:
-        if before is not None:
-            await asyncio.wait([before])
-    except asyncio.CancelledError:
-        work.close()
-        raise
-    await work
 
 
 def installed(config_map: Object) -> Installed:

@@ -12,6 +12,8 @@ from twin.kwok_stages import runs_as_process
 
 TRITON_NAMESPACE = "triton"
 TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
+_ENDING = "Terminating"
+"""What kubectl shows in the place of the phase of a pod that was deleted."""
 
 
 class ClusterUnreadable(RuntimeError):
@@ -36,6 +38,11 @@ class Pod:
     status: str
     restarts: int
     ready: bool
+
+    @property
+    def ending(self) -> bool:
+        """Whether it was deleted; it may still be ready for a while."""
+        return self.phase == _ENDING
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def _pod(item: dict[str, Any]) -> Pod:
     metadata, status = item["metadata"], item.get("status", {})
     containers = status.get("containerStatuses") or []
     waiting = [c["state"]["waiting"]["reason"] for c in containers if "reason" in c.get("state", {}).get("waiting", {})]
-    phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", "")
+    phase = _ENDING if metadata.get("deletionTimestamp") else status.get("phase", "")
     address = status.get("podIP", "")
     return Pod(
         namespace=metadata["namespace"],
@@ -108,7 +115,7 @@ def _pod(item: dict[str, Any]) -> Pod:
         address=address,
         listens=pod_addresses.loopback(address) if address and runs_as_process(item) else "",
         phase=phase,
-        status=waiting[0] if waiting and phase != "Terminating" else phase,
+        status=waiting[0] if waiting and phase != _ENDING else phase,
         restarts=sum(c.get("restartCount", 0) for c in containers),
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or []),
     )

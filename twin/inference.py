@@ -39,7 +39,7 @@ def curl(address: str) -> str:
     return f"curl -s {address}:{HTTP_PORT}/v2/models/{MODEL}/infer -d '{json.dumps(body)}'"
 
 
-def infer(pod_ip: str, deadline_seconds: float = 5.0) -> Answer:
+def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
     """Asks the sample model at `pod_ip` and returns its answer. Raises InferenceFailed."""
     address = f"{pod_addresses.loopback(pod_ip)}:{GRPC_PORT}"
     features = np.array(FEATURES, dtype=np.float32)

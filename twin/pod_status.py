@@ -133,6 +133,12 @@ def phase(pod: Object, containers: Sequence[ContainerStatus]) -> str:
     return "Running" if begun else "Pending"
 
 
+def is_ready(status: Object) -> bool | None:
+    """What a pod's status says of its readiness; None when it says nothing."""
+    said = next((c["status"] for c in status.get("conditions") or [] if c["type"] == "Ready"), None)
+    return None if said is None else said == "True"
+
+
 def _condition(kind: str, true: bool, reason: str, message: str, before: dict[str, Object]) -> Object:
     status = "True" if true else "False"
     old = before.get(kind, {})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from botocore.exceptions import BotoCoreError, ClientError
 
 from twin import (
     account_tokens,
@@ -34,7 +35,7 @@ from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
 from twin.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
 from twin.pod_addresses import Addresses, NoAddress
-from twin.pod_process import ContainerProcess, process_name
+from twin.pod_process import ContainerProcess, backoff, process_name
 from twin.pod_spec import SpecError
 from twin.pod_status import ContainerStatus
 from twin.pod_volumes import SHARED_MEMORY, PathRewriter
@@ -46,6 +47,8 @@ _S3_ENDPOINT = re.compile(r"s3://(?:https?://)?(127(?:\.\d+){3}|localhost):\d+/"
 _KEPT_DIRECTORIES = 20
 _SYNC_SECONDS = 5.0
 """How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
+_RETRY_SECONDS = 0.5
+"""Until an API server that did not answer is asked again."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class PodWorker:
                 for process in (*self._inits, *self._processes):
                     process.hurry(grace)
             self._deleted.set()
-        if pod["spec"].get("readinessGates"):
+        if pod["spec"].get("readinessGates") or self._is_said_to_be_unready():
             self._dirty.set()
 
     def remove(self) -> None:
@@ -138,20 +141,41 @@ class PodWorker:
         """The init containers one after the other, each until it succeeds, and then all others."""
         for init in self._inits:
             if not init.status.succeeded:
-                await init.run()
+                await self._run_container(init)
         if not self._deleted.is_set():
-            await asyncio.gather(*(process.run() for process in self._processes))
+            await asyncio.gather(*(self._run_container(process) for process in self._processes))
+
+    async def _run_container(self, process: ContainerProcess) -> None:
+        failures = 0
+        while not self._deleted.is_set():
+            try:
+                return await process.run()
+            except Exception:
+                log.exception("%s: the runner's own fault; it is taken up again", process.name)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff(failures)):
+                    await self._deleted.wait()
+            failures += 1
 
     async def _finish(self) -> None:
         """Says how the containers ended, removes the pod from the API and its volumes from the disk."""
-        if not self._gone:
-            with contextlib.suppress(ApiError):
-                await self._patch_status()
-            precondition = {"preconditions": {"uid": self._uid}, "gracePeriodSeconds": 0}
-            await self._shared.api.delete(self._path, {"apiVersion": "v1", "kind": "DeleteOptions", **precondition})
+        while not self._gone:
+            try:
+                await self._leave_the_api()
+                break
+            except (ApiError, httpx.HTTPError) as error:
+                # Nothing would take it up again: a pod that is ending changes no more.
+                log.warning("pod %s is not gone yet: %s: %s", self._pod["metadata"]["name"], type(error).__name__, error)
+                await asyncio.sleep(_RETRY_SECONDS)
         self._shared.addresses.release(self._uid)
         discard(self._shared.home, self._uid)
         log.info("pod %s is gone", self._pod["metadata"]["name"])
+
+    async def _leave_the_api(self) -> None:
+        with contextlib.suppress(ApiError):
+            await self._patch_status()
+        precondition = {"preconditions": {"uid": self._uid}, "gracePeriodSeconds": 0}
+        await self._shared.api.delete(self._path, {"apiVersion": "v1", "kind": "DeleteOptions", **precondition})
 
     def _grace(self) -> float:
         return float(self._pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -188,15 +212,26 @@ class PodWorker:
                 if error.status != 404:
                     log.warning("status of pod %s: %s", self._pod["metadata"]["name"], error)
                     self._dirty.set()
-                    await asyncio.sleep(0.5)
+                    await asyncio.sleep(_RETRY_SECONDS)
             except httpx.HTTPError:
                 self._dirty.set()
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _patch_status(self) -> None:
+    def _is_said_to_be_unready(self) -> bool:
+        """Whether the API says so of a pod that is ready: the node controller does it to a node that was silent for a while.
+
+        The kubelet says otherwise as soon as it is back.
+        """
+        said = pod_status.is_ready(self._pod.get("status", {}))
+        return said is False and pod_status.is_ready(self._status()) is True
+
+    def _status(self) -> Object:
         statuses = [*(process.status for process in self._processes), *self._simulated]
         inits = [process.status for process in self._inits]
-        status = pod_status.pod_status(self._pod, statuses, self._pod_ip, self._start_time, inits)
+        return pod_status.pod_status(self._pod, statuses, self._pod_ip, self._start_time, inits)
+
+    async def _patch_status(self) -> None:
+        status = self._status()
         body = {"metadata": {"uid": self._uid}, "status": status}
         self._pod = await self._shared.api.patch(f"{self._path}/status", body)
 
@@ -310,6 +345,8 @@ class PodWorker:
             keys = await asyncio.to_thread(self._shared.identity.assume, role, token, cluster)
         except IdentityRefused as error:
             raise SpecError("IdentityRefused", str(error)) from error
+        except (BotoCoreError, ClientError) as error:
+            raise SpecError("FailedToReachAws", f"{type(error).__name__}: {error}") from error
         file = self._volumes / "aws-iam-token" / "token"
         write_atomically(file, token.encode())
         return {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file), **keys}

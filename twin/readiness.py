@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twin import triton_log
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, ClusterView, Pod
+from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView, Pod
 from twin.home import TwinHome
+from twin.processes import wait_until
 
 SECONDS = 180.0
 """How long Triton may take: it starts in under 10 s on an idle machine, and this one may be busy."""
+ENDPOINTS_SECONDS = 60.0
+"""How long the endpoints of its Service may take to follow its pods."""
 RESTARTS = 2
 """How many times a server may end by itself while it is waited for: a model that fails to load fails again."""
 _POLL_SECONDS = 0.3
@@ -64,6 +67,21 @@ def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], N
             )
         time.sleep(_POLL_SECONDS)
     return time.monotonic() - started
+
+
+def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str]:
+    """The addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
+
+    The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
+    Raises DeadlinePassed, ClusterUnreadable.
+    """
+
+    def up_to_date() -> list[str]:
+        found = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+        taking = {pod.address for pod in view.pods() if pod.namespace == TRITON_NAMESPACE and pod.ready and not pod.ending}
+        return found if set(found) <= taking else []
+
+    return wait_until(up_to_date, f"the Service {TRITON_SERVICE} to have the addresses of its ready pods", seconds)
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:

@@ -6,14 +6,14 @@ lies `twin/autoscaling.yaml`, where `make up AUTOSCALING=1` has asked for it. Th
 `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
 """
 
-import shutil
+import io
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from twin.home import REPOSITORY, TwinHome
+from twin.home import REPOSITORY, TwinHome, write_atomically
 
 AUTOSCALED_STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
@@ -100,8 +100,7 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
     """Writes the file that the engine reads for `stack`, and the project file beside it, and returns its path."""
     project = home.path / "project"
     merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
-    merged_file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(program / "Pulumi.yaml", project / "Pulumi.yaml")
+    write_atomically(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
     document = {k: v for k, v in _read(tracked_file(stack, program)).items() if k not in _SECRETS_KEYS}
     document["config"] = config(home, stack, program)
     salt = _read(merged_file).get("encryptionsalt")
@@ -149,10 +148,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     yaml = YAML()
     yaml.default_flow_style = False
-    partial = path.with_suffix(".partial")
-    with partial.open("w") as stream:
-        yaml.dump(document, stream)
-    partial.replace(path)
+    text = io.StringIO()
+    yaml.dump(document, text)
+    write_atomically(path, text.getvalue().encode(), mode=0o644)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twin import inference, interrupted, moto_server, processes, readiness, release_sources, stack_files
-from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
 from twin.inference import Answer
@@ -100,7 +99,7 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
     seconds = readiness.wait(home, view, release, say)
-    addresses = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+    addresses = readiness.addresses(view)
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
     write_json(

@@ -20,7 +20,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
-    httpx.post(f"{url}/moto-api/reset").raise_for_status()  # this process may have used moto before, without the policies
+    # This process may have used moto before, without the policies.
+    httpx.post(f"{url}/moto-api/reset", timeout=60).raise_for_status()
     yield url
     server.stop()
 

@@ -15,6 +15,8 @@ from twin.servers import Servers
 
 UP_SECONDS = 1800
 """The first `up` on a machine builds the Go programs; every later one takes about a minute."""
+COMMAND_SECONDS = 900
+"""A preview or a destroy takes less than a minute on an idle machine, and this one may be slow and busy."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Twin:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen(command, cwd=self.checkout, env=self.environment(), **quiet)
 
-    def run(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
         """`python3 -m twin <arguments>`; its output and exit code, whatever they are."""
         return subprocess.run(
             [sys.executable, "-m", "twin", *arguments],
@@ -55,7 +57,7 @@ class Twin:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def shell(self, command: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    def shell(self, command: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
         """A command line in the shell that `eval "$(python3 -m twin env)"` gives."""
         script = f'eval "$({sys.executable} -m twin env)" && {command}'
         return subprocess.run(

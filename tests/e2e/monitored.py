@@ -58,6 +58,10 @@ class Monitored(Twin):
                 return condition()
             except httpx.TransportError:
                 return None
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:  # it listens before it is ready
+                    raise
+                return None
 
         return processes.wait_until(answered, what, seconds, poll=0.5)  # type: ignore[return-value]
 

@@ -130,7 +130,7 @@ def test_an_adapter_that_is_killed_comes_back_and_answers(scaled: Scaled) -> Non
 
 def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:
     target = "--target '**prometheus-adapter**' --target-dependents"
-    done = scaled.shell(f"pulumi destroy --yes --stack local --non-interactive {target}", seconds=300)
+    done = scaled.shell(f"pulumi destroy --yes --stack local --non-interactive {target}")
     try:
         assert done.returncode == 0, done.stdout + done.stderr
         assert scaled.adapter() == 0

@@ -194,7 +194,7 @@ def test_a_new_agent_takes_over_what_runs(monitored: Monitored) -> None:
 
 def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_monitored: Monitored) -> None:
     monitored = own_monitored
-    done = monitored.shell("pulumi destroy --yes --stack local --non-interactive", seconds=300)
+    done = monitored.shell("pulumi destroy --yes --stack local --non-interactive")
     assert done.returncode == 0, done.stdout + done.stderr
     assert processes.find(monitored.home, OPERATOR) is None
     assert [r.name for r in processes.records(monitored.home) if r.name.startswith("pod-")] == []

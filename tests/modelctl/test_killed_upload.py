@@ -5,9 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import boto3
+import pytest
+from moto.s3.models import S3Backend
 
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server, process, wait_until
@@ -15,9 +19,22 @@ from tests.modelctl.servers import moto_server, process, wait_until
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def parts_arrive(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The bucket takes no part of a big object until this is set: the upload is in the air as long as a test wants."""
+    arrive, upload_part = threading.Event(), S3Backend.upload_part
+
+    def when_let_through(*arguments: Any, **named: Any) -> Any:
+        assert arrive.wait(120), "nobody let the parts through"
+        return upload_part(*arguments, **named)
+
+    monkeypatch.setattr(S3Backend, "upload_part", when_let_through)
+    return arrive
+
+
+def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path, parts_arrive: threading.Event) -> None:
     with (models / "normalize" / "1" / "weights.bin").open("wb") as file:
-        file.truncate(64 * 1024 * 1024)  # long enough in the air to be killed there
+        file.truncate(64 * 1024 * 1024)  # big enough for several parts
     log = tmp_path / "release.log"
     with moto_server() as url:
         s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
@@ -29,6 +46,7 @@ def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path)
             wait_until(lambda: "uploaded normalize/1/model.py" in log.read_text(), "the first models", 60, log)
             killed.send_signal(signal.SIGKILL)
             assert killed.wait(timeout=10) == -signal.SIGKILL
+        parts_arrive.set()
         keys = [entry["Key"].split("/", 2)[2] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
         assert "manifest.json" not in keys
         assert "normalize/1/weights.bin" not in keys

@@ -67,7 +67,7 @@ def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.Infer
             except InferenceServerException:  # nothing listens while models load
                 return False
 
-        wait_until(ready, "pipeline to be ready", 60, log)
+        wait_until(ready, "pipeline to be ready", 150, log)
         yield client
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,32 @@ def test_a_program_that_does_not_start_says_the_end_of_its_log(home: TwinHome) -
         asyncio.run(keep_running(home, [broken], announce))
     assert "the flag is unknown" in str(raised.value)
     assert processes.records(home) == []
+
+
+def test_who_ends_a_program_that_is_being_started_finds_it(home: TwinHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that starts it goes on when its release is removed meanwhile."""
+    begun, go_on, start = threading.Event(), threading.Event(), processes.start
+
+    def slow_start(home: TwinHome, service: Service) -> processes.Record:
+        begun.set()
+        assert go_on.wait(SECONDS)
+        return start(home, service)
+
+    monkeypatch.setattr(processes, "start", slow_start)
+
+    async def announce() -> None:
+        raise AssertionError("not ready")
+
+    async def remove_meanwhile() -> None:
+        keeping = asyncio.create_task(keep_running(home, [program(home, "operator")], announce))
+        await until(begun.is_set, "the start to begin")
+        keeping.cancel()
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+        await asyncio.wait([keeping])
+        await stop(home, "operator")
+
+    asyncio.run(remove_meanwhile())
+    assert processes.marked(home) == {}
 
 
 class Api:
@@ -250,6 +277,41 @@ def test_a_deleted_release_goes_when_its_programs_are_gone() -> None:
     api = follow(act, programs)
     assert api.patches[1] == (PATH, {"uid": "u1", "finalizers": ["somebody/else"]})
     assert programs.said == [RUN, "cancelled", "remove", RUN, "cancelled"]
+
+
+@pytest.mark.parametrize("pausing", [True, False])
+def test_an_installation_waits_for_the_one_that_lets_go_though_others_came_between(pausing: bool) -> None:
+    class Slow(Recorded):
+        """Lets go when it is told to."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.told = asyncio.Event()
+
+        async def run(self, release: Installed, ready: Announce) -> None:
+            try:
+                await super().run(release, ready)
+            finally:
+                await self.told.wait()
+                self.said.append("let go")
+
+    programs = Slow()
+
+    async def act(api: Api) -> None:
+        await api.events.put(("SYNC", {"items": [config_map("keda", "one")]}))
+        await until(lambda: len(api.patches) == 1, "the first answer")
+        for installation in ("two", "three", "four"):
+            await api.events.put(("MODIFIED", config_map("keda", installation)))
+            if pausing:
+                await until(api.events.empty, "the installation to be read")
+                await asyncio.sleep(0)
+        await until(api.events.empty, "the installations to be read")
+        programs.told.set()
+        await until(lambda: len(api.patches) == 2, "the last answer")
+
+    api = follow(act, programs)
+    assert api.patches == [annotated(ready="one"), annotated(ready="four")]
+    assert programs.said == [RUN, "cancelled", "let go", RUN, "cancelled", "let go"]
 
 
 def test_programs_whose_release_went_while_no_agent_watched_are_removed() -> None:

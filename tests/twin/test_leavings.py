@@ -16,10 +16,18 @@ from twin.processes import wait_until
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory that stands for /tmp."""
+    """The directory that stands for /tmp, on a machine whose only servers are this test's: others come and go meanwhile."""
     path = tmp_path / "tmp"
     path.mkdir()
     monkeypatch.setattr(leavings, "_ENVIRONMENTS", path)
+    of_the_machine = leavings._processes
+
+    def of_this_test() -> list[leavings._Process]:
+        listed = list(of_the_machine())
+        own = {os.getpid(), *(p.pid for p in listed if p.parent == os.getpid())}
+        return [p for p in listed if p.parent in own]
+
+    monkeypatch.setattr(leavings, "_processes", of_this_test)
     return path
 
 
@@ -50,17 +58,11 @@ def test_an_environment_that_no_living_server_can_own_is_abandoned(tmp_path: Pat
     finally:
         os.killpg(process.pid, 9)
         process.wait()
-    if not _other_servers():
-        assert leavings.abandoned_environments(since=0) == [before, during]
+    assert leavings.abandoned_environments(since=0) == [before, during]
 
 
 def _is_listed(pid: int) -> bool:
     return any(p.pid == pid and p.name == leavings._SERVER for p in leavings._processes())
-
-
-def _other_servers() -> bool:
-    """Whether somebody's server runs on this machine: what is made now may be its."""
-    return any(p.name == leavings._SERVER for p in leavings._processes())
 
 
 def test_a_server_with_a_stub_made_its_environment_before_it(tmp_path: Path, temporary: Path) -> None:
@@ -70,10 +72,12 @@ def test_a_server_with_a_stub_made_its_environment_before_it(tmp_path: Path, tem
     shutil.copy(sleep, stub)
     process = server(tmp_path, f"{stub} 60; :")
     try:
-        wait_until(
-            lambda: any(p.parent == process.pid and p.name == leavings._STUB for p in leavings._processes()), "the stub", 10
+        started = wait_until(
+            lambda: [p.started for p in leavings._processes() if (p.parent, p.name) == (process.pid, leavings._STUB)],
+            "the stub",
+            20,
         )
-        own = environment(temporary, "own000", time.time())
+        own = environment(temporary, "own000", started[0])
         later = environment(temporary, "later0", time.time() + 30)
         found = leavings.abandoned_environments(since=0)
         assert own not in found

@@ -31,8 +31,9 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
-def asked(handler: dict[str, Any], **changes: Any) -> tuple[bool, str]:
-    probe = Probe("readiness", handler, **changes)
+def asked(handler: dict[str, Any]) -> tuple[bool, str]:
+    # The default of 1 s is about a server's patience; a busy machine may need longer for both sides of this exchange.
+    probe = Probe("readiness", handler, timeout=30)
     return asyncio.run(ask(probe, "127.0.0.1", lambda port: int(port)))
 
 

@@ -124,7 +124,8 @@ def test_stop_kills_what_does_not_listen(home: TwinHome, tmp_path: Path) -> None
 
 def test_the_children_of_a_stopped_process_end_with_it(home: TwinHome, tmp_path: Path) -> None:
     ensure(home, service(tmp_path, PARENT))
-    assert len(processes.marked(home, "worker")) == 2
+    # A process that has just begun has no environment yet that could be read.
+    wait_until(lambda: len(processes.marked(home, "worker")) == 2, "the mark of both to be readable", 10)
     record = processes.find(home, "worker")
     assert record is not None
     processes.stop(home, record, seconds=5)

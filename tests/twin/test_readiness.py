@@ -3,18 +3,23 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from twin import readiness
 from twin.cluster_view import ClusterView, Pod
 from twin.home import TwinHome
-from twin.readiness import NotServing, wait
+from twin.processes import DeadlinePassed
+from twin.readiness import NotServing, addresses, wait
 
 POD = Pod("triton", "triton-1", "uid-1", "node", "10.244.128.2", "127.244.128.2", "Running", "Running", 0, False)
 CRASHED = dataclasses.replace(POD, status="CrashLoopBackOff")
 READY = dataclasses.replace(POD, ready=True)
 FAILED = "E1121 19:07:02.469033 5643 model_lifecycle.cc:642] \"failed to load 'a' version 2: Not found: no model.py\"\n"
+
+
+T = TypeVar("T")
 
 
 class PlayedView(ClusterView):
@@ -32,12 +37,19 @@ class PlayedView(ClusterView):
     def rolled_out(self, namespace: str, deployment: str) -> bool:
         return any(pod.ready for pod in self._now)  # type: ignore[attr-defined]
 
+    def ready_addresses(self, namespace: str, service: str) -> list[str]:
+        return next(self._endpoints)  # type: ignore[attr-defined,no-any-return]
+
+    def has_endpoints(self, *looks: list[str]) -> "PlayedView":
+        object.__setattr__(self, "_endpoints", _with_last_repeated(looks))
+        return self
+
     def warnings(self, namespace: str, pod: str) -> list[str]:
         return ["FailedScheduling: 0/2 nodes are available"]
 
 
-def _with_last_repeated(looks: Iterable[list[Pod]]) -> Iterator[list[Pod]]:
-    last: list[Pod] = []
+def _with_last_repeated(looks: Iterable[list[T]]) -> Iterator[list[T]]:
+    last: list[T] = []
     for last in looks:
         yield last
     while True:
@@ -95,3 +107,15 @@ def test_a_pod_that_never_starts_is_given_up_with_what_the_cluster_says_of_it(tm
         "  triton-1 (Pending, restarts: 0):",
         "    FailedScheduling: 0/2 nodes are available",
     ]
+
+
+def test_the_addresses_are_those_of_ready_pods_although_the_endpoints_follow_later() -> None:
+    old = dataclasses.replace(READY, name="triton-0", address="10.244.128.9", phase="Terminating")
+    view = PlayedView([old, READY]).has_endpoints([], ["10.244.128.9"], ["10.244.128.2", "10.244.128.9"], ["10.244.128.2"])
+    assert addresses(view) == ["10.244.128.2"]
+
+
+def test_endpoints_that_never_come_are_named() -> None:
+    view = PlayedView([READY]).has_endpoints([])
+    with pytest.raises(DeadlinePassed, match=r"in vain for the Service triton to have the addresses of its ready pods"):
+        addresses(view, seconds=0.05)

@@ -1,5 +1,6 @@
 """The tracked stack file and the twin's own additions, merged for the engine."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_the_tracked_file_is_never_written(home: TwinHome, program: Path) -> Non
 def test_the_project_file_lies_beside_the_merged_stacks(home: TwinHome, program: Path) -> None:
     path = stack_files.write_merged(home, "local", program)
     assert (path.parent.parent / "Pulumi.yaml").read_text() == "name: triton-eks\n"
+
+
+def test_commands_that_write_the_merged_file_at_once_leave_it_whole(home: TwinHome, program: Path) -> None:
+    """`twin status` in one terminal while `make up` runs in another."""
+    whole = merged(home, program)
+    with ThreadPoolExecutor(4) as commands:
+        assert list(commands.map(lambda _: merged(home, program), range(40))) == [whole] * 40
+    assert [path.name for path in (home.path / "project" / "stacks").iterdir()] == ["Pulumi.local.yaml"]
 
 
 @pytest.mark.parametrize(

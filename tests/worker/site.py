@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-west-2"
 BUCKET = "triton-requests-test"
 _START_SECONDS = 60.0
+_PORTS = itertools.cycle(random.sample(range(20000, 32000), 12000))
 _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 
@@ -161,7 +163,7 @@ class Worker:
 
     def metric(self, line: str) -> float:
         """The value of a metric, by its name and labels as they are exposed; 0.0 when it is not there."""
-        text = httpx.get(f"{self.health}/metrics", timeout=5.0, trust_env=False).text
+        text = httpx.get(f"{self.health}/metrics", timeout=60.0, trust_env=False).text
         return next((float(found.rpartition(" ")[2]) for found in text.splitlines() if found.startswith(f"{line} ")), 0.0)
 
     def log_text(self) -> str:
@@ -174,8 +176,8 @@ class Worker:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that no kernel-chosen socket takes before a process listens on it."""
-    return next(port for port in random.sample(range(20000, 32000), 12000) if ports.is_free("127.0.0.1", port))
+    """A port of 127.0.0.1, another one each time, that no kernel-chosen socket takes before a process listens on it."""
+    return next(port for port in _PORTS if ports.is_free("127.0.0.1", port))
 
 
 @contextlib.contextmanager

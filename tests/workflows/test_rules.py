@@ -58,11 +58,13 @@ def run(*command: str | Path, stdin: str | None = None) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.timeout(1800)
 def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, shellcheck: str) -> None:
     done = run(actionlint, "-shellcheck", shellcheck, "-no-color", *sorted(files.FOLDER.glob("*.yml")))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.timeout(1800)
 def test_actionlint_would_find_something(actionlint: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.yml"
     broken.write_text(files.text("drift").replace("needs: look", "needs: loook"), encoding="utf-8")

@@ -1,6 +1,5 @@
 """The lock of live/, on a bucket of its own."""
 
-import selectors
 import subprocess
 import sys
 import threading
@@ -19,7 +18,10 @@ from modelctl.rollout.live import LiveRepository
 from modelctl.store import Store, open_store
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server
+from twin.processes import wait_until
 
+HOUR = 3600.0
+"""A lease that nothing ends meanwhile, however long this machine stands still."""
 RACER = """
 import sys
 from modelctl.rollout.lease import Lease, LockTaken
@@ -29,8 +31,10 @@ live = LiveRepository(open_store(sys.argv[1], sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    with Lease(live, seconds=4):
+    with Lease(live, seconds=3600, tell=lambda _: print("watches", flush=True)) as lease:
         print("holds", flush=True)
+        sys.stdin.readline()
+        lease.record(lambda journal: journal)
         sys.stdin.readline()
 except LockTaken as taken:
     print(f"refused: {taken}", flush=True)
@@ -38,7 +42,14 @@ except LockTaken as taken:
 
 
 @pytest.fixture
-def live(store: Store) -> LiveRepository:
+def live(store: Store, monkeypatch: pytest.MonkeyPatch) -> LiveRepository:
+    answer, one_call = BotocoreStubber.__call__, threading.Lock()
+
+    def answer_alone(stubber: BotocoreStubber, *arguments: Any, **named: Any) -> Any:
+        with one_call:  # moto closes an object that is written anew even while another thread reads it
+            return answer(stubber, *arguments, **named)
+
+    monkeypatch.setattr(BotocoreStubber, "__call__", answer_alone)
     return LiveRepository(store)
 
 
@@ -59,9 +70,27 @@ def test_it_is_given_back_when_the_work_fails(live: LiveRepository) -> None:
 
 
 def test_a_living_holder_is_not_waited_for(live: LiveRepository) -> None:
-    with Lease(live, holder="one", seconds=2), pytest.raises(LockTaken) as refusal, Lease(live, holder="other", seconds=60):
-        pass
+    with Lease(live, holder="one", seconds=HOUR) as one:
+
+        def moves(_: str) -> None:
+            """What the holder's own renewal does after a quarter of its time."""
+            one.record(lambda journal: journal)
+
+        with pytest.raises(LockTaken) as refusal, Lease(live, holder="other", seconds=HOUR, tell=moves):
+            pass
     assert str(refusal.value) == "one works on live/ at this moment: wait until that is done"
+
+
+def test_it_is_renewed_while_it_is_held(live: LiveRepository) -> None:
+    with Lease(live, holder="one", seconds=2):
+        taken = _expires(live)
+        wait_until(lambda: _expires(live) > taken, "the lease to move", 30)
+
+
+def _expires(live: LiveRepository) -> datetime:
+    lock = live.read_journal()[0].lock
+    assert lock is not None
+    return lock.expires
 
 
 def test_a_dead_holders_lease_is_taken_over_at_its_end(live: LiveRepository) -> None:
@@ -120,24 +149,22 @@ def test_a_write_whose_answer_was_lost_is_not_a_lost_lock(live: LiveRepository) 
     assert live.read_journal()[0] == Journal(serving="0123456789ab", previous="0123456789ab")
 
 
-def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer, one_call = BotocoreStubber.__call__, threading.Lock()
-
-    def answer_alone(stubber: BotocoreStubber, *arguments: Any, **named: Any) -> Any:
-        with one_call:  # moto closes an object that is written anew even while another thread reads it
-            return answer(stubber, *arguments, **named)
-
-    monkeypatch.setattr(BotocoreStubber, "__call__", answer_alone)
+def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:
     holders: list[str] = []
     at_once: list[int] = []
     refused: list[str] = []
 
     def work(name: str) -> None:
         try:
-            with Lease(live, holder=name, seconds=1):
+            with Lease(live, holder=name, seconds=HOUR) as lease:
                 holders.append(name)
                 at_once.append(len(holders))
-                threading.Event().wait(0.6)  # long enough for the others to see the lease move
+
+                def others_gave_up() -> bool:
+                    lease.record(lambda journal: journal)  # what they watch for: that the lease moves
+                    return len(refused) == 3
+
+                wait_until(others_gave_up, "the others to give up", 60)
                 holders.remove(name)
         except LockTaken as taken:
             refused.append(str(taken))
@@ -146,10 +173,10 @@ def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository, monkeypatc
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join()
 
-    assert set(at_once) == {1}
-    assert len(at_once) + len(refused) == 4
+    assert at_once == [1]
+    assert len(refused) == 3
 
 
 @pytest.fixture
@@ -167,22 +194,18 @@ def test_of_two_processes_one_holds_it(endpoint: str) -> None:
         racers = [one, other]
         assert [racer.stdout.readline() for racer in racers] == ["ready\n", "ready\n"]
         for racer in racers:
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
-        answers = [racer.stdout.readline() for racer in _by_answer(racers)]
-        for racer in racers:
-            racer.communicate("done\n", timeout=60)
+            _tell(racer, "go")
+        first = {racer.stdout.readline(): racer for racer in racers}
+        assert first.keys() == {"holds\n", "watches\n"}
+        holder, watcher = first["holds\n"], first["watches\n"]
+        _tell(holder, "move the lease")
+        assert "works on live/ at this moment" in watcher.stdout.readline()
+        holder.communicate("done\n", timeout=60)
 
-    assert answers[0] == "holds\n"
-    assert "works on live/ at this moment" in answers[1]
     assert LiveRepository(open_store(BUCKET, endpoint)).read_journal()[0].lock is None
 
 
-def _by_answer(racers: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
-    """Who answers first, first: the other one watches the lease for a while."""
-    with selectors.DefaultSelector() as selector:
-        for racer in racers:
-            selector.register(racer.stdout, selectors.EVENT_READ, racer)  # type: ignore[arg-type]
-        ((key, _), *_) = selector.select(timeout=30)
-    first = key.data
-    return [first, *(racer for racer in racers if racer is not first)]
+def _tell(racer: subprocess.Popen[str], line: str) -> None:
+    assert racer.stdin is not None
+    racer.stdin.write(f"{line}\n")
+    racer.stdin.flush()
