@@ -5,9 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import boto3
+import pytest
+from moto.s3.models import S3Backend
 
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server, process, wait_until
@@ -15,10 +19,16 @@ from tests.modelctl.servers import moto_server, process, wait_until
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path) -> None:
+def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (models / "normalize" / "1" / "weights.bin").open("wb") as file:
-        file.truncate(64 * 1024 * 1024)  # long enough in the air to be killed there
-    log = tmp_path / "release.log"
+        file.truncate(64 * 1024 * 1024)  # more than goes up in one part
+    log, dead, take_part = tmp_path / "release.log", threading.Event(), S3Backend.upload_part
+
+    def take_part_afterwards(*arguments: Any, **named: Any) -> Any:
+        assert dead.wait(120)
+        return take_part(*arguments, **named)
+
+    monkeypatch.setattr(S3Backend, "upload_part", take_part_afterwards)
     with moto_server() as url:
         s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
         s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
@@ -28,7 +38,8 @@ def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path)
         with process(command, env, log) as killed:
             wait_until(lambda: "uploaded normalize/1/model.py" in log.read_text(), "the first models", 60, log)
             killed.send_signal(signal.SIGKILL)
-            assert killed.wait(timeout=10) == -signal.SIGKILL
+            assert killed.wait(timeout=60) == -signal.SIGKILL
+        dead.set()
         keys = [entry["Key"].split("/", 2)[2] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
         assert "manifest.json" not in keys
         assert "normalize/1/weights.bin" not in keys
