@@ -4,10 +4,15 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.aws_environment import service_models_read_once
+
+# By itself hypothesis fails an example that takes 200 ms, and examples that come slowly: both say how busy the machine is.
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any machine")
 
 
 class _Scheduling(LoadScopeScheduling):
