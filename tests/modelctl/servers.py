@@ -60,7 +60,8 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float, log: Pa
 def loopback_address() -> str:
     """An address of 127/8 of which the ports 8000 to 8002 are free."""
     for last in range(2, 255):
-        address = f"127.{os.getpid() % 200 + 20}.7.{last}"
+        # Nobody listens yet when another process looks: no two have the same addresses.
+        address = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}.{last}"
         with contextlib.ExitStack() as stack:
             try:
                 for port in (8000, 8001, 8002):
