@@ -105,7 +105,7 @@ class Site:
             "concurrency": 16,
             "visibility_seconds": self.visibility_seconds,
             "poll_seconds": 1,
-            "request_seconds": 10,
+            "request_seconds": 60,
             "grace_seconds": 10,
             "retry_seconds": 0,
             "reply_queues": self.replies,
@@ -147,7 +147,7 @@ class Worker:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 30.0) -> int:
+    def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 60.0) -> int:
         """Sends the signal and waits for the end; the exit code."""
         self.process.send_signal(number)
         return self.process.wait(seconds)
@@ -155,13 +155,13 @@ class Worker:
     def status(self, path: str) -> int:
         """What a probe is answered; 0 when nobody answers."""
         try:
-            return httpx.get(f"{self.health}{path}", timeout=5.0, trust_env=False).status_code
+            return httpx.get(f"{self.health}{path}", timeout=30.0, trust_env=False).status_code
         except httpx.TransportError:
             return 0
 
     def metric(self, line: str) -> float:
         """The value of a metric, by its name and labels as they are exposed; 0.0 when it is not there."""
-        text = httpx.get(f"{self.health}/metrics", timeout=5.0, trust_env=False).text
+        text = httpx.get(f"{self.health}/metrics", timeout=30.0, trust_env=False).text
         return next((float(found.rpartition(" ")[2]) for found in text.splitlines() if found.startswith(f"{line} ")), 0.0)
 
     def log_text(self) -> str:
