@@ -92,7 +92,7 @@ def client(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grp
             except InferenceServerException:  # nothing listens while models load
                 return False
 
-        wait_until(ready, "the server to be ready", 90, log)
+        wait_until(ready, "the server to be ready", 180, log)
         yield client
 
 

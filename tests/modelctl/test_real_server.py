@@ -67,7 +67,7 @@ def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.Infer
             except InferenceServerException:  # nothing listens while models load
                 return False
 
-        wait_until(ready, "pipeline to be ready", 60, log)
+        wait_until(ready, "pipeline to be ready", 180, log)
         yield client
 
 
@@ -89,7 +89,7 @@ def test_the_released_ensemble_answers_exactly(
     features = grpc.InferInput("FEATURES", list(FEATURES.shape), "FP32")
     features.set_data_from_numpy(FEATURES)
 
-    answer = client.infer("pipeline", [features], client_timeout=20)
+    answer = client.infer("pipeline", [features], client_timeout=60)
 
     assert answer.as_numpy("SCORES").tolist() == SCORES_OF_VERSION[version]
     assert answer.as_numpy("CLASS").tolist() == CLASSES_OF_VERSION[version]
@@ -113,7 +113,7 @@ def test_versions_of_one_release_answer_side_by_side_and_the_highest_by_default(
     request = grpc.InferInput("NORMALIZED", list(normalized.shape), "FP32")
     request.set_data_from_numpy(normalized)
 
-    answers = {asked: client.infer("classify", [request], asked, client_timeout=20) for asked in ("1", "2", "")}
+    answers = {asked: client.infer("classify", [request], asked, client_timeout=60) for asked in ("1", "2", "")}
 
     scores = {asked: answer.as_numpy("SCORES").tolist() for asked, answer in answers.items()}
     assert scores == {"1": SCORES_OF_VERSION[1], "2": SCORES_OF_VERSION[2], "": SCORES_OF_VERSION[2]}
