@@ -17,7 +17,7 @@ def golden_difference(client: grpc.InferenceServerClient, model: str, version_di
         given = grpc.InferInput(name, list(tensor.shape), tensor.datatype)
         given.set_data_from_numpy(_array(tensor))
         inputs.append(given)
-    answer = client.infer(model, inputs, client_timeout=20)
+    answer = client.infer(model, inputs, client_timeout=60)
     outputs = []
     for name, tensor in golden.outputs.items():
         values = answer.as_numpy(name)

@@ -24,7 +24,7 @@ def moto_server() -> Iterator[str]:
         host, port = server.get_host_and_port()
         url = f"http://{host}:{port}"
         # Every moto of a process has the same accounts: begin without what an earlier test left.
-        httpx.post(f"{url}/moto-api/reset", timeout=60).raise_for_status()
+        httpx.post(f"{url}/moto-api/reset", timeout=60, trust_env=False).raise_for_status()
         yield url
     finally:
         server.stop()

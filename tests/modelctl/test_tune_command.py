@@ -1,6 +1,7 @@
 """`modelctl tune`: what it says before it measures anything."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ from modelctl.cli import app
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address where nothing listens."""
+def nobody() -> Iterator[str]:
+    """An address where nothing listens, and that nobody else is given meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def said(*arguments: str) -> tuple[int, str]:

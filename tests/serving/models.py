@@ -9,25 +9,33 @@ from pathlib import Path
 MODEL = '''
 import json
 import time
+from pathlib import Path
 
 import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
     def initialize(self, arguments):
-        """Sleeps for `load_seconds`; `seconds` is how long each batch takes."""
+        """Sleeps for `load_seconds`, and waits for the file `load_gate`; `seconds` is how long each batch takes."""
         self.version = int(arguments["model_version"])
         parameters = json.loads(arguments["model_config"])["parameters"]
         self.seconds = float(parameters["seconds"]["string_value"])
+        self.gate = parameters.get("gate", {}).get("string_value")
         time.sleep(float(parameters["load_seconds"]["string_value"]))
+        self.wait_for(parameters.get("load_gate", {}).get("string_value"))
 
     def execute(self, requests):
         """Refuses an input below zero, and breaks down at one below minus one."""
         time.sleep(self.seconds)
+        self.wait_for(self.gate)
         tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
         if any((tensor < -1).any() for tensor in tensors):
             raise ValueError("broken down")
         return [self.answer(tensor) for tensor in tensors]
+
+    def wait_for(self, file):
+        while file and not Path(file).exists():
+            time.sleep(0.005)
 
     def answer(self, tensor):
         if (tensor < 0).any():
@@ -40,7 +48,8 @@ class TritonPythonModel:
 class Timing:
     """How slow a model is and how long its queue may get. Capacity is batch x instances / seconds requests per second.
 
-    `queue` is max_queue_size; requests beyond it are rejected. 0 is Triton's unbounded queue.
+    `queue` is max_queue_size; requests beyond it are rejected. 0 is Triton's unbounded queue. `gate` and `load_gate` are
+    files: before the one is there no batch is answered, before the other the model is not loaded.
     """
 
     seconds: float = 0.0
@@ -48,6 +57,8 @@ class Timing:
     batch: int = 1
     instances: int = 1
     queue: int = 0
+    gate: Path | None = None
+    load_gate: Path | None = None
 
 
 def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing = Timing()) -> None:
@@ -72,4 +83,6 @@ def config(timing: Timing) -> str:
         version_policy {{ all {{ }} }}
         parameters {{ key: "seconds" value {{ string_value: "{timing.seconds}" }} }}
         parameters {{ key: "load_seconds" value {{ string_value: "{timing.load_seconds}" }} }}
+        parameters {{ key: "gate" value {{ string_value: "{timing.gate or ""}" }} }}
+        parameters {{ key: "load_gate" value {{ string_value: "{timing.load_gate or ""}" }} }}
     """)

@@ -37,6 +37,7 @@ START_SECONDS = 90.0
 _ADDRESSES = itertools.count(2)
 _CALL_SECONDS = 30.0
 _RELEASE_BYTES = 1 << 20
+_REFUSING = "Waiting for in-flight requests to complete"
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,17 @@ class Pod:
         self.until(lambda: text in self.log_text(), f"the log to say {text!r}", seconds)
 
     def until_terminating(self) -> None:
-        """Waits for the server to say that it has got its SIGTERM."""
-        self.until_logged("Signal (15) received", self.pre_stop_seconds + 30)
+        """Waits for the server to have acted on its SIGTERM: once its HTTP port is closed it says what it waits for next."""
+
+        def closed() -> bool:
+            said = self.log_text().partition("Signal (15) received")[2]
+            return "HTTP service connections" in said or _REFUSING in said
+
+        self.until(closed, "the server to close its HTTP port", self.pre_stop_seconds + START_SECONDS)
+
+    def until_refusing(self) -> None:
+        """Waits for a terminating server to accept no request any more, over gRPC neither."""
+        self.until_logged(_REFUSING)
 
     def delete(self) -> concurrent.futures.Future[Exit]:
         """Ends the pod as its deletion does (preStop, SIGTERM, SIGKILL at the end of the grace period); how it ended."""

@@ -17,8 +17,8 @@ from modelctl.rollout.live import LiveRepository
 from modelctl.rollout.plan import Refused
 from modelctl.store import open_store
 
-LIMITS = Limits(load=20, restart=40, canary=20, canary_requests=20, drain=20, quiet=0.3, settle=10, poll=0.1)
-LEASE_SECONDS = 2.0
+LIMITS = Limits(load=60, restart=120, canary=120, canary_requests=20, drain=60, quiet=0.3, settle=60, poll=0.1)
+"""Ends of waits that no test waits for, but for `quiet` and `poll`."""
 
 
 def main(endpoint: str, bucket: str, fleet: str, release: str, steps: int | None = None) -> None:
@@ -34,7 +34,7 @@ def main(endpoint: str, bucket: str, fleet: str, release: str, steps: int | None
     store = open_store(bucket, endpoint)
     controller = Controller(store, LocalFleet(Path(fleet)), Wanted("local"), limits=LIMITS, tell=tell)
     try:
-        with Lease(LiveRepository(store), seconds=LEASE_SECONDS) as lease:
+        with Lease(LiveRepository(store)) as lease:
             result = controller.back(lease) if release == "--back" else controller.rollout(release, lease)
     except (Refused, LockTaken) as refusal:
         print(f"refused: {refusal}")

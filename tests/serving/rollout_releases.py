@@ -32,7 +32,9 @@ max_batch_size: 8
 input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
 output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { default_queue_policy { timeout_action: REJECT default_timeout_microseconds: 2000000 max_queue_size: 64 } }
+dynamic_batching { default_queue_policy {
+  timeout_action: REJECT default_timeout_microseconds: 60000000 max_queue_size: 256
+} }
 """
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from modelctl.manifest import Manifest
 from modelctl.rollout import parity
 from modelctl.rollout.controller import Controller, Result, Wanted
 from modelctl.rollout.fleet import Pod
-from modelctl.rollout.lease import Lease
+from modelctl.rollout.lease import LEASE_SECONDS, Lease
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.live import LiveRepository
 from modelctl.store import Store
@@ -26,6 +28,11 @@ from tests.serving import rollout_driver
 from tests.serving.rollout_releases import MODEL, publish
 
 REPOSITORY = Path(__file__).parents[2]
+ANSWER_SECONDS = 60.0
+"""A server that is away says so at once; one that is slow is not away."""
+# One for all: making a client takes 50 ms, and whoever looks at servers has to look often. An idle connection would hold up
+# the end of a server.
+_HTTP = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
@@ -58,6 +65,7 @@ class Site:
         limits: Limits = rollout_driver.LIMITS,
         watch: Callable[[str], None] = lambda _: None,
         fleet: LocalFleet | None = None,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> Result:
         """Rolls the release out in this process; None: --back. `watch` is called after each step."""
 
@@ -67,7 +75,7 @@ class Site:
 
         wanted = Wanted("local", canary, {MODEL: slo_p95_ms})
         controller = Controller(self.store, fleet or self.fleet, wanted, limits=limits, tell=tell)
-        with Lease(self.live, seconds=rollout_driver.LEASE_SECONDS) as lease:
+        with Lease(self.live, seconds=lease_seconds) as lease:
             return controller.rollout(release.id, lease) if release else controller.back(lease)
 
     def start(self, release: Manifest | str, *, steps: int | None = None) -> subprocess.Popen[str]:
@@ -78,10 +86,19 @@ class Site:
         return subprocess.Popen(command, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, release: Manifest | str, *, steps: int | None = None) -> tuple[int, list[str]]:
-        """As `start`, to the end; exit code and lines."""
+        """As `start`, to the end; exit code and lines. The lease of one that has killed itself is over when this returns."""
         with self.start(release, steps=steps) as process:
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=300)
+        if process.returncode == -signal.SIGKILL:
+            self._end_the_lease()
         return process.returncode, output.splitlines()
+
+    def _end_the_lease(self) -> None:
+        """What time does, without waiting for it: tests/modelctl/rollout/test_lease.py waits."""
+        journal, tag = self.live.read_journal()
+        assert journal.lock is not None, "whoever was killed had the lock"
+        over = journal.lock.model_copy(update={"expires": datetime.now(UTC)})
+        self.live.write_journal(journal.having(lock=over), tag)
 
     def versions(self) -> dict[str, list[int]]:
         """The ready versions of the model, by pod."""
@@ -127,7 +144,6 @@ class Watchman:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self.worst = len(site.fleet.pods())
-        self.looks = 0
 
     def __enter__(self) -> Watchman:
         self._thread.start()
@@ -140,13 +156,12 @@ class Watchman:
     def _watch(self) -> None:
         while not self._end.wait(0.05):
             self.worst = min(self.worst, sum(self._site.answers(self._version)))
-            self.looks += 1
 
 
 def ask(url: str) -> int:
     """The status of an answer; 0 when nothing answers."""
     try:
-        return httpx.get(url, timeout=5, trust_env=False).status_code
+        return _HTTP.get(url).status_code
     except httpx.HTTPError:
         return 0
 
@@ -155,7 +170,7 @@ def _answers(pod: Pod, version: int) -> bool:
     body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
     url = f"{pod.http}/v2/models/{MODEL}/versions/{version}/infer"
     try:
-        answer = httpx.post(url, json=body, timeout=5, trust_env=False)
+        answer = _HTTP.post(url, json=body)
     except httpx.HTTPError:
         return False
     return answer.status_code == 200 and answer.json()["outputs"][0]["data"] == [1.0 + version]

@@ -8,6 +8,7 @@ test_drain_rolling_update.
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from tests.serving import models
 from tests.serving.conftest import BUCKET
-from tests.serving.pods import Bucket, Kubelet, Pod
-from twin.ports import is_free
+from tests.serving.pods import START_SECONDS, Bucket, Kubelet, Pod
 from twin.triton_log import causes
 
 RELEASE = "3f2a9c1b7d04"
@@ -81,7 +81,8 @@ def ended(pod: Pod) -> int:
 
 
 def answer(pod: Pod) -> float:
-    response = httpx.post(f"{pod.http}/v2/models/echo/infer", json=BODY, headers={"Connection": "close"}, trust_env=False)
+    url = f"{pod.http}/v2/models/echo/infer"
+    response = httpx.post(url, json=BODY, headers={"Connection": "close"}, timeout=60, trust_env=False)
     response.raise_for_status()
     return float(response.json()["outputs"][0]["data"][0])
 
@@ -116,7 +117,7 @@ def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the
     """Server 2.51 hangs for good in the load of a version without its model file (triton.md 3.3)."""
     prefix.put("echo/1/labels.txt", "setosa")
     prefix.delete("echo/1/model.py")
-    startup = {"startup": {"minimumSeconds": 20, "secondsPerModel": 20}}
+    startup = {"startup": {"minimumSeconds": 30, "secondsPerModel": 20}}
     pod = kubelet.pod({"echo": 1}, prefix.bucket, startup).start()
 
     assert ended(pod) == 128 + 15
@@ -124,24 +125,30 @@ def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the
     assert causes(pod.log) == ["'echo' version 1 hangs in its load: Python model file not found in '1/model.py'"]
 
     prefix.put("echo/1/model.py", (repository / "echo" / "1" / "model.py").read_bytes())
-    pod.until(lambda: pod.ready, "the restarted pod to serve the whole upload")
+    # A container that was restarted before the rest came hangs too, until its probe ends it.
+    pod.until(lambda: pod.ready, "the restarted pod to serve the whole upload", 2 * START_SECONDS)
     assert answer(pod) == 2.0
 
 
 def test_a_model_that_the_release_lacks_is_named_by_the_readiness_probe(kubelet: Kubelet, prefix: Prefix) -> None:
     pod = kubelet.pod({"echo": 1, "rank": 3}, prefix.bucket).start()
 
-    pod.until(
-        lambda: any("rank" in message for message in pod.messages("Unhealthy")), "the readiness probe to name the model"
-    )
-
-    assert "model rank/versions/3 is not ready" in pod.messages("Unhealthy")[-1]
+    named = "model rank/versions/3 is not ready"
+    pod.until(lambda: any(named in said for said in pod.messages("Unhealthy")), "the readiness probe to name the model")
     assert not pod.ready
 
 
-def test_an_unreachable_bucket_is_said_and_waited_for(kubelet: Kubelet, repository: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that nothing listens on, and that nobody else is given: it is bound here, and may be once more to listen."""
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield int(kept.getsockname()[1])
+
+
+def test_an_unreachable_bucket_is_said_and_waited_for(kubelet: Kubelet, repository: Path, port: int) -> None:
     models.write(repository)
-    port = next(port for port in range(20000, 32000) if is_free("127.0.0.1", port))
     # The SDK's own retries take 50 s.
     once = {"extraEnv": [{"name": "AWS_RETRY_MODE", "value": "standard"}, {"name": "AWS_MAX_ATTEMPTS", "value": "1"}]}
     pod = kubelet.pod({"echo": 1}, Bucket(f"http://127.0.0.1:{port}", BUCKET, RELEASE), once).start()
@@ -166,7 +173,7 @@ def moto_on(port: int) -> Iterator[str]:
     server.start()
     try:
         # Every moto of a process has the same accounts: begin without what an earlier test left.
-        httpx.post(f"http://127.0.0.1:{port}/moto-api/reset").raise_for_status()
+        httpx.post(f"http://127.0.0.1:{port}/moto-api/reset", timeout=30, trust_env=False).raise_for_status()
         yield f"http://127.0.0.1:{port}"
     finally:
         server.stop()

@@ -55,23 +55,31 @@ def pods(node: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[Pod]:
     return [pod.until_ready() for pod in started]
 
 
-async def until_connected_to_all(client: BalancedClient, pods: list[Pod]) -> None:
-    """round_robin uses each server from the moment that it is connected to it."""
-    before, deadline = served(pods), time.monotonic() + SECONDS
+async def until_connected_to_all(client: BalancedClient, pods: list[Pod]) -> int:
+    """round_robin uses each server from the moment that it is connected to it. The requests that this took."""
+    before, deadline, sent = served(pods), time.monotonic() + SECONDS, 0
     while any(now == then for now, then in zip(served(pods), before, strict=True)):
         assert time.monotonic() < deadline, f"waited {SECONDS} s for an answer of each server: {before} -> {served(pods)}"
         await client.infer("echo", ONE)
+        sent += 1
+    return sent
+
+
+def served_at_last(pods: list[Pod], total: int) -> list[int]:
+    """`served`, once all of so many are counted: a server answers a request first and counts it then."""
+    pods[0].until(lambda: sum(served(pods)) >= total, f"{total} counted answers", SECONDS)
+    return served(pods)
 
 
 def test_requests_are_spread_evenly_over_the_servers(pods: list[Pod]) -> None:
     async def send() -> list[int]:
         versions = ServedVersions({"echo": Served(stable=1)})
         async with BalancedClient(target(pods), versions, PATIENT) as client:
-            await until_connected_to_all(client, pods)
-            before = served(pods)
+            begun = sum(served(pods))
+            before = served_at_last(pods, begun + await until_connected_to_all(client, pods))
             for _ in range(90):
                 await client.infer("echo", ONE)
-            return [int(count) for count in np.subtract(served(pods), before)]
+            return [int(count) for count in np.subtract(served_at_last(pods, sum(before) + 90), before)]
 
     assert asyncio.run(send()) == [30, 30, 30]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic.exceptions import ResourceNotFoundError
 from rich.console import Console
 
 from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
@@ -39,7 +40,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.Dynami
         api = config.new_client_from_config(str(home.kubeconfig))
         for crd in crds:
             _install(client.ApiextensionsV1Api(api), crd)
-        yield dynamic.DynamicClient(api)
+        found = dynamic.DynamicClient(api)
+        for crd in crds:
+            _until_discovered(found, crd)
+        yield found
     finally:
         processes.stop_all(home, seconds=20)
 
@@ -53,6 +57,19 @@ def _install(api: client.ApiextensionsV1Api, crd: Any) -> None:
         if any(condition.type == "Established" and condition.status == "True" for condition in conditions):
             return
         assert time.monotonic() < deadline, f"{crd['metadata']['name']} was not established"
+        time.sleep(0.1)
+
+
+def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
+    """What is established is listed among the server's resources a moment later."""
+    spec, deadline = crd["spec"], time.monotonic() + _ESTABLISHED_SECONDS
+    (version,) = (version["name"] for version in spec["versions"] if version["storage"])
+    while True:
+        try:
+            cluster.resources.get(api_version=f"{spec['group']}/{version}", kind=spec["names"]["kind"])
+            return
+        except ResourceNotFoundError:
+            assert time.monotonic() < deadline, f"{crd['metadata']['name']} is not among the server's resources"
         time.sleep(0.1)
 
 

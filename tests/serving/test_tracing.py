@@ -22,6 +22,10 @@ CALLER = "00f067aa0ba902b7"
 ARRIVAL_SECONDS = 60.0
 """The server sends spans in batches, a few seconds after they have ended."""
 
+# One for all: making a client takes 50 ms, and requests that shall meet have to be sent together. An idle connection would
+# hold up the end of a server.
+HTTP = httpx.Client(timeout=60, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+
 MakePod = Callable[..., Pod]
 
 
@@ -48,7 +52,7 @@ def over_http(pod: Pod, traceparent: str | None, value: float = 1.0) -> int:
     url = f"{pod.http}/v2/models/echo/infer"
     headers = {} if traceparent is None else {"traceparent": traceparent}
     body = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [value]}]}
-    return httpx.post(url, json=body, headers=headers, timeout=30, trust_env=False).status_code
+    return HTTP.post(url, json=body, headers=headers).status_code
 
 
 def over_grpc(pod: Pod, traceparent: str) -> int:
@@ -91,13 +95,18 @@ def test_the_spans_of_a_request_are_below_the_callers(
     assert collector.refused == []
 
 
-def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, collector: Collector) -> None:
+def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, collector: Collector, tmp_path: Path) -> None:
     """Triton marks no span as failed: the missing end is what the collector goes by (infra/platform/tracing.py)."""
-    pod = make_pod(Timing(seconds=1.0, queue=1))
+    gate = tmp_path / "open"
+    pod = make_pod(Timing(queue=1, gate=gate))
     traces = [secrets.token_hex(16) for _ in range(6)]
     with ThreadPoolExecutor(len(traces)) as pool:
-        codes = dict(zip(traces, pool.map(lambda trace: over_http(pod, f"00-{trace}-{CALLER}-01"), traces), strict=True))
-    assert set(codes.values()) == {200, 503}
+        sent = {trace: pool.submit(over_http, pod, f"00-{trace}-{CALLER}-01") for trace in traces}
+        # One is in execution and one in the queue until the gate opens.
+        pod.until(lambda: sum(answer.done() for answer in sent.values()) == 4, "four requests to be refused", 60)
+        gate.touch()
+    codes = {trace: answer.result() for trace, answer in sent.items()}
+    assert sorted(codes.values()) == [200, 200, 503, 503, 503, 503]
     for trace, code in codes.items():
         spans = arrived(pod, collector, trace, {"InferRequest", "echo"})
         assert ("REQUEST_END" in spans["echo"].events) is (code == 200)

@@ -56,7 +56,7 @@ def running(models: Path, directory: Path, *arguments: str) -> Iterator[str]:
             except InferenceServerException:
                 return False
 
-        wait_until(live, "the server to answer", 60, log)
+        wait_until(live, "the server to answer", 180, log)
         yield f"{address}:8001"
 
 
@@ -91,7 +91,7 @@ def tune(server: str, models: Path, tmp_path: Path) -> Tune:
 
     def run(model: str, *more: str) -> subprocess.CompletedProcess[str]:
         words = command(model, server, models, tmp_path / "results", "--admin-key", KEY, *more)
-        return subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
 
     return run
 
@@ -129,7 +129,7 @@ def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
         assert running.stderr is not None
         assert running.stderr.readline().startswith("trial 1 ")
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=180)
 
     assert running.returncode == 130, err
     assert "best so far: no batching, 1 instance: " in err
@@ -193,7 +193,7 @@ def test_a_model_that_does_not_load_says_why(tune: Tune, server: str) -> None:
 def test_a_restricted_server_asks_for_its_key(server: str, models: Path, tmp_path: Path) -> None:
     words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "400")
 
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
 
     assert done.returncode == 1
     assert done.stderr.startswith(f"modelctl: {server} restricts its model control; give its key with --admin-key (")
@@ -211,6 +211,6 @@ def test_a_server_in_another_mode_or_over_other_models_is_refused(models: Path, 
         directory.mkdir()
         for server in running(served, directory, f"--model-control-mode={mode}"):
             words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "400")
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
             assert (done.returncode, done.stderr.count("\n")) == (1, 1)
             assert done.stderr.endswith(f"{server} {sentence}\n")

@@ -29,11 +29,11 @@ BACKLOG = 400
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    with running_site(tmp_path / "site", visibility_seconds=10, max_receives=5) as running:
+    with running_site(tmp_path / "site", visibility_seconds=30, max_receives=5) as running:
         yield running
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_of_ten_thousand_messages_each_is_answered_once_and_none_is_lost(
     site: Site, kubelet: Kubelet, repository: Path
 ) -> None:

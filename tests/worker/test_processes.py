@@ -140,7 +140,7 @@ def test_a_term_gives_back_at_once_what_is_in_hand(site: Site) -> None:
 
 def test_a_triton_that_is_away_uses_up_no_attempts(site: Site, triton: Pod) -> None:
     ids = site.send([echo(number) for number in range(5)])
-    worker = site.worker("ipv4:127.0.0.1:1", visibility_seconds=2)
+    worker = site.worker("ipv4:127.0.0.1:1", visibility_seconds=600)
     site.until(lambda: worker.status("/metrics") == 200, "the worker")
     site.until(lambda: worker.metric("triton_worker_unavailable_total") > 12, "many vain requests")
     assert site.left(site.dead) == 0
@@ -170,5 +170,5 @@ def test_a_large_input_comes_from_the_bucket(site: Site, triton: Pod, form: str)
 
 def test_an_environment_that_says_too_little_is_told_what_is_missing(site: Site) -> None:
     worker = site.worker("ipv4:127.0.0.1:1", queue_url="", concurrency=0)
-    assert worker.process.wait(30) == 2
+    assert worker.process.wait(120) == 2
     assert [line.partition(":")[0] for line in worker.log_text().splitlines()] == ["WORKER_QUEUE_URL", "WORKER_CONCURRENCY"]
