@@ -138,9 +138,10 @@ def locate(cache: Path) -> TritonServer:
     """The installed server, with a backend directory prepared under `cache` (made when absent, reused when
     present).
 
-    Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, or the
-    binary does not start.
+    Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, the
+    binary does not start, or `cache` has a blank in its path.
     """
+    refuse_blanks(cache, "set TWIN_HOME to a directory without one")
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
         raise TritonUnavailable(f"the Python package {DISTRIBUTION} is not installed for {sys.executable}")
@@ -161,6 +162,14 @@ def locate(cache: Path) -> TritonServer:
         python_bin=Path(sys.executable).parent,
         flags=_known_flags(binary),
     )
+
+
+def refuse_blanks(path: Path, remedy: str) -> None:
+    """Raises TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
+    if any(character.isspace() for character in str(path)):
+        raise TritonUnavailable(
+            f"{path} has a blank in it, and Triton starts its Python backend with a line that is split at blanks: {remedy}"
+        )
 
 
 def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Mapping[str, str]) -> Command:

@@ -146,3 +146,12 @@ def test_a_missing_package_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
 
     with pytest.raises(TritonUnavailable, match=r"^the Python package nvidia-pytriton is not installed for "):
         locate(tmp_path / "cache")
+
+
+def test_a_directory_that_the_server_would_take_for_two_words_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TritonUnavailable) as refusal:
+        locate(tmp_path / "my twin" / "cache")
+    assert str(refusal.value) == (
+        f"{tmp_path}/my twin/cache has a blank in it, and Triton starts its Python backend with a line that is split at "
+        "blanks: set TWIN_HOME to a directory without one"
+    )
