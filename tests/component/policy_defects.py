@@ -153,7 +153,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "namespace-pod-security": Seeded("triton-namespace", {"metadata.labels": ABSENT}),
     "pod-network-policy": Seeded(_WORKER, {"spec.podSelector": _OTHERS}, "NetworkPolicy"),
     "triton-probes": Seeded(_TRITON, {f"{_CONTAINER}.livenessProbe": ABSENT}, "Deployment"),
-    "triton-drain": Seeded(_TRITON, {f"{_POD}.terminationGracePeriodSeconds": 10}, "Deployment"),
+    "triton-drain": Seeded(_TRITON, {f"{_POD}.terminationGracePeriodSeconds": 31}, "Deployment"),
     "triton-release": Seeded(_TRITON, {f"{_CONTAINER}.args": _and("--model-control-mode=poll")}, "Deployment"),
     "triton-disruption": Seeded(_TRITON, {"spec.selector": _OTHERS}, "PodDisruptionBudget"),
     "triton-scraped": Seeded("monitoring-podmonitor-triton", told=_TRITON),
@@ -182,7 +182,7 @@ def seed(recording: Recording) -> Recording:
     items = [*recording.registrations, _made("pulumi:providers:kubernetes", _DEFAULT_PROVIDER, {}, recording)]
     for policy, defect in DEFECTS.items():
         if defect.adds:
-            items.append(_made(defect.adds, defect.resource, dict(defect.change or {}), recording))
+            items.append(_made(defect.adds, defect.resource, defect.changed({}), recording))
             continue
         found = [item for item in items if defect.changes(item.type, item.name, item.custom)]
         assert len(found) == 1, f"{policy}: {len(found)} resources are {defect.resource} {defect.kind}"

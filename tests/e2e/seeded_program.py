@@ -42,7 +42,7 @@ def seed() -> None:
     SETTINGS.monitor = _Monitor(monitor, seeds, server)
     for defect in DEFECTS.values():
         if defect.adds:
-            pulumi.ComponentResource(defect.adds, defect.resource, dict(defect.change or {}))
+            pulumi.ComponentResource(defect.adds, defect.resource, defect.changed({}))
 
 
 class _Seeds:
