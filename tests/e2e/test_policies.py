@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+from tests.component.engine.stack_run import TODAY
+from tests.component.policy_defects import DEFECTS
 from tests.e2e.conftest import Twin, change, clone
+from tests.e2e.seeded_program import KUBECONFIG
 
 
 def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twin: Twin) -> None:
@@ -53,6 +56,24 @@ def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin
     found = json.loads(document.stdout)
     assert {one["policy"] for one in found["policies"] if one["level"] == "mandatory"} == {"lt-imdsv2"}
     assert len(found["steps"]) > 100
+
+
+def test_each_policy_finds_its_defect_in_the_program(twin: Twin, tmp_path: Path) -> None:
+    """All of them are seeded at once into `prod`, while it runs: none hides another."""
+    checkout = clone(tmp_path)
+    change(checkout / "__main__.py", "\nmain()\n", "from tests.e2e.seeded_program import seed\n\nseed()\nmain()\n")
+    # The defect of k8s-explicit-provider is the default provider, which on the twin has no cluster of its own accord.
+    stack_file = checkout / "stacks" / "Pulumi.prod.yaml"
+    change(stack_file, "\nconfig:\n", f"\nconfig:\n  {KUBECONFIG}: {twin.servers().kubeconfig}\n")
+    # Ageing is what a version is for some weeks only.
+    day = '"the day to judge by (YYYY-MM-DD); empty: today", {"type": "string"}, '
+    change(checkout / "policies" / "triton_policies" / "cluster.py", f'{day}""', f'{day}"{TODAY}"')
+    done = Twin(twin.home, checkout).run("preview", "prod", "--json", seconds=600)
+    policies = json.loads(done.stdout)["policies"]
+    found = {(one["policy"], one["level"], one["urn"].rpartition("::")[2]) for one in policies}
+    expected = {policy: (defect.level, defect.at_fault or "triton-eks-prod") for policy, defect in DEFECTS.items()}
+    assert {policy: told for policy, told in expected.items() if (policy, *told) not in found} == {}
+    assert done.returncode == 1
 
 
 def test_the_pack_runs_in_the_twins_shell_and_takes_a_configuration(twin: Twin, tmp_path: Path) -> None:
