@@ -61,11 +61,11 @@ def accept(cluster: KubeClient, manifest: Manifest) -> Any:
     return cluster.request("POST", path, query=query, body=manifest)
 
 
+@pytest.mark.usefixtures("in_the_project")
 @pytest.mark.parametrize(
     "keys", [gateways.WITH_ACM, gateways.WITH_SECRET, gateways.PLAIN, {**gateways.WITH_ACM, "traced": True}], ids=str
 )
-def test_the_gateway_is_accepted(cluster: KubeClient, keys: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(gateways.ROOT)
+def test_the_gateway_is_accepted(cluster: KubeClient, keys: Manifest) -> None:
     for manifest in gateways.made(**keys).values():
         assert accept(cluster, manifest)["metadata"]["name"] == "inference"
 
