@@ -1,4 +1,4 @@
-"""moto's server with two corrections.
+"""moto's server with three corrections.
 
 A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
 conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
@@ -8,12 +8,16 @@ tests assert.
 A deletion from a queue touches nothing else. moto 5.2 deletes a message by putting a filtered copy of the queue's list in
 its place, while other threads change the list: a message that arrives meanwhile is lost, and one that was deleted is there
 again. SQS loses nothing.
+
+A conditional write looks and writes in one step. moto 5.2 looks at the object first and writes then: of two writers that may
+only create it, both succeed. In S3 one does.
 """
 
 import threading
 from typing import Any
 
 from moto.iam.access_control import IAMPolicyStatement, PermissionResult
+from moto.s3.responses import S3Response
 from moto.server import main
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Queue
@@ -49,7 +53,19 @@ def _delete_message(queue: Queue, receipt_handle: str) -> None:
         raise ReceiptHandleIsInvalid()
 
 
+_put_object = S3Response.put_object
+_writing = threading.Lock()
+
+
+def _conditional_put_object(response: S3Response) -> Any:
+    if "If-None-Match" not in response.headers and "If-Match" not in response.headers:
+        return _put_object(response)
+    with _writing:
+        return _put_object(response)
+
+
 if __name__ == "__main__":
+    S3Response.put_object = _conditional_put_object  # type: ignore[method-assign,assignment]
     Queue.delete_message = _delete_message  # type: ignore[method-assign,assignment]
     IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]
     main()

@@ -1,14 +1,22 @@
-"""The real moto server: what is tested is that its loss of memory is noticed."""
+"""The real moto server: that its loss of memory is noticed, and that it does not do what S3 never does."""
 
+import contextlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
+from moto.s3.models import S3Backend
+from moto.s3.responses import S3Response
 
-from twin import moto_server, processes
+from tests.modelctl.servers import moto_server as moto_server_of_tests
+from twin import moto_process, moto_server, processes
 from twin.home import TwinHome
 
 
@@ -41,6 +49,32 @@ def test_a_server_is_fresh_until_acknowledged_and_again_after_it_was_killed(home
     )
     policy = iam.get_policy(PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")["Policy"]
     assert policy["PolicyName"] == "AmazonEKSClusterPolicy"
+
+
+def test_of_those_who_may_only_create_an_object_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    look, both_have_looked = S3Backend.get_object, threading.Barrier(2)
+
+    def look_together(*arguments: Any, **named: Any) -> Any:
+        found = look(*arguments, **named)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_have_looked.wait(1)  # in vain, where the second looks only when the first has written
+        return found
+
+    monkeypatch.setattr(S3Response, "put_object", moto_process._conditional_put_object)
+    monkeypatch.setattr(S3Backend, "get_object", look_together)
+    with moto_server_of_tests() as url, ThreadPoolExecutor(2) as writers:
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
+        s3.create_bucket(Bucket="results")
+
+        def create(_: int) -> str:
+            try:
+                s3.put_object(Bucket="results", Key="result", Body=b"{}", IfNoneMatch="*")
+            except ClientError as error:
+                return str(error.response["Error"]["Code"])
+            return "created"
+
+        assert sorted(writers.map(create, range(2))) == ["PreconditionFailed", "created"]
 
 
 def test_a_server_that_is_gone_is_a_sentence(tmp_path: Path) -> None:
