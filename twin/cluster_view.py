@@ -9,6 +9,7 @@ from typing import Any
 
 from twin import pod_addresses, prometheus_objects
 from twin.kwok_stages import runs_as_process
+from twin.node_objects import NODE_GROUP_LABEL
 
 TRITON_NAMESPACE = "triton"
 TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
@@ -57,6 +58,16 @@ class ClusterView:
         items = self._get("pods", "--all-namespaces")
         return sorted((_pod(item) for item in items), key=lambda pod: (pod.namespace, pod.name))
 
+    def nodes(self) -> list[str]:
+        """The names of the nodes that are machines of a node group, sorted."""
+        return sorted(item["metadata"]["name"] for item in self._get("nodes", f"--selector={NODE_GROUP_LABEL}"))
+
+    def delete_unready_pods(self, namespace: str) -> None:
+        """Deletes the pods of `namespace` that are not ready, without waiting for their end; their owners make new ones."""
+        unready = [pod.name for pod in self.pods() if pod.namespace == namespace and not pod.ready and not pod.ending]
+        if unready:
+            self._do("delete", "pods", "--namespace", namespace, "--ignore-not-found", "--wait=false", *unready)
+
     def rolled_out(self, namespace: str, deployment: str) -> bool:
         """Whether every replica of the Deployment is of its newest revision and available (`kubectl rollout status`)."""
         found = [d for d in self._get("deployments", "--namespace", namespace) if d["metadata"]["name"] == deployment]
@@ -76,7 +87,7 @@ class ClusterView:
         """What the cluster complained about in a pod, oldest first, a line each."""
         selector = f"--field-selector=type=Warning,involvedObject.name={pod}"
         items = self._get("events", "--namespace", namespace, selector, "--sort-by=.lastTimestamp")
-        return [f"{event['reason']}: {event['message'].strip()}" for event in items]
+        return [f"{event['reason']}: {' '.join(event['message'].split())}" for event in items]
 
     def _ready(self, *selection: str) -> list[str]:
         slices = self._get("endpointslices", *selection)
@@ -84,15 +95,15 @@ class ClusterView:
         return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
 
     def _get(self, *arguments: str) -> list[dict[str, Any]]:
-        done = self._kubectl("get", *arguments, "--output=json")
-        if done.returncode != 0:
-            raise ClusterUnreadable(f"`kubectl get {' '.join(arguments)}` failed: {done.stderr.strip()}")
-        items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+        items: list[dict[str, Any]] = json.loads(self._do("get", *arguments, "--output=json"))["items"]
         return items
 
-    def _kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _do(self, *arguments: str) -> str:
         command = [str(self.kubectl), *arguments]
-        return subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
+        done = subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise ClusterUnreadable(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout
 
 
 def _is_rolled_out(deployment: dict[str, Any]) -> bool:

@@ -62,7 +62,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
 
 
 def acknowledge(home: TwinHome) -> None:
-    """Marks the running server as known: an `up` has made in it whatever Pulumi's state says there is.
+    """Marks the running server as known: an `up` has made in it whatever Pulumi's state says there is, and the models.
 
     Until then the agent adds nodes but removes none (twin/nodes.py): an AWS that has lost its memory must not drain the
     pods that still run.

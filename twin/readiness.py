@@ -4,9 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from twin import triton_log
 from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView, Pod
 from twin.home import TwinHome
+from twin.node_groups import AwsReader
+from twin.node_objects import node_name
 from twin.processes import wait_until
 
 SECONDS = 180.0
@@ -15,6 +19,8 @@ ENDPOINTS_SECONDS = 60.0
 """How long the endpoints of its Service may take to follow its pods."""
 RESTARTS = 2
 """How many times a server may end by itself while it is waited for: a model that fails to load fails again."""
+MACHINES_SECONDS = 180.0
+"""How long the nodes of a group that is gone may take: 60 s to evict their pods (twin/nodes.py), on a busy machine."""
 _POLL_SECONDS = 0.3
 _SAID_CAUSES = 8
 _NEXT = "Mend that (models/, helm-values/triton/) and run `make up` again: the rest of the platform is up and stays."
@@ -69,6 +75,31 @@ def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], N
     return time.monotonic() - started
 
 
+def wait_for_machines(
+    view: ClusterView, aws: AwsReader, say: Callable[[str], None], seconds: float = MACHINES_SECONDS
+) -> None:
+    """Waits until AWS has each node's machine: the pods of a node group that was replaced are still to move.
+
+    Raises DeadlinePassed, ClusterUnreadable.
+    """
+    said = False
+
+    def drained() -> bool:
+        nonlocal said
+        try:
+            groups = aws.node_groups()
+        except (BotoCoreError, ClientError):  # a busy moto is asked again
+            return False
+        wanted = {node_name(group, index) for group in groups for index in range(group.desired)}
+        leaving = [node for node in view.nodes() if node not in wanted]
+        if leaving and not said:
+            say(f"waiting until nodes that AWS has no more are drained: {', '.join(leaving)} (at most {seconds:g} s) ...")
+            said = True
+        return not leaving
+
+    wait_until(drained, "nodes that AWS has no more to be drained", seconds, poll=_POLL_SECONDS)
+
+
 def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str]:
     """The addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
 
@@ -85,12 +116,18 @@ def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:
-    """What is known of each pod: the causes in its log, else its last warnings; and the log's path."""
+    """What is known of each pod: the causes in its log, else its last warnings; and the log's path.
+
+    A server that runs may have been started several times: the causes may be those of an earlier one, so what its readiness
+    probe says now comes first.
+    """
     lines = []
     for pod in pods:
         lines.append(f"  {pod.name} ({pod.status or 'Pending'}, restarts: {pod.restarts}):")
         logs = sorted((home.pods / pod.uid).glob("*.log"))
         causes = [cause for log in logs for cause in triton_log.causes(log)][:_SAID_CAUSES]
-        lines += [f"    {line}" for line in causes or view.warnings(pod.namespace, pod.name)[-3:]]
+        warnings = view.warnings(pod.namespace, pod.name)
+        told = [*(warnings[-1:] if pod.status == "Running" else []), *causes] if causes else warnings[-3:]
+        lines += [f"    {line}" for line in told]
         lines += [f"    log: {log}" for log in logs]
     return "\n".join(lines)

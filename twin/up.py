@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twin import inference, interrupted, moto_server, processes, readiness, release_sources, stack_files
+from twin.cluster_view import TRITON_NAMESPACE
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
 from twin.inference import Answer
+from twin.node_groups import AwsReader
 from twin.servers import Servers
 
 STACK = "local"
@@ -25,7 +27,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
 
     The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
     in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
-    Raises UpFailed or EngineError.
+    Raises UpFailed, EngineError, NotServing, DeadlinePassed or ClusterUnreadable.
     """
     engine = servers.engine()
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
@@ -44,10 +46,16 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
         _release_and_pin(home, servers, str(released_to))
     _pulumi_up(servers, refresh=bool(in_doubt) or lost)
+    outputs = engine.outputs(STACK)
+    if outputs["modelBucket"] != released_to:
+        is_other_release = _release_and_pin(home, servers, str(outputs["modelBucket"]))
+        # A Triton that started meanwhile does not look again for what it did not find.
+        servers.cluster().delete_unready_pods(TRITON_NAMESPACE)
+        if is_other_release:
+            _pulumi_up(servers)
+    # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
     moto_server.acknowledge(home)
-    bucket = engine.outputs(STACK)["modelBucket"]
-    if bucket != released_to and _release_and_pin(home, servers, str(bucket)):
-        _pulumi_up(servers)
+    readiness.wait_for_machines(servers.cluster(), AwsReader(servers.aws_url, str(outputs["region"])), say)
     changes = engine.last_changes(STACK)
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")

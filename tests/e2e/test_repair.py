@@ -24,20 +24,39 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_killed_process_is_told_and_repaired_by_the_next_up(twin: Twin, name: str) -> None:
+@pytest.mark.parametrize(
+    "names", [["etcd"], ["kube-apiserver"], ["kube-controller-manager", "kube-scheduler", "kwok", "agent"]], ids=", ".join
+)
+def test_killed_processes_are_told_and_repaired_by_the_next_up(twin: Twin, names: list[str]) -> None:
+    _up_after_a_kill(twin, names)
+
+
+def test_a_lost_account_has_the_models_again_before_a_pod_starts_on_its_machines(twin: Twin) -> None:
+    """A Triton that started before would have ended, or would be there with a part of the models for good."""
+    _up_after_a_kill(twin, ["moto"])
+    assert [pod.restarts for pod in twin.servers().cluster().pods() if pod.namespace == "triton"] == [0]
+
+
+def _up_after_a_kill(twin: Twin, names: list[str]) -> None:
+    killed = {name: _kill(twin, name) for name in names}
+    said = twin.run("status").stdout.splitlines()[-1]
+    assert [name for name in names if name in said] == names
+
+    printed = twin.up()
+
+    for name in names:
+        repaired = processes.find(twin.home, name)
+        assert repaired is not None and repaired.pid != killed[name].pid
+        assert SAID[name] in printed
+    assert "pipeline version 1 answered" in printed
+
+
+def _kill(twin: Twin, name: str) -> processes.Record:
     record = processes.find(twin.home, name)
     assert record is not None, f"no process {name} is running"
     processes.signal_record(record, signal.SIGKILL)
     processes.wait_until(lambda: not record.alive(), f"{name} to be gone", 10)
-    assert name in twin.run("status").stdout.splitlines()[-1]
-
-    printed = twin.up()
-
-    repaired = processes.find(twin.home, name)
-    assert repaired is not None and repaired.pid != record.pid
-    assert SAID[name] in printed
-    assert "pipeline version 1 answered" in printed
+    return record
 
 
 def test_a_model_that_does_not_load_is_given_up_with_its_cause_and_mended_by_the_next_up(

@@ -51,14 +51,41 @@ def test_only_ready_addresses_count_sorted_and_once(tmp_path: Path) -> None:
 def test_what_kubectl_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(ClusterUnreadable) as error:
         view(tmp_path, "echo 'The connection was refused' >&2; exit 1").pods()
-    assert str(error.value) == "`kubectl get pods --all-namespaces` failed: The connection was refused"
+    assert str(error.value) == "`kubectl get pods --all-namespaces --output=json` failed: The connection was refused"
 
 
 def test_a_pods_warnings_are_its_reasons_and_messages(tmp_path: Path) -> None:
-    event = '{"reason":"Unhealthy","message":"Startup probe failed\\n"}'
+    event = '{"reason":"Unhealthy","message":"Startup probe failed: 400\\nnot ready\\n"}'
     assert view(tmp_path, f"cat <<'E'\n{{\"items\":[{event}]}}\nE").warnings("triton", "triton-1") == [
-        "Unhealthy: Startup probe failed"
+        "Unhealthy: Startup probe failed: 400 not ready"
     ]
+
+
+def test_unready_pods_are_deleted_and_no_others(tmp_path: Path) -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    items = [
+        {"metadata": {"namespace": space, "name": name, "uid": name, **extra}, "spec": {"containers": []}, "status": status}
+        for space, name, status, extra in [
+            ("triton", "serves", ready, {}),
+            ("triton", "loads", {}, {}),
+            ("triton", "ends", {}, {"deletionTimestamp": "2026-11-21T19:00:00Z"}),
+            ("other", "waits", {}, {}),
+        ]
+    ]
+    asked = tmp_path / "asked"
+    cluster = view(tmp_path, f"[ $1 = get ] || echo \"$@\" >> {asked}\ncat <<'E'\n{json.dumps({'items': items})}\nE")
+    cluster.delete_unready_pods("triton")
+    assert asked.read_text() == "delete pods --namespace triton --ignore-not-found --wait=false loads\n"
+
+
+def test_without_unready_pods_none_is_deleted(tmp_path: Path) -> None:
+    view(tmp_path, "[ $1 = get ] && echo '{\"items\":[]}'").delete_unready_pods("triton")
+
+
+def test_the_nodes_are_those_of_node_groups(tmp_path: Path) -> None:
+    items = '{"metadata":{"name":"b"}},{"metadata":{"name":"a"}}'
+    script = f'[ "$3" = --selector=eks.amazonaws.com/nodegroup ] && echo \'{{"items":[{items}]}}\''
+    assert view(tmp_path, script).nodes() == ["a", "b"]
 
 
 def pod(image: str, status: dict[str, Any], **metadata: str) -> str:

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from twin import readiness
 from twin.cluster_view import ClusterView, Pod
 from twin.home import TwinHome
+from twin.node_groups import AwsReader
+from twin.node_objects import Machine, NodeGroup
 from twin.processes import DeadlinePassed
-from twin.readiness import NotServing, addresses, wait
+from twin.readiness import NotServing, addresses, wait, wait_for_machines
 
 POD = Pod("triton", "triton-1", "uid-1", "node", "10.244.128.2", "127.244.128.2", "Running", "Running", 0, False)
 CRASHED = dataclasses.replace(POD, status="CrashLoopBackOff")
@@ -40,6 +43,13 @@ class PlayedView(ClusterView):
     def ready_addresses(self, namespace: str, service: str) -> list[str]:
         return next(self._endpoints)  # type: ignore[attr-defined,no-any-return]
 
+    def nodes(self) -> list[str]:
+        return next(self._node_looks)  # type: ignore[attr-defined,no-any-return]
+
+    def has_nodes(self, *looks: list[str]) -> "PlayedView":
+        object.__setattr__(self, "_node_looks", _with_last_repeated(looks))
+        return self
+
     def has_endpoints(self, *looks: list[str]) -> "PlayedView":
         object.__setattr__(self, "_endpoints", _with_last_repeated(looks))
         return self
@@ -54,6 +64,18 @@ def _with_last_repeated(looks: Iterable[list[T]]) -> Iterator[list[T]]:
         yield last
     while True:
         yield last
+
+
+class PlayedAws(AwsReader):
+    """An AWS with one node group of two machines, which does not answer the first time."""
+
+    def __init__(self) -> None:
+        self._answers = iter([False])
+
+    def node_groups(self) -> list[NodeGroup]:
+        if not next(self._answers, True):
+            raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
+        return [NodeGroup("c", "new", 2, Machine("g5.xlarge", 4, 16384), ("us-west-2a",))]
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +129,36 @@ def test_a_pod_that_never_starts_is_given_up_with_what_the_cluster_says_of_it(tm
         "  triton-1 (Pending, restarts: 0):",
         "    FailedScheduling: 0/2 nodes are available",
     ]
+
+
+def test_a_server_that_runs_and_is_not_ready_is_explained_by_its_probe_before_the_log_of_its_earlier_starts(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "pods" / "uid-1" / "triton.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(FAILED)
+    with pytest.raises(NotServing) as failure:
+        wait(TwinHome(tmp_path), PlayedView([with_restarts(POD, 2)]), "abc", lambda _: None, seconds=0.05)
+    assert str(failure.value).splitlines()[1:4] == [
+        "  triton-1 (Running, restarts: 2):",
+        "    FailedScheduling: 0/2 nodes are available",
+        "    failed to load 'a' version 2: Not found: no model.py",
+    ]
+
+
+def test_nodes_that_aws_has_no_more_are_waited_for_and_named_once() -> None:
+    said: list[str] = []
+    old, new = ["c-old-0"], ["c-new-0", "c-new-1"]
+    view = PlayedView([]).has_nodes([*new, *old], [*new, *old], new)
+    wait_for_machines(view, PlayedAws(), said.append)
+    assert said == ["waiting until nodes that AWS has no more are drained: c-old-0 (at most 180 s) ..."]
+    assert view.nodes() == new
+
+
+def test_nodes_that_are_never_drained_end_the_wait() -> None:
+    view = PlayedView([]).has_nodes(["c-new-0", "c-new-2"])
+    with pytest.raises(DeadlinePassed, match=r"in vain for nodes that AWS has no more to be drained"):
+        wait_for_machines(view, PlayedAws(), lambda _: None, seconds=0.05)
 
 
 def test_the_addresses_are_those_of_ready_pods_although_the_endpoints_follow_later() -> None:
