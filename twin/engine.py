@@ -15,8 +15,6 @@ from twin import administrators, alert_topics, engine_layout, pod_addresses, pro
 from twin.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
-PROCESS_NAME = "engine"
-"""How `pulumi`, its plugins and the program are marked, so that what a killed one leaves is found (twin/processes.py)."""
 PASSPHRASE = "twin"
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 _FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
@@ -108,7 +106,8 @@ class Engine:
         if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
             backend.mkdir(parents=True, exist_ok=True)
             self._capture(["stack", "init", stack, "--non-interactive"], cwd=merged.parent.parent, env=self.environment)
-        return {**self.environment, "PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(merged)}
+        own = {"PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(merged), processes.PROCESS: process_name(stack)}
+        return {**self.environment, **own}
 
     def _capture(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
         done = subprocess.run([str(self.pulumi), *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
@@ -118,6 +117,14 @@ class Engine:
         return done.stdout
 
 
+def process_name(stack: str) -> str:
+    """How `pulumi`, its plugins and the program are marked while they work on `stack` (twin/processes.py).
+
+    By stack, so that what a killed one left is found, and a preview of another stack that goes on beside it is left alone.
+    """
+    return f"engine-{stack}"
+
+
 def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
     """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
 
@@ -125,7 +132,7 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
     reach (the variables: research pulumi.md section 3.4).
     """
     inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
-    mark = {processes.OWNER: str(home.path), processes.PROCESS: PROCESS_NAME, "TMPDIR": str(home.temporary)}
+    mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}
     return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
 
 

@@ -3,22 +3,22 @@
 from pathlib import Path
 
 from twin import processes
-from twin.engine import PROCESS_NAME, PROJECT, Engine, EngineError
+from twin.engine import PROJECT, Engine, EngineError, process_name
 from twin.home import TwinHome, read_json
 
 
 def clear(home: TwinHome, engine: Engine, stack: str) -> None:
-    """Ends what a killed engine left running (plugins, the program) and removes what it left half written and locked.
+    """Ends what a killed engine of `stack` left running (plugins, the program); removes what it left half written or locked.
 
     Raises EngineError while a living engine holds the lock: somebody runs `pulumi` in the twin's shell.
     """
-    state = home.path / "state" / ".pulumi"
+    state, name = home.path / "state" / ".pulumi", process_name(stack)
     locks = sorted((state / "locks" / "organization" / PROJECT / stack).glob("*.json"))
     for lock in locks:
         pid = int((read_json(lock) or {}).get("pid", 0))
-        if pid in processes.marked(home, PROCESS_NAME):
+        if pid in processes.marked(home, name):
             raise EngineError(f"`pulumi` (process {pid}) is working on the stack {stack}; run this again when it is done")
-    processes.end_marked(home, PROCESS_NAME)
+    processes.end_marked(home, name)
     _remove_cut_off_attributes(state)
     if locks:
         engine.read(stack, ["cancel", "--yes"])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import account
 from tests.e2e.conftest import UP_SECONDS, Twin, clone
-from twin import processes
+from twin import engine, processes
 
 SAID = {
     "etcd": "started etcd\n",
@@ -85,14 +85,14 @@ def test_an_up_that_is_killed_while_it_creates_is_continued_by_the_next(own_twin
     with own_twin.start("up") as command:
         processes.wait_until(lambda: _is_creating(state), "the engine to be creating resources", UP_SECONDS, poll=0.1)
         command.kill()
-        for pid in processes.marked(own_twin.home, "engine"):
+        for pid in processes.marked(own_twin.home, engine.process_name("local")):
             with contextlib.suppress(ProcessLookupError):  # the plugins end with their engine
                 os.kill(pid, signal.SIGKILL)
     # Where a kill may strike, too: the attributes of the checkpoint, which the engine does not write in one step.
     state.with_name("local.json.attrs").write_bytes(b"")
 
     assert "pipeline version 1 answered" in own_twin.up()
-    assert processes.marked(own_twin.home, "engine") == {}
+    assert processes.marked(own_twin.home, engine.process_name("local")) == {}
     assert "no changes" in own_twin.up()
 
 
