@@ -20,7 +20,7 @@ _BUSY = frozenset({"LOADING", "UNLOADING"})
 
 
 class StillAsked(Exception):
-    """Clients go on asking for a version that they should not ask for any more; the text says which and where."""
+    """Clients go on asking for a version that they should not ask for any more, or it could not be seen that none does."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,12 @@ class Pods:
                 quiet_since = looked
             elif looked - quiet_since >= self._limits.quiet:
                 return
-        raise StillAsked(f"after {self._limits.drain:g} s clients still ask for {last}")
+        if last:
+            raise StillAsked(f"after {self._limits.drain:g} s clients still ask for {last}")
+        raise StillAsked(
+            f"{self._limits.drain:g} s were too short to see for {self._limits.quiet:g} s that no client asks for "
+            + ", ".join(f"{model} version {version}" for model, version in versions)
+        )
 
     def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
         """What each pod that answers has counted, by the pod's uid."""

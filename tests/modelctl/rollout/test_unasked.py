@@ -1,0 +1,38 @@
+"""Waiting until nobody asks for a version. That clients do, and stop: tests/serving/test_rollout.py."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from modelctl.rollout.fleet import Pod
+from modelctl.rollout.limits import Limits
+from modelctl.rollout.pods import Pods, StillAsked
+from modelctl.rollout.served import ServedVersion
+
+
+class NoPods:
+    def pods(self) -> list[Pod]:
+        return []
+
+    def restart(self, pod: Pod) -> None:
+        raise AssertionError("nothing is restarted")
+
+    def served(self) -> dict[str, ServedVersion]:
+        return {}
+
+    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
+        raise AssertionError("nothing is served")
+
+
+def pods(**limits: float) -> Pods:
+    return Pods(NoPods(), Limits(**limits, poll=0.001), lambda: None, lambda _: None)
+
+
+def test_a_wait_that_ends_before_it_was_quiet_for_long_enough_says_so() -> None:
+    with pytest.raises(StillAsked) as refusal:
+        pods(drain=0, quiet=10).wait_until_unasked([("a", 1), ("b", 2)])
+    assert str(refusal.value) == "0 s were too short to see for 10 s that no client asks for a version 1, b version 2"
+
+
+def test_nobody_asks_where_no_pod_is() -> None:
+    pods(drain=60, quiet=0.01).wait_until_unasked([("a", 1)])
