@@ -40,7 +40,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
         say(f"the last `pulumi up` was killed while it made {len(in_doubt)} resources: starting again with an empty account")
         _take_a_new_account(home, servers, say)
     elif lost:
-        say("the AWS account was lost with moto's process, which keeps it in memory: making its resources again")
+        say("no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks")
     released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
     if released_to is not None:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.

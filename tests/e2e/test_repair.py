@@ -20,7 +20,7 @@ SAID = {
     "kube-scheduler": "started kube-scheduler\n",
     "kwok": "started kwok\n",
     "agent": "started the agent (nodes, and Triton's pods)\n",
-    "moto": "the AWS account was lost with moto's process, which keeps it in memory: making its resources again\n",
+    "moto": "no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks\n",
 }
 
 
