@@ -95,6 +95,10 @@ class Stack:
             and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
         }
 
+    def cordoned(self) -> set[str]:
+        """The nodes that take no new pods."""
+        return {node["metadata"]["name"] for node in self.items("nodes") if node["spec"].get("unschedulable")}
+
     def triton(self) -> dict[str, str]:
         """Triton's pods that are not ending: UID -> node."""
         return {
@@ -159,7 +163,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         assert stack.versions() == expected(NEW, at_first)
         assert stack.triton() == before, "the version of the control plane is none of Triton's business"
 
-        add, make, look, pool, move, empty, remove, take = steps("Blue and green GPU pools")
+        add, make, look, pool, move, old_pool, move_back, empty, refill, remove, take = steps("Blue and green GPU pools")
         stack.follow(add)
         stack.follow(make)
         # EKS has made a group when its nodes have joined; the twin's join a second after it.
@@ -168,11 +172,22 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         green = stack.nodes("g5-green")
         stack.follow(pool)
         stack.follow(move)
+        moved = stack.triton()
+        assert not set(moved) & set(before) and len(moved) == 2
+        assert set(moved.values()) <= green
+        stack.follow(old_pool)
+        stack.follow(move_back)
+        assert set(stack.triton().values()) <= stack.nodes("g5"), "the way back"
+        stack.follow(pool)
+        stack.follow(move)
         after = stack.triton()
-        assert not set(after) & set(before) and len(after) == 2
-        assert set(after.values()) <= green
+        assert set(after.values()) <= green and len(after) == 2
         stack.follow(empty)
         assert stack.triton() == after, "Triton had moved before"
+        assert stack.cordoned() == stack.nodes("g5")
+        stack.follow(refill)
+        assert stack.cordoned() == set()
+        stack.follow(empty)
         stack.follow(remove)
         stack.follow(take)
         wait_until(lambda: not stack.nodes("g5"), "the nodes of the old pool to be gone")
