@@ -34,6 +34,8 @@ class TritonPythonModel:
         return [self.answer(tensor) for tensor in tensors]
 
     def wait_for(self, file):
+        if file and not Path(file).exists():
+            Path(file + ".reached").touch()
         while file and not Path(file).exists():
             time.sleep(0.005)
 
@@ -49,7 +51,8 @@ class Timing:
     """How slow a model is and how long its queue may get. Capacity is batch x instances / seconds requests per second.
 
     `queue` is max_queue_size; requests beyond it are rejected. 0 is Triton's unbounded queue. `gate` and `load_gate` are
-    files: before the one is there no batch is answered, before the other the model is not loaded.
+    files: before the one is there no batch is answered, before the other the model is not loaded. `reached` is there once
+    something waits for that file.
     """
 
     seconds: float = 0.0
@@ -59,6 +62,11 @@ class Timing:
     queue: int = 0
     gate: Path | None = None
     load_gate: Path | None = None
+
+
+def reached(gate: Path) -> bool:
+    """Whether a batch is in execution, or a load under way, that has found the gate closed."""
+    return gate.with_name(f"{gate.name}.reached").exists()
 
 
 def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing = Timing()) -> None:

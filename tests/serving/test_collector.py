@@ -30,7 +30,7 @@ from tests.serving import models
 from tests.serving.collector import PATH, Collector, running_collector
 from tests.serving.models import Timing
 from tests.serving.pods import Kubelet
-from tests.serving.test_tracing import ARRIVAL_SECONDS, CALLER, over_http
+from tests.serving.test_tracing import ARRIVAL_SECONDS, CALLER, over_http, send_each
 from twin import tools
 from twin.tools import FAMILIES, ToolError
 
@@ -111,15 +111,12 @@ def test_what_was_slow_or_refused_stays_and_the_rest_goes(
     overrides = {"tracing": {"endpoint": running.url, "rate": 1}}
     pod = kubelet.pod({"echo": 1}, repository, overrides).start().until_ready()
 
-    def ask(trace: str) -> int:
-        return over_http(pod, f"00-{trace}-{CALLER}-01")
-
     alone, together = secrets.token_hex(16), [secrets.token_hex(16) for _ in range(12)]
     gate.touch()
-    assert ask(alone) == 200
+    assert over_http(pod, f"00-{alone}-{CALLER}-01") == 200
     gate.unlink()
     with ThreadPoolExecutor(len(together)) as pool:
-        sent = {trace: pool.submit(ask, trace) for trace in together}
+        sent = send_each(pool, pod, gate, together)
         # One is in execution and a full queue waits until the gate opens.
         pod.until(lambda: sum(answer.done() for answer in sent.values()) == 6, "six requests to be refused", 60)
         slow_at = time.monotonic() + SLO_MS / 1000

@@ -176,7 +176,10 @@ def test_a_full_queue_is_worked_off_and_only_the_excess_is_rejected(
 
     async def scenario() -> tuple[list[Answer], int, Exit]:
         async with sender(protocol, pod) as send:
-            tasks = await burst(pod, send, 30)
+            # A burst may fill the queue before the first of it is taken out: then one more is rejected.
+            first = asyncio.create_task(send())
+            await asyncio.to_thread(pod.until, lambda: models.reached(gate), "a request to be in execution", 60)
+            tasks = [first, *await burst(pod, send, 29, instances=0)]
             ending = await terminating(pod)
             open_at_sigterm = sum(not task.done() for task in tasks)
             gate.touch()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -95,13 +95,25 @@ def test_the_spans_of_a_request_are_below_the_callers(
     assert collector.refused == []
 
 
+def send_each(pool: ThreadPoolExecutor, pod: Pod, gate: Path, traces: Sequence[str]) -> dict[str, Future[int]]:
+    """One request of each trace, the first of which is in execution before the others come: they have the whole queue."""
+
+    def ask(trace: str) -> Future[int]:
+        return pool.submit(over_http, pod, f"00-{trace}-{CALLER}-01")
+
+    first, *others = traces
+    sent = {first: ask(first)}
+    pod.until(lambda: models.reached(gate), "a request to be in execution", 60)
+    return sent | {trace: ask(trace) for trace in others}
+
+
 def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, collector: Collector, tmp_path: Path) -> None:
     """Triton marks no span as failed: the missing end is what the collector goes by (infra/platform/tracing.py)."""
     gate = tmp_path / "open"
     pod = make_pod(Timing(queue=1, gate=gate))
     traces = [secrets.token_hex(16) for _ in range(6)]
     with ThreadPoolExecutor(len(traces)) as pool:
-        sent = {trace: pool.submit(over_http, pod, f"00-{trace}-{CALLER}-01") for trace in traces}
+        sent = send_each(pool, pod, gate, traces)
         # One is in execution and one in the queue until the gate opens.
         pod.until(lambda: sum(answer.done() for answer in sent.values()) == 4, "four requests to be refused", 60)
         gate.touch()
