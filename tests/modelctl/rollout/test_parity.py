@@ -1,36 +1,13 @@
 """Parity of pods: what counts as a difference, and how it is exported."""
 
-from collections.abc import Mapping
-
 from prometheus_client import CollectorRegistry, generate_latest
 
 from modelctl.rollout.exporter import ParityCollector
-from modelctl.rollout.fleet import FleetError, Pod
+from modelctl.rollout.fleet import Pod
 from modelctl.rollout.parity import PodState, ServedModel, differences
-from modelctl.rollout.served import ServedVersion
+from tests.modelctl.rollout.idle_fleet import IdleFleet
 
 ALIKE = ServedModel("adder", {1: "aaa", 2: "aaa"})
-
-
-class Fleet:
-    """A fleet of pods at which nothing answers, or none that can be listed."""
-
-    def __init__(self, pods: list[Pod] | None) -> None:
-        self._pods = pods
-
-    def pods(self) -> list[Pod]:
-        if self._pods is None:
-            raise FleetError("the cluster cannot be reached")
-        return self._pods
-
-    def restart(self, pod: Pod) -> None:
-        raise AssertionError("parity restarts nothing")
-
-    def served(self) -> dict[str, ServedVersion]:
-        return {}
-
-    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
-        raise AssertionError("parity changes nothing")
 
 
 def test_pods_alike_differ_in_nothing() -> None:
@@ -54,7 +31,7 @@ def test_a_pod_that_does_not_answer_is_a_difference() -> None:
     assert differences([PodState("a", (ALIKE,)), PodState("b", problem="b: nothing answers")]) == ["b: nothing answers"]
 
 
-def _exported(fleet: Fleet) -> str:
+def _exported(fleet: IdleFleet) -> str:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ParityCollector(fleet, "triton"))
     return generate_latest(registry).decode()
@@ -62,12 +39,12 @@ def _exported(fleet: Fleet) -> str:
 
 def test_unreachable_pods_are_counted() -> None:
     dead = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="k")
-    text = _exported(Fleet([dead]))
+    text = _exported(IdleFleet([dead]))
     assert 'triton_model_config_unreachable_pods{namespace="triton"} 1.0' in text
     assert 'triton_model_config_fleet_up{namespace="triton"} 1.0' in text
 
 
 def test_a_fleet_that_cannot_be_listed_is_not_an_empty_one() -> None:
-    text = _exported(Fleet(None))
+    text = _exported(IdleFleet(None))
     assert 'triton_model_config_fleet_up{namespace="triton"} 0.0' in text
     assert "unreachable" not in text

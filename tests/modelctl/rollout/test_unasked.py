@@ -1,31 +1,14 @@
 """Waiting until nobody asks for a version. That clients do, and stop: tests/serving/test_rollout.py."""
 
-from collections.abc import Mapping
-
 import pytest
 
-from modelctl.rollout.fleet import Pod
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.pods import Pods, StillAsked
-from modelctl.rollout.served import ServedVersion
-
-
-class NoPods:
-    def pods(self) -> list[Pod]:
-        return []
-
-    def restart(self, pod: Pod) -> None:
-        raise AssertionError("nothing is restarted")
-
-    def served(self) -> dict[str, ServedVersion]:
-        return {}
-
-    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
-        raise AssertionError("nothing is served")
+from tests.modelctl.rollout.idle_fleet import IdleFleet
 
 
 def pods(**limits: float) -> Pods:
-    return Pods(NoPods(), Limits(**limits, poll=0.001), lambda: None, lambda _: None)
+    return Pods(IdleFleet([]), Limits(**limits, poll=0.001), lambda: None, lambda _: None)
 
 
 def test_a_wait_that_ends_before_it_was_quiet_for_long_enough_says_so() -> None:

@@ -1,0 +1,27 @@
+"""A fleet for what only looks at pods: no pod answers, and whoever restarts one or tells clients something fails."""
+
+from collections.abc import Mapping
+
+from modelctl.rollout.fleet import FleetError, Pod
+from modelctl.rollout.served import ServedVersion
+
+
+class IdleFleet:
+    """`pods`: at which nothing answers; None: they cannot be listed."""
+
+    def __init__(self, pods: list[Pod] | None) -> None:
+        self._pods = pods
+
+    def pods(self) -> list[Pod]:
+        if self._pods is None:
+            raise FleetError("the cluster cannot be reached")
+        return self._pods
+
+    def restart(self, pod: Pod) -> None:
+        raise AssertionError("nothing is restarted")
+
+    def served(self) -> dict[str, ServedVersion]:
+        return {}
+
+    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
+        raise AssertionError("nothing is changed")
