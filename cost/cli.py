@@ -22,6 +22,7 @@ from cost.usage import Amounts
 from infra.read_only import AwsUnusable, Readers
 from infra.stack_argument import StackArgument
 from infra.stack_names import EXIT_CODE, NoSuchStack
+from spec.files import NotWritten
 
 app = typer.Typer(
     help="What a stack costs a month at list prices, from its stack file.",
@@ -29,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPECTED = (PriceError, EvidenceError, AwsUnusable)
+EXPECTED = (PriceError, EvidenceError, AwsUnusable, NotWritten)
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
 """What `refresh` may ask of AWS."""
 _CENTS_BELOW = 100

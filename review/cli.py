@@ -10,8 +10,9 @@ from pathlib import Path
 from infra.stack_names import EXIT_CODE, NoSuchStack
 from review import document, plan, report
 from review.github import GitHubError, Repository
+from spec.files import NotWritten, rewrite
 
-EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
+EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport, NotWritten)
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
 _NOT_READ = "The report of this stack cannot be read"
@@ -264,4 +265,4 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        rewrite(output, text.encode())

@@ -11,11 +11,12 @@ import dataclasses
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from spec.files import write_whole
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 """The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
@@ -141,18 +142,4 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Writes a JSON file so that a reader sees the old content or the new one, never a part."""
-    write_atomically(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
-
-
-def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replaces `path` in one step, making its directory when absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        Path(partial).chmod(mode)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    write_whole(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

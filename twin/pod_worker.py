@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.files import write_whole
 from twin import (
     account_tokens,
     irsa,
@@ -30,7 +31,7 @@ from twin import (
     tritonserver,
     worker_process,
 )
-from twin.home import TwinHome, write_atomically
+from twin.home import TwinHome
 from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
 from twin.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
@@ -348,7 +349,7 @@ class PodWorker:
         except (BotoCoreError, ClientError) as error:
             raise SpecError("FailedToReachAws", f"{type(error).__name__}: {error}") from error
         file = self._volumes / "aws-iam-token" / "token"
-        write_atomically(file, token.encode())
+        write_whole(file, token.encode())
         return {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file), **keys}
 
 

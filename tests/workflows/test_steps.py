@@ -46,7 +46,7 @@ def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """What a step finds: the tracked folders that it uses, and this Python as the checkout's."""
     folder = tmp_path / "checkout"
     folder.mkdir()
-    for name in ("benchmarks", "cost", "infra", "modelctl", "review", "stacks", ".github"):
+    for name in ("benchmarks", "cost", "infra", "modelctl", "review", "spec", "stacks", ".github"):
         (folder / name).symlink_to(files.ROOT / name)
     (folder / "virtual_environment.py").symlink_to(files.ROOT / "virtual_environment.py")
     (folder / ".venv" / "bin").mkdir(parents=True)
