@@ -16,6 +16,7 @@ from typing import Any
 
 from spec.files import write_whole
 from twin import pod_spec
+from twin.home import SHARED_MEMORY
 from twin.kube_api import Object
 from twin.pod_spec import Sources, SpecError
 
@@ -23,7 +24,6 @@ TokenRequest = Callable[[str, int], Awaitable[str]]
 """Asks the API server for a service account token: audience ("" = the API server's own), seconds."""
 Localize = Callable[[str, bytes], bytes]
 """Makes the content of a file, given by its name, fit this machine."""
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount path, not a file that is made here
 _HOUR = 3600
 
 
