@@ -18,6 +18,7 @@ from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_rea
 from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
 from infra.network import Network, NetworkArgs
 from infra.nodes import ClusterFacts, Nodes, NodesArgs
+from infra.ownership import own_tags
 from infra.platform import tracing
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
@@ -26,7 +27,7 @@ from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonSe
 from infra.settings import Settings, SettingsError
 from infra.stack_names import stack_file
 from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
-from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
+from infra.versions import KUBERNETES, TRITON_RELEASES
 from infra.wording import listed
 
 
@@ -57,7 +58,7 @@ def deploy(settings: Settings) -> None:
     chosen_zones = _zones(settings)
     cluster_name = settings.cluster_name
     pins = KUBERNETES[settings.cluster.version]
-    tags = {"project": PROJECT, "environment": settings.environment, **settings.tags}
+    tags = own_tags(settings)
 
     if settings.cost is not None:
         CostGuard(
