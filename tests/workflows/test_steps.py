@@ -19,7 +19,7 @@ import pytest
 
 from review import report
 from tests.review import scenarios
-from tests.review.test_github import GitHub, github  # noqa: F401 - a fixture
+from tests.review.test_github import TOKEN, GitHub, github  # noqa: F401 - a fixture
 from tests.workflows import workflow_files as files
 from tests.workflows.stand_ins import StandIns
 
@@ -150,7 +150,7 @@ def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -
 
 
 def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture
-    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": "token"}
+    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": TOKEN}
 
 
 @runs("preview/comment/Comment")
