@@ -233,7 +233,7 @@ def test_a_busy_github_is_asked_again(github: GitHub, repository: Repository) ->
 
 def test_a_refusal_is_one_sentence_without_the_token(github: GitHub, repository: Repository) -> None:
     github.failures = [403]
-    github.said = f"{'x' * 290} Bearer {TOKEN} may not"  # a server that says back what it was sent, cut in the middle of it
+    github.said = f"{'x' * 275} Bearer {TOKEN} may not"  # a server that says back what it was sent, cut in the middle of it
     with pytest.raises(GitHubError) as refusal:
         repository.comment(7, MARKER, MARKER)
     assert ": 403 xxx" in str(refusal.value)
