@@ -4,12 +4,12 @@ SHELL := /bin/bash
 .ONESHELL:
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-VENV := .venv
+# Not to be given: `clean` removes them.
+override VENV := .venv
+override AUDIT := $(VENV)/audit
+override MADE := $(VENV)/.made-by-make
 PY := $(VENV)/bin/python
-AUDIT := $(VENV)/audit
 STACK ?= dev
-
-TWIN := $(or $(TWIN_HOME),.twin)
 
 # Container images like to set it. Every process here, and the twin and the tests start many, would then compile the packages that it
 # imports anew: those of Pulumi for AWS alone take seconds.
@@ -29,11 +29,11 @@ up: $(VENV)/.installed ## the whole platform on this machine, ending with an inf
 down: ## stop and remove what `make up` made
 	@if [ -e $(VENV)/.installed ]; then
 	  $(PY) -m twin down
-	elif [ -e "$(TWIN)" ]; then
+	elif [ -e "$${TWIN_HOME:-.twin}" ]; then
 	  $(MAKE) --no-print-directory venv
 	  $(PY) -m twin down
 	else
-	  echo "there is no twin at $(TWIN)"
+	  echo "there is no twin at $${TWIN_HOME:-.twin}"
 	fi
 
 status: $(VENV)/.installed ## what runs, where, and the last inference
@@ -80,7 +80,8 @@ lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
 # Licences and the SBOMs need no network. The advisories are PyPI's: where they cannot be asked for every package of every lock, the
 # target fails, because an audit that skipped something must not look like one that found nothing.
 audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and known vulnerabilities of all pinned packages, in .audit/
-	@rm -rf .audit && mkdir .audit
+	@mkdir -p .audit
+	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	$(AUDIT)/bin/pip-licenses --python=$(PY) --format=markdown --order=license --output-file=.audit/licences.md >/dev/null
 	$(AUDIT)/bin/cyclonedx-py requirements requirements.txt --output-reproducible --output-file .audit/program.cdx.json
 	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
@@ -117,10 +118,21 @@ lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed l
 	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
 	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
 
+# What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
+# compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf $(VENV) .audit .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find . -name __pycache__ -prune -exec rm -rf {} +
-	echo "removed $(VENV) and the caches of this checkout. What other checkouts of yours use too is left:"
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
+	rmdir .audit 2>/dev/null || true
+	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
+	  rm -rf $(VENV)
+	  echo "removed $(VENV) and the caches of this checkout"
+	elif [ -e $(VENV) ]; then
+	  echo "removed the caches of this checkout, and left $(VENV): it is a link, or make has not made it"
+	fi
+	find . -type f -path '*/__pycache__/*.pyc' -delete
+	find . -type d -name __pycache__ -empty -delete
+	echo "What other checkouts of yours use too is left:"
 	echo "  built programs (0.7 GB)      rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
 	echo "  Go's caches (about 9 GB)     go clean -cache -modcache     (those of all your Go programs)"
 	echo "  uv's cache (about 1.4 GB)    rm -rf $${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"
@@ -129,12 +141,19 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 # stamp and is made anew.
 $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	@[ ! -L $(VENV) ] || { echo "make: $(VENV) is a link to $$(readlink $(VENV)), which making it anew would empty; remove the link, or bring what it leads to up to date and touch $@" >&2; exit 1; }
+	if [ -e $(VENV) ] && [ ! -e $(MADE) ] && [ ! -e $@ ] && [ -n "$$(ls -A $(VENV))" ]; then
+	  echo "make: $(VENV) is there and make has not made it, so that it is not emptied; move it away, or remove it when an interrupted make left it" >&2
+	  exit 1
+	fi
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
 	start=$$SECONDS
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
-	$(PYTHON) -m venv --clear $(VENV)
+	mkdir -p $(VENV)
+	touch $(MADE)
+	find $(VENV) -mindepth 1 -maxdepth 1 ! -path $(MADE) -exec rm -rf {} +
+	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt

@@ -38,6 +38,7 @@ from modelctl.tune.plot import svg  # noqa: E402
 from modelctl.tune.requests import request_of  # noqa: E402
 from modelctl.tune.served_model import ServedModel  # noqa: E402
 from modelctl.tune.server import connect  # noqa: E402
+from spec.files import rewrite  # noqa: E402
 
 MODELS = REPOSITORY / "benchmarks" / "models"
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -135,8 +136,8 @@ def main(
     )
     digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
     file = results / f"tuned-against-articles-{started:%Y-%m-%d}-{digest}.json"
-    record.write_whole(file.with_suffix(".svg"), _plot(report))
-    record.write_whole(file, report.model_dump_json(indent=1) + "\n")
+    rewrite(file.with_suffix(".svg"), _plot(report).encode())
+    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
     for line in _lines(report):
         typer.echo(line)
     typer.echo(f"written: {file} and {file.with_suffix('.svg').name}")

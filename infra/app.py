@@ -24,10 +24,11 @@ from infra.serving import options
 from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
 from spec import settings as stack_settings
 from spec import subnets
+from spec.ownership import own_tags
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.stack_names import stack_file
-from spec.versions import KUBERNETES, PROJECT, TRITON_RELEASES
+from spec.versions import KUBERNETES, TRITON_RELEASES
 from spec.wording import listed
 
 
@@ -58,7 +59,7 @@ def deploy(settings: Settings) -> None:
     chosen_zones = _zones(settings)
     cluster_name = settings.cluster_name
     pins = KUBERNETES[settings.cluster.version]
-    tags = {"project": PROJECT, "environment": settings.environment, **settings.tags}
+    tags = own_tags(settings)
 
     if settings.cost is not None:
         CostGuard(

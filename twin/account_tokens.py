@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from twin.home import write_atomically
+from spec.files import write_whole
 from twin.kube_api import ApiError, KubeApi, Object
 
 log = logging.getLogger("twin.tokens")
@@ -52,7 +52,7 @@ class TokenFiles:
         """Puts new tokens in place of the old ones. Raises ApiError, httpx.HTTPError."""
         for file, audience in self._files.items():
             token = await request(self._api, self._namespace, self._account, audience=audience, seconds=_LIFETIME_SECONDS)
-            write_atomically(file, token.encode())
+            write_whole(file, token.encode())
 
     async def keep_fresh(self) -> None:
         """Renews them for ever, hours before they expire. The time of the files counts: a machine may sleep."""

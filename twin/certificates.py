@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from twin.home import TwinHome, write_atomically
+from spec.files import write_whole
+from twin.home import TwinHome
 
 _LIFETIME = datetime.timedelta(days=3650)
 _RENEW_BEFORE = datetime.timedelta(days=30)
@@ -147,8 +148,8 @@ def ensure(home: TwinHome) -> Pki:
     if not (pki.service_account_key.exists() and pki.service_account_public_key.exists()):
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        write_atomically(pki.service_account_public_key, public)
-        write_atomically(pki.service_account_key, _pem(key))
+        write_whole(pki.service_account_public_key, public)
+        write_whole(pki.service_account_key, _pem(key))
     return pki
 
 
@@ -168,7 +169,7 @@ def ensure_mutual(pki: Pki, directory: Path, names: Sequence[str]) -> None:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     _write_leaf(pair, pki._pair("ca"), subject, now, usages=usages, names=wanted)
-    write_atomically(authority, pki.ca.read_bytes())
+    write_whole(authority, pki.ca.read_bytes())
 
 
 def write_kubeconfig(path: Path, pki: Pki, client: Client, server: str) -> None:
@@ -194,7 +195,7 @@ def _write_kubeconfig(path: Path, pki: Pki, name: str, user: Mapping[str, str], 
     }
     content = yaml.safe_dump(document, sort_keys=False).encode()
     if not path.exists() or path.read_bytes() != content:
-        write_atomically(path, content)
+        write_whole(path, content)
 
 
 def embedded(path: Path) -> str:
@@ -282,8 +283,8 @@ def _key_usage(*, certificate_signing: bool) -> x509.KeyUsage:
 
 
 def _write_pair(pair: Pair, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
-    write_atomically(pair.key, _pem(key))
-    write_atomically(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    write_whole(pair.key, _pem(key))
+    write_whole(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:

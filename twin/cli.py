@@ -16,6 +16,7 @@ from spec import stack_names
 from twin import down as down_command
 from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
 from twin import up as up_command
+from twin.claim import NotATwin
 from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
 from twin.home import REPOSITORY, TwinBusy, TwinHome
@@ -53,6 +54,7 @@ EXPECTED = (
     NotRunning,
     NotServing,
     TwinBusy,
+    NotATwin,
     ProcessFailed,
     DeadlinePassed,
     ToolError,
@@ -70,6 +72,9 @@ def main() -> None:
         sys.exit(stack_names.EXIT_CODE)
     except EXPECTED as error:
         errors.print(f"error: {error}", style="red", markup=False)
+        sys.exit(1)
+    except OSError as error:
+        errors.print(f"error: {error.filename or 'a file'}: {error.strerror or error}", style="red", markup=False)
         sys.exit(1)
 
 
@@ -112,7 +117,8 @@ def down() -> None:
     """Stop every process of the twin and remove its directory."""
     home = TwinHome.from_environment()
     for line in down_command.down(home):
-        say(line)
+        with contextlib.suppress(OSError):  # a full disk takes no output, and has to be freed all the same
+            say(line)
 
 
 @app.command("load")
@@ -150,8 +156,8 @@ def show_status(
 @app.command()
 def env() -> None:
     """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
-    home = TwinHome.from_environment()
     try:
+        home = TwinHome.from_environment()
         variables = {**Servers.running(home).variables(), "PULUMI_STACK": up_command.STACK}
     except EXPECTED as error:
         print(shell.refuse(str(error)))

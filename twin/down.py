@@ -1,18 +1,19 @@
 """`make down`: nothing of the twin is left, neither process nor file."""
 
-import shutil
 from collections.abc import Iterator
 
-from twin import leavings, processes, scratch, shell
+from twin import claim, leavings, processes, scratch, shell
 from twin.home import TwinHome
 
 
 def down(home: TwinHome) -> Iterator[str]:
-    """Stops every process of the twin and of its scratch twins, removes its directory, and says so line by line.
+    """Stop every process of the twin and of its scratch twins, remove what it has made, and say so line by line.
 
-    Raises TwinBusy when another command is using it.
+    Nothing is written before the space is free, and what cannot be understood is removed all the same: this has to do on a
+    full disk, and after another version of the program. Raises TwinBusy when another command is using the twin, NotATwin
+    when the directory is none's.
     """
-    if not home.path.exists():
+    if not claim.check(home.path):
         yield f"there is no twin at {home.path}"
         yield from _shell(home)
         return
@@ -20,11 +21,19 @@ def down(home: TwinHome) -> Iterator[str]:
         for leftover in scratch.leftovers(home):
             processes.stop_all(leftover)
         stopped = processes.stop_all(home)
-        yield f"stopped {', '.join(stopped) or 'nothing: no process was running'}"
         leavings.remove(home)
-        shutil.rmtree(home.path)
-    yield f"removed {home.path}"
+        left = claim.remove(home.path, keep_directory=home.linked)
+    yield f"stopped {', '.join(stopped) or 'nothing: no process was running'}"
+    yield _removed(home, left)
     yield from _shell(home)
+
+
+def _removed(home: TwinHome, left: list[str]) -> str:
+    if left:
+        return f"removed the twin from {home.path}; left there, as no twin has made it: {', '.join(left)}"
+    if home.path.exists():
+        return f"removed the twin from {home.path}, which was there before it and is empty again"
+    return f"removed {home.path}"
 
 
 def _shell(home: TwinHome) -> Iterator[str]:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spec.files import write_whole
+from twin import claim
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount path, not a file that is made here
 REPOSITORY = Path(__file__).resolve().parent.parent
 """The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
 
@@ -39,11 +43,16 @@ class TwinHome:
     """The paths of one twin. Making one touches nothing on disk."""
 
     path: Path
+    linked: bool = field(default=False, compare=False)
+    """Reached through a symbolic link: that is a person's, and so is the directory that it leads to."""
 
     @classmethod
     def from_environment(cls) -> TwinHome:
-        """The twin that TWIN_HOME names, else the checkout's own `.twin`."""
-        return cls(Path(os.environ.get("TWIN_HOME") or REPOSITORY / ".twin").expanduser().resolve())
+        """The twin that TWIN_HOME names, else the checkout's own `.twin`. Raises NotATwin when that is something else."""
+        given = os.environ.get("TWIN_HOME") or str(REPOSITORY / ".twin")
+        path = claim.resolved(given)
+        claim.check(path)
+        return cls(path, linked=Path(given).expanduser().is_symlink())
 
     @property
     def run(self) -> Path:
@@ -88,6 +97,11 @@ class TwinHome:
         return path
 
     @property
+    def shared_memory_prefix(self) -> str:
+        """How the names begin of everything that this twin's servers have in SHARED_MEMORY."""
+        return f"twin-{hashlib.sha256(str(self.path).encode()).hexdigest()[:8]}-"
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self.path / "kubeconfig"
@@ -95,35 +109,35 @@ class TwinHome:
     def load_endpoints(self) -> Endpoints:
         """What `endpoints.json` says; all None before the first start."""
         known = {f.name for f in dataclasses.fields(Endpoints)}
-        content = read_json(self.path / "endpoints.json") or {}
+        content = read_json(self.path / claim.ENDPOINTS) or {}
         return Endpoints(**{k: v for k, v in content.items() if k in known})
 
     def save_endpoints(self, **changes: str) -> Endpoints:
         """Changes the given endpoints, keeps the others, and returns all."""
         endpoints = dataclasses.replace(self.load_endpoints(), **changes)
-        write_json(self.path / "endpoints.json", dataclasses.asdict(endpoints))
+        write_json(self.path / claim.ENDPOINTS, dataclasses.asdict(endpoints))
         return endpoints
 
     @contextlib.contextmanager
     def lock(self, command: str) -> Iterator[None]:
-        """Holds this twin for one command that changes it; the kernel lets go of it however the command ends.
+        """Holds this twin for one command that changes it, and makes its directory; the kernel lets go however it ends.
 
-        Raises TwinBusy at once when another command holds it.
+        Raises TwinBusy at once when another command holds it, and NotATwin when the directory is somebody else's.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as file:
+        claim.claim(self.path)
+        with (self.path / claim.LOCK).open("a+b", buffering=0) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
-                holder = file.read().strip() or "another command"
+                holder = file.read().decode(errors="replace").strip() or "another command"
                 raise TwinBusy(
                     f"{self.path} is in use by {holder}: wait until it is done, or set TWIN_HOME to another directory "
                     "for a second twin"
                 ) from None
             file.truncate(0)
-            file.write(f"`{command}` (process {os.getpid()})\n")
-            file.flush()
+            with contextlib.suppress(OSError):  # a full disk: who holds it is not told
+                file.write(f"`{command}` (process {os.getpid()})\n".encode())
             try:
                 yield
             finally:
@@ -131,28 +145,14 @@ class TwinHome:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None when it does not exist or was cut off by a crash."""
+    """Return the object in a JSON file; None when it does not exist, was cut off by a crash, or cannot be read."""
     try:
         content = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Writes a JSON file so that a reader sees the old content or the new one, never a part."""
-    write_atomically(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
-
-
-def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replaces `path` in one step, making its directory when absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        Path(partial).chmod(mode)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    write_whole(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

@@ -5,7 +5,6 @@ backend makes for itself, `/tmp/python_env_XXXXXX` (fixed in its code), is empty
 live tell whose it is not.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -13,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twin.certificates import Pki
-from twin.home import TwinHome
-from twin.pod_volumes import SHARED_MEMORY
+from twin.home import SHARED_MEMORY, TwinHome
 
 _ENVIRONMENTS = Path("/tmp")  # noqa: S108 - where the Python backend makes them, whatever TMPDIR says
 _SERVER, _STUB = "tritonserver", "triton_python_b"
@@ -30,14 +28,9 @@ class _Process:
     started: float
 
 
-def shared_memory_prefix(home: TwinHome) -> str:
-    """How the names begin of everything that this twin's servers have in /dev/shm."""
-    return f"twin-{hashlib.sha256(str(home.path).encode()).hexdigest()[:8]}-"
-
-
 def remove(home: TwinHome) -> None:
     """Removes what this twin's servers left; they must have ended. What may be another server's is left alone."""
-    for left in Path(SHARED_MEMORY).glob(f"{shared_memory_prefix(home)}*"):
+    for left in Path(SHARED_MEMORY).glob(f"{home.shared_memory_prefix}*"):
         left.unlink(missing_ok=True)
     oldest = Pki(home.pki).ca  # made with the twin, and never again
     if oldest.exists():

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec.files import write_whole
 from twin import pod_spec
-from twin.home import write_atomically
+from twin.home import SHARED_MEMORY
 from twin.kube_api import Object
 from twin.pod_spec import Sources, SpecError
 
@@ -23,7 +24,6 @@ TokenRequest = Callable[[str, int], Awaitable[str]]
 """Asks the API server for a service account token: audience ("" = the API server's own), seconds."""
 Localize = Callable[[str, bytes], bytes]
 """Makes the content of a file, given by its name, fit this machine."""
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount path, not a file that is made here
 _HOUR = 3600
 
 
@@ -73,7 +73,7 @@ async def materialize(
         directory = found[volume["name"]]
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in (await _content(volume, pod, sources, request_token)).items():
-            write_atomically(directory / name, localize(name, content), mode=0o644)
+            write_whole(directory / name, localize(name, content), mode=0o644)
     for container in pod["spec"]["containers"]:
         for mount in container.get("volumeMounts") or []:
             if mount.get("subPath") and mount["name"] in found:
@@ -107,7 +107,7 @@ async def update(pod: Object, root: Path, sources: Sources, localize: Localize =
             for name, content in wanted.items():
                 path, here = directory / name, localize(name, content)
                 if not path.is_file() or path.read_bytes() != here:
-                    write_atomically(path, here, mode=0o644)
+                    write_whole(path, here, mode=0o644)
             for path in [path for path in directory.rglob("*") if path.is_file()]:
                 if str(path.relative_to(directory)) not in wanted:
                     path.unlink(missing_ok=True)

@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.files import write_whole
 from twin import (
     account_tokens,
     irsa,
-    leavings,
     node_objects,
     pod_addresses,
     pod_spec,
@@ -30,7 +30,7 @@ from twin import (
     tritonserver,
     worker_process,
 )
-from twin.home import TwinHome, write_atomically
+from twin.home import TwinHome
 from twin.irsa import IdentityExchange, IdentityRefused
 from twin.kube_api import ApiError, KubeApi, Object, timestamp
 from twin.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
@@ -38,7 +38,7 @@ from twin.pod_addresses import Addresses, NoAddress
 from twin.pod_process import ContainerProcess, backoff, process_name
 from twin.pod_spec import SpecError
 from twin.pod_status import ContainerStatus
-from twin.pod_volumes import SHARED_MEMORY, PathRewriter
+from twin.pod_volumes import PathRewriter
 from twin.processes import Service
 
 log = logging.getLogger("twin.pods")
@@ -262,7 +262,7 @@ class PodWorker:
         if is_prometheus(container) or is_reloader(container):
             argv, complete = prometheus_process.command(container, words, env, address)
             return self._service(container, argv, complete), rewrite
-        prefix = f"{leavings.shared_memory_prefix(self._shared.home)}{self._uid}-"
+        prefix = f"{self._shared.home.shared_memory_prefix}{self._uid}-"
         try:
             command = tritonserver.tritonserver_command(words, address, self._shared.home.cache, env)
         except (tritonserver.TritonArgumentError, tritonserver.TritonUnavailable) as error:
@@ -277,7 +277,7 @@ class PodWorker:
             env=command.env,
             directory=self._directory,
             stop_order=_STOP_ORDER,
-            leavings=(f"{SHARED_MEMORY}/{prefix}*",),
+            shared_memory=prefix,
             log=self._directory / f"{container['name']}.log",
         )
         return service, rewrite
@@ -348,7 +348,7 @@ class PodWorker:
         except (BotoCoreError, ClientError) as error:
             raise SpecError("FailedToReachAws", f"{type(error).__name__}: {error}") from error
         file = self._volumes / "aws-iam-token" / "token"
-        write_atomically(file, token.encode())
+        write_whole(file, token.encode())
         return {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file), **keys}
 
 

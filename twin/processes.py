@@ -8,7 +8,6 @@ its children: when a command is killed between starting a process and recording 
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -16,11 +15,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from twin.home import TwinHome, read_json, write_json
+from pydantic import TypeAdapter, ValidationError
+
+from twin.home import SHARED_MEMORY, TwinHome, read_json, write_json
 
 T = TypeVar("T")
 OWNER, PROCESS = "TWIN_OWNER", "TWIN_PROCESS"
@@ -42,8 +43,8 @@ class Service:
     """A program to keep running.
 
     `env` is its complete environment. `depends_on` is anything else (file contents, URLs) whose change must restart it.
-    Services with a higher `stop_order` are stopped before those with a lower one. `leavings` are patterns of files outside
-    the home that stay behind when it is killed, and are removed once it is gone.
+    Services with a higher `stop_order` are stopped before those with a lower one. `shared_memory` is how the names begin of
+    what stays behind in /dev/shm when it is killed, and is removed once it is gone: it begins with the home's prefix.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Service:
     directory: Path
     stop_order: int = 0
     depends_on: str = ""
-    leavings: tuple[str, ...] = ()
+    shared_memory: str = ""
     log: Path | None = None
 
     def fingerprint(self) -> str:
@@ -65,7 +66,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Record:
-    """A process that was started. `started` is in clock ticks since boot, from /proc/<pid>/stat."""
+    """A process that was started. `started` is in clock ticks since the boot `boot`, from /proc/<pid>/stat."""
 
     name: str
     pid: int
@@ -74,14 +75,15 @@ class Record:
     fingerprint: str
     log: str
     stop_order: int = 0
-    leavings: list[str] = field(default_factory=list)
+    shared_memory: str = ""
+    boot: str = ""
 
     def alive(self) -> bool:
         """Whether the process still runs, and is the one that was started."""
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             return False
-        return start_time(self.pid) == self.started
+        return start_time(self.pid) == self.started and self.boot in ("", _boot())
 
     def exit_code(self) -> int | None:
         """How it ended, 128 + N for signal N; None while it runs, and when another command started it."""
@@ -106,15 +108,30 @@ def start_time(pid: int) -> int | None:
 
 def find(home: TwinHome, name: str) -> Record | None:
     """The running process of that name in this twin, if there is one."""
-    content = read_json(home.run / f"{name}.json")
-    record = Record(**content) if content and "started" in content else None
+    record = _read(home.run / f"{name}.json")
     return record if record and record.alive() else None
 
 
 def records(home: TwinHome) -> list[Record]:
-    """Every process that was started and not stopped, alive or not."""
-    found = (read_json(path) for path in sorted(home.run.glob("*.json")))
-    return [Record(**content) for content in found if content and "started" in content]
+    """Every process that was started and not stopped, alive or not, in so far as its record can be read: see `marked`."""
+    return [record for path in sorted(home.run.glob("*.json")) if (record := _read(path)) is not None]
+
+
+def _read(path: Path) -> Record | None:
+    """The record in a file; None where it has none. What another version of this program writes besides is left out."""
+    try:
+        record = TypeAdapter(Record).validate_python(read_json(path))
+    except ValidationError:
+        return None
+    return record if record.name == path.stem else None
+
+
+def _boot() -> str:
+    """What tells this boot of the machine from every other: after another one, numbers of processes begin again."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def start(home: TwinHome, service: Service) -> Record:
@@ -146,7 +163,8 @@ def start(home: TwinHome, service: Service) -> Record:
         fingerprint=service.fingerprint(),
         log=str(log),
         stop_order=service.stop_order,
-        leavings=list(service.leavings),
+        shared_memory=service.shared_memory,
+        boot=_boot(),
     )
     write_json(home.run / f"{service.name}.json", asdict(record))
     return record
@@ -214,11 +232,12 @@ def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
 
 
 def forget(home: TwinHome, record: Record) -> None:
-    """Removes what an ended process leaves: its children, its files outside the home, its record."""
+    """Removes what an ended process leaves: its children, its files in /dev/shm, its record."""
     end_marked(home, record.name)
-    for pattern in record.leavings:
-        for left in glob.glob(pattern):  # noqa: PTH207 - the pattern is absolute
-            Path(left).unlink(missing_ok=True)
+    if record.shared_memory.startswith(home.shared_memory_prefix):
+        for left in Path(SHARED_MEMORY).iterdir():
+            if left.name.startswith(record.shared_memory):
+                left.unlink(missing_ok=True)
     child = _children.pop(record.pid, None)
     if child is not None:
         child.wait()

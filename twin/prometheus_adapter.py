@@ -17,12 +17,13 @@ from typing import Any
 import httpx
 import yaml
 
+from spec.files import write_whole
 from twin import certificates, chart_programs, ports, processes, tools
 from twin.account_tokens import TokenFiles
 from twin.api_aggregation import AggregatedApi
 from twin.certificates import Pki
 from twin.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, keep_running
-from twin.home import TwinHome, write_atomically
+from twin.home import TwinHome
 from twin.kube_api import KubeApi
 from twin.processes import Service
 
@@ -81,7 +82,7 @@ class PrometheusAdapter:
         names = (CHART, "localhost", f"{_METRICS.service}.{namespace}.svc")
         certificates.ensure_mutual(self._pki, self._directory, names)
         certificates.write_token_kubeconfig(self._kubeconfig, self._pki, CHART, self._token, self._api_server_url)
-        write_atomically(self._config, config.encode())
+        write_whole(self._config, config.encode())
 
     def _trusting(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self._pki.ca))

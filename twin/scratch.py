@@ -2,17 +2,16 @@
 
 import contextlib
 import io
-import shutil
+import secrets
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from twin import processes
+from twin import claim, processes
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome
 from twin.servers import Servers
@@ -24,15 +23,15 @@ class UnknownRevision(RuntimeError):
 
 @contextlib.contextmanager
 def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
-    """A twin of its own below `home`, without pods; gone, with all its processes, when the block ends."""
-    folder = home.path / "scratch"
-    folder.mkdir(parents=True, exist_ok=True)
-    own = TwinHome(Path(tempfile.mkdtemp(prefix="twin-", dir=folder)))
+    """A twin of its own below `home`, without pods; gone, with all its processes, when the block ends. Raises NotATwin."""
+    claim.claim(home.path)
+    own = TwinHome(home.path / "scratch" / f"twin-{secrets.token_hex(4)}")
+    claim.claim(own.path)
     try:
         yield Servers.start(own, console, with_agent=False)
     finally:
         processes.stop_all(own)
-        shutil.rmtree(own.path, ignore_errors=True)
+        claim.remove(own.path, keep_directory=False)
 
 
 def leftovers(home: TwinHome) -> list[TwinHome]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.files import write_whole
 from twin import agent, control_plane, engine, engine_layout, moto_server, processes, tools
 from twin.cluster_view import ClusterView
 from twin.engine import Engine
-from twin.home import REPOSITORY, TwinHome, write_atomically
+from twin.home import REPOSITORY, TwinHome
 
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
 """The processes without which nothing can be asked of a twin."""
@@ -124,4 +125,4 @@ def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:
             link.symlink_to(programs[name])
     python, repository, own = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path))
     script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi "$@"\n'
-    write_atomically(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)
+    write_whole(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

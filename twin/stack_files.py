@@ -13,7 +13,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from twin.home import REPOSITORY, TwinHome, write_atomically
+from spec.files import write_whole
+from twin.home import REPOSITORY, TwinHome
 
 AUTOSCALED_STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
@@ -100,7 +101,7 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
     """Writes the file that the engine reads for `stack`, and the project file beside it, and returns its path."""
     project = home.path / "project"
     merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
-    write_atomically(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
+    write_whole(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
     document = {k: v for k, v in _read(tracked_file(stack, program)).items() if k not in _SECRETS_KEYS}
     document["config"] = config(home, stack, program)
     salt = _read(merged_file).get("encryptionsalt")
@@ -152,4 +153,4 @@ def _write(path: Path, document: dict[str, Any]) -> None:
     yaml.default_flow_style = False
     text = io.StringIO()
     yaml.dump(document, text)
-    write_atomically(path, text.getvalue().encode(), mode=0o644)
+    write_whole(path, text.getvalue().encode(), mode=0o644)

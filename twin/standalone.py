@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 
 from twin import ports, tritonserver
-from twin.pod_volumes import SHARED_MEMORY
+from twin.home import SHARED_MEMORY
 
 HTTP_PORT, GRPC_PORT, METRICS_PORT = 8000, 8001, 8002
 _GUARD_PORT = 7999

@@ -6,8 +6,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pulumi
-import pulumi.runtime.config
 import yaml
 
 from spec.settings.checks import Subject, problems_in, warnings_about
@@ -39,6 +37,9 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
 def from_pulumi() -> Settings:
     """Settings of the stack that the engine runs. Raises SettingsError with every problem."""
+    import pulumi  # here: the commands do without, and it cannot be imported on a full disk (`make down`)
+    import pulumi.runtime.config
+
     config = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
     return load(config, pulumi.get_stack())
 

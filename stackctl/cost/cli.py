@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from console.stack_argument import StackArgument
+from spec.files import NotWritten
 from spec.stack_names import EXIT_CODE, NoSuchStack
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.cost import prices, revisions
@@ -29,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPECTED = (PriceError, EvidenceError, AwsUnusable)
+EXPECTED = (PriceError, EvidenceError, AwsUnusable, NotWritten)
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
 """What `refresh` may ask of AWS."""
 _CENTS_BELOW = 100

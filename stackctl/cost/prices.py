@@ -13,6 +13,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec.files import rewrite
+
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
 EC2 = "ec2"
@@ -70,15 +72,13 @@ class PriceTable:
         return self.prices[key].usd
 
     def write(self, directory: Path = DIRECTORY) -> Path:
-        """Writes the table, sorted, and returns its file."""
+        """Write the table, sorted, and return its file. Raises NotWritten."""
         document = {
             key: {"usd": str(price.usd), "asOf": price.as_of.isoformat()} for key, price in sorted(self.prices.items())
         }
         file = file_of(self.region, directory)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".part")
-        temporary.write_text(json.dumps({"region": self.region, "prices": document}, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(file)
+        text = json.dumps({"region": self.region, "prices": document}, indent=1)
+        rewrite(file, f"{text}\n".encode())
         return file
 
 

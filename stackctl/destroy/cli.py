@@ -10,9 +10,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console.stack_argument import StackArgument, fail, settings_of
 from console.terminal import terminal
+from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account.guard import Caller, WrongAccount, caller, require_account
-from stackctl.account.ownership import Ownership
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.destroy.engine import Engine, EngineFailed
 from stackctl.destroy.guards import objections

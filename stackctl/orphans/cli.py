@@ -7,8 +7,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console.stack_argument import StackArgument, fail, settings_of
 from console.terminal import terminal
+from spec.ownership import Ownership
 from stackctl.account.guard import WrongAccount, caller, require_account
-from stackctl.account.ownership import Ownership
 from stackctl.account.read_only import AwsUnusable, Readers, is_denied
 from stackctl.orphans.find import leftovers
 from stackctl.orphans.operations import OPERATIONS

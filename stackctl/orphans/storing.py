@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from infra.aws.cluster import control_plane_log_group_name
 from infra.aws.network import flow_log_group_name
-from stackctl.account.ownership import tags_of
+from spec.ownership import tags_of
 from stackctl.orphans import prices
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search, name_of

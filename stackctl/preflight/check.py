@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account.guard import Caller
-from stackctl.account.ownership import Ownership
 from stackctl.account.read_only import Readers, is_denied, one_line
 from stackctl.preflight.finding import Finding, unknown
 

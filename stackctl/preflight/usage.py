@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from spec.catalog import INSTANCE_TYPES
-from stackctl.account.ownership import tags_of
+from spec.ownership import tags_of
 from stackctl.preflight import needs
 from stackctl.preflight.check import Subject
 from stackctl.preflight.needs import Quota, instance_quota

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from spec.files import NotWritten, rewrite
 from spec.stack_names import EXIT_CODE, NoSuchStack
 from stackctl.review import document, plan, report
 from stackctl.review.github import GitHubError, Repository
 
-EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport)
+EXPECTED = (GitHubError, plan.UnreadablePlan, report.UnreadableReport, NotWritten)
 _NO_REPORT = "There is no report of this stack: its job ended before. The log of the run says why."
 
 _NOT_READ = "The report of this stack cannot be read"
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument(
         "--title", default="What this change does", metavar="TEXT", help="the comment's heading (default: %(default)s)"
     )
-    render.add_argument("--name", default="preview", help=_NAME)
+    render.add_argument("--name", type=_name, default="preview", help=_NAME)
     render.add_argument("--output", type=Path, metavar="FILE", help=_OUTPUT)
     render.set_defaults(run=_render)
 
@@ -105,12 +106,12 @@ def _parser() -> argparse.ArgumentParser:
 
     comment = commands.add_parser("comment", help="write the comment of a pull request to GitHub, or edit it")
     comment.add_argument("--pull-request", type=int, required=True, metavar="NUMBER", help="that of the pull request")
-    comment.add_argument("--name", default="preview", help=_NAME)
+    comment.add_argument("--name", type=_name, default="preview", help=_NAME)
     comment.add_argument("body", type=Path, metavar="FILE", help="the comment, as `render` wrote it")
     comment.set_defaults(run=_comment)
 
     issue = commands.add_parser("issue", help="open an issue on GitHub, edit the open one, or close it")
-    issue.add_argument("--name", required=True, help="by which the issue is found again")
+    issue.add_argument("--name", type=_name, required=True, help="by which the issue is found again")
     issue.add_argument("--title", default="", metavar="TEXT", help="of an issue that is opened")
     issue.add_argument(
         "--label", required=True, help="of an issue that is opened; an open one is looked for among its issues"
@@ -124,6 +125,14 @@ def _parser() -> argparse.ArgumentParser:
     find.add_argument("--sha", required=True, metavar="COMMIT", help="the commit that the branch has to be at")
     find.set_defaults(run=_pull_request)
     return parser
+
+
+def _name(given: str) -> str:
+    try:
+        document.marker(given)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return given
 
 
 def _takes_reports(command: argparse.ArgumentParser, nargs: str = "+") -> None:
@@ -264,4 +273,4 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        rewrite(output, text.encode())

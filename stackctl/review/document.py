@@ -6,6 +6,7 @@ is no room for all sections, or for all rows of the table, those of the least im
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ _LONGEST_NOTE = 80
 _LEAST_SHOWN = 1300
 """Characters of a section's items below which another section is left out instead: a whole message of the engine fits."""
 _MOST_BASES = 5
+_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _NOT_SHOWN = "left out for want of space"
 _WHERE = "`python3 -m stackctl.review render REPORT` gives one stack all of the space."
 
@@ -58,7 +60,9 @@ class _Stack:
 
 
 def marker(name: str) -> str:
-    """The line by which a comment is found again; Markdown does not show it."""
+    """The line by which a comment is found again; Markdown does not show it. Raises ValueError for a name that ends it."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a comment; use letters, digits and hyphens")
     return f"<!-- triton-eks: {name} -->"
 
 

@@ -106,7 +106,7 @@ def test_what_is_older_than_the_twin_or_not_empty_stays(tmp_path: Path, temporar
 def test_shared_memory_of_this_twin_goes_and_of_another_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leavings, "SHARED_MEMORY", str(tmp_path))
     one, other = TwinHome(tmp_path / "one"), TwinHome(tmp_path / "other")
-    files = [tmp_path / f"{leavings.shared_memory_prefix(home)}uid-region" for home in (one, other)]
+    files = [tmp_path / f"{home.shared_memory_prefix}uid-region" for home in (one, other)]
     for file in files:
         file.touch()
     leavings.remove(one)

@@ -11,6 +11,7 @@ import pytest
 from pulumi.runtime.proto import provider_pb2
 
 from tests.twin.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct
+from twin import claim
 from twin.home import TwinHome
 from twin.plugins import values
 from twin.plugins.eks import EksProvider
@@ -232,6 +233,7 @@ def eks(engine: RecordingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def _give_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(KUBECONFIG))
+    claim.claim(tmp_path / "home")
     TwinHome(tmp_path / "home").save_endpoints(kubeconfig=str(file))
 
 

@@ -1,10 +1,11 @@
 """Real, small processes: they are cheap, and what is tested is the kernel's behaviour as much as ours."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -132,14 +133,34 @@ def test_the_children_of_a_stopped_process_end_with_it(home: TwinHome, tmp_path:
     assert processes.marked(home) == {}
 
 
-def test_files_that_a_killed_process_leaves_outside_the_home_are_removed(home: TwinHome, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "region-1").touch()
-    (outside / "other").touch()
-    record = processes.start(home, service(tmp_path, leavings=(f"{outside}/region-*",)))
+@pytest.fixture
+def shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    monkeypatch.setattr(processes, "SHARED_MEMORY", str(folder))
+    return folder
+
+
+def test_what_a_killed_process_leaves_in_shared_memory_is_removed(
+    home: TwinHome, tmp_path: Path, shared_memory: Path
+) -> None:
+    prefix = f"{home.shared_memory_prefix}pod-"
+    (shared_memory / f"{prefix}region-1").touch()
+    (shared_memory / f"{home.shared_memory_prefix}another-pod").touch()
+    record = processes.start(home, service(tmp_path, shared_memory=prefix))
     processes.stop(home, record, seconds=0)
-    assert [p.name for p in outside.iterdir()] == ["other"]
+    assert [p.name for p in shared_memory.iterdir()] == [f"{home.shared_memory_prefix}another-pod"]
+
+
+@pytest.mark.parametrize("prefix", ["", "a", "twin-", "../"])
+def test_a_record_removes_nothing_that_is_not_named_after_the_twin(
+    home: TwinHome, tmp_path: Path, shared_memory: Path, prefix: str
+) -> None:
+    (shared_memory / "a").touch()
+    (shared_memory / "twin-12345678-region").touch()
+    record = processes.start(home, service(tmp_path, shared_memory=prefix))
+    processes.stop(home, record, seconds=0)
+    assert sorted(p.name for p in shared_memory.iterdir()) == ["a", "twin-12345678-region"]
 
 
 def test_a_process_whose_starter_was_killed_before_recording_it_is_found_again(home: TwinHome, tmp_path: Path) -> None:
@@ -200,3 +221,43 @@ def test_a_process_is_there_until_its_last_thread_is_gone() -> None:
         assert processes.start_time(process.pid) is not None
         process.kill()
         wait_until(lambda: processes.start_time(process.pid) is None, "the process to be gone", 20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda record: {**record, "namespace": "new", "leavings": ["/etc/*"]}, id="a key more"),
+        pytest.param(lambda record: {key: record[key] for key in record if key != "fingerprint"}, id="a key less"),
+        pytest.param(lambda record: {**record, "pid": {"number": record["pid"]}}, id="another type"),
+        pytest.param(lambda record: {"version": 2, "processes": [record]}, id="another form"),
+        pytest.param(lambda record: [record], id="a list"),
+        pytest.param(lambda record: {**record, "name": "../../another"}, id="another name than its file"),
+    ],
+)
+def test_a_process_is_stopped_whatever_another_version_wrote_into_its_record(
+    home: TwinHome, tmp_path: Path, change: Callable[[dict[str, object]], object]
+) -> None:
+    ensure(home, service(tmp_path))
+    started = processes.find(home, "worker")
+    assert started is not None
+    file = home.run / "worker.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    assert processes.stop_all(home, seconds=5) == ["worker"]
+    assert not started.alive()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 100_000, b"null", b'{"pid": 1'])
+def test_a_record_that_cannot_be_read_keeps_no_command_from_its_work(home: TwinHome, content: bytes) -> None:
+    home.run.mkdir(parents=True)
+    (home.run / "worker.json").write_bytes(content)
+    (home.run / "folder.json").mkdir()
+    assert processes.records(home) == []
+    assert processes.find(home, "worker") is None
+    assert processes.stop_all(home) == []
+
+
+def test_a_record_of_an_earlier_boot_is_nobodys(home: TwinHome, tmp_path: Path) -> None:
+    """The same process number, and by chance the same ticks after the boot."""
+    record = processes.start(home, service(tmp_path))
+    assert record.alive()
+    assert not replace(record, boot="11111111-2222-3333-4444-555555555555").alive()

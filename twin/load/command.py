@@ -14,9 +14,10 @@ from rich.console import Console
 
 from modelctl.loadgen import Schedule
 from modelctl.repository import Model
+from spec.files import write_whole
 from twin import certificates, release_sources, stack_files, up
 from twin.certificates import Pki
-from twin.home import TwinHome, write_atomically
+from twin.home import TwinHome
 from twin.kube_api import KubeApi
 from twin.load import report, requests, scaling
 from twin.load.display import Display, display
@@ -105,5 +106,5 @@ async def _watch(
 
 def _draw(home: TwinHome, moments: list[Moment], title: str) -> Path:
     path = home.path / "loads" / f"{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}.svg"
-    write_atomically(path, plot(moments, title).encode(), mode=0o644)
+    write_whole(path, plot(moments, title).encode(), mode=0o644)
     return path

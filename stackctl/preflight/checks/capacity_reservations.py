@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from spec.ownership import tags_of
 from spec.settings import GpuPool
-from stackctl.account.ownership import tags_of
 from stackctl.preflight.check import Subject
 from stackctl.preflight.finding import Finding, fail, ok, warn
 from stackctl.preflight.needs import nodes_at_start

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.catalog import INSTANCE_TYPES
+from spec.ownership import tags_of
 from spec.settings.checks.network import addresses_of_nodes, addresses_per_zone
-from stackctl.account.ownership import tags_of
 from stackctl.preflight.check import Subject
 from stackctl.preflight.finding import Finding, fail, ok, warn
 from stackctl.preflight.usage import instances

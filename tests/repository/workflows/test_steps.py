@@ -21,7 +21,7 @@ from stackctl.review import report
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.stand_ins import StandIns
 from tests.stackctl.review import scenarios
-from tests.stackctl.review.test_github import GitHub, github  # noqa: F401 - a fixture
+from tests.stackctl.review.test_github import TOKEN, GitHub, github  # noqa: F401 - a fixture
 
 _GATE = "Fail where the preview failed or a mandatory policy is not kept"
 _UNSAID = "Fail where the preview failed and the report does not say why"
@@ -150,7 +150,7 @@ def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -
 
 
 def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture
-    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": "token"}
+    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": TOKEN}
 
 
 @runs("preview/comment/Comment")
@@ -312,7 +312,7 @@ def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand
 
 COMMANDS = [
     ("deploy-stack", "up", "Up", "pulumi up --stack dev --yes --non-interactive --suppress-outputs --policy-pack policies"),
-    ("destroy", "destroy", "Destroy", "make destroy STACK=dev CONFIRM=dev"),
+    ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl.destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),
     ("nightly", "e2e-slow", "KEDA, Prometheus and its adapter, pods that follow a load, upgrades", "make e2e-slow"),
@@ -325,7 +325,7 @@ COMMANDS = [
 def test_a_step_is_one_command_and_ends_as_it_ends(
     workflow: str, job: str, name: str, command: str, checkout: Path, stand_ins: StandIns
 ) -> None:
-    stand_ins.put("pulumi", "make")
+    stand_ins.put("pulumi", "make", "python")
     for code in (0, 2):
         stand_ins.answer({command: ("", code)})
         assert run(files.step(workflow, job, name), checkout, STACK="dev").returncode == code

@@ -160,7 +160,8 @@ def test_a_protected_stack_says_which_change_lifts_it(account: str) -> None:
 
 
 def test_what_the_last_up_has_protected_needs_another_up(account: str) -> None:
-    state = read({"resources": [{**VPC, "protect": True}, resource("aws:kms/key:Key", "key", protect=True), RELEASE]})
+    protected = [{**VPC, "protect": True}, resource("aws:kms/key:Key", "key", protect=True), RELEASE]
+    state = read({"resources": [{**one, "urn": one["urn"].replace(":dev:", ":staging:")} for one in protected]})
     assert objections(settings({"allowDestroy": True}), readers(), state) == [
         "the last `up` has protected key, network-vpc: run `pulumi up --stack staging`, which lifts that, as "
         "stacks/Pulumi.staging.yaml allows it now"
@@ -182,8 +183,23 @@ def test_the_clusters_own_deletion_protection_is_asked_of_eks(account: str) -> N
         ]
 
 
+def _in(stack: str, project: str, found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "urn": f"urn:pulumi:{stack}::{project}::{found['type']}::x"}
+
+
 def test_an_unprotected_stack_may_go(account: str) -> None:
-    assert objections(settings({"allowDestroy": True}), readers(), read({"resources": [VPC]})) == []
+    state = read({"resources": [_in("staging", "triton-eks", VPC)]})
+    assert objections(settings({"allowDestroy": True}), readers(), state) == []
+
+
+@pytest.mark.parametrize(("stack", "project"), [("prod", "triton-eks"), ("staging", "another")])
+def test_what_the_state_has_of_another_stack_is_not_destroyed(account: str, stack: str, project: str) -> None:
+    state = read({"resources": [_in("staging", "triton-eks", RELEASE), _in(stack, project, VPC)]})
+    assert objections(settings({"allowDestroy": True}), readers(), state) == [
+        f"the state of staging has 1 resources of another stack or project (first: urn:pulumi:{stack}::{project}::"
+        "aws:ec2/vpc:Vpc::x): it was imported or renamed; put it right (`pulumi stack rename`, `pulumi state delete`) "
+        "before anything is deleted"
+    ]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from twin import helm, pod_spec, pod_volumes, ports, processes
 from twin.home import TwinHome
 from twin.pod_process import ContainerProcess, process_name
 from twin.pod_spec import Sources
-from twin.pod_volumes import SHARED_MEMORY, PathRewriter
+from twin.pod_volumes import PathRewriter
 from twin.processes import Service
 from twin.tritonserver import tritonserver_command
 
@@ -218,13 +218,13 @@ class Pod:
         env = {name: rewrite(value) for name, value in variables.items()}
         env |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "PYTHONDONTWRITEBYTECODE": "1"}
         command = tritonserver_command(words, self.address, self._kubelet.cache, env)
-        prefix = f"serving-{self.uid}-"
+        prefix = f"{self._kubelet.home.shared_memory_prefix}{self.uid}-"
         service = Service(
             name=process_name(self._object, self.container),
             argv=(*self._wrapper, *command.argv, f"--backend-config=python,shm-region-prefix-name={prefix}"),
             env=command.env,
             directory=self.directory,
-            leavings=(f"{SHARED_MEMORY}/{prefix}*",),
+            shared_memory=prefix,
             log=self.log,
         )
         return service, rewrite

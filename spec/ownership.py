@@ -57,6 +57,12 @@ class Ownership:
         return next((f"{key}=owned" for key in owner), None)
 
 
+def own_tags(settings: Settings) -> dict[str, str]:
+    """The tags of everything that a stack makes: those of its file, and those that say whose it is, which always win."""
+    own = {"project": PROJECT, "environment": settings.environment}
+    return {**own, **{key: value for key, value in settings.tags.items() if key.casefold() not in own}}
+
+
 def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
     """AWS's list of `{"Key": …, "Value": …}` as a mapping."""
     return {tag["Key"]: tag["Value"] for tag in listed or ()}
