@@ -1,4 +1,4 @@
-"""The exporter of `modelctl parity`: do all pods serve the same (issue 4)? Its alerts: `infra.platform.rules.parity`."""
+"""The exporter of `modelctl parity`: do all pods serve the same? Its alerts: `infra.platform.rules.parity`."""
 
 from __future__ import annotations
 
