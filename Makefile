@@ -43,29 +43,29 @@ preview: $(VENV)/.installed ## what `pulumi up` would do to an environment, with
 	@$(PY) -m twin preview $(STACK)
 
 cost: $(VENV)/.installed ## what an environment costs a month at list prices: make cost STACK=prod
-	@$(PY) -m cost show $(STACK)
+	@$(PY) -m stackctl.cost show $(STACK)
 
 preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; reads only: make preflight STACK=prod
-	@$(PY) -m infra.preflight $(STACK)
+	@$(PY) -m stackctl.preflight $(STACK)
 
 destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
-	@$(PY) -m infra.teardown $(STACK) --confirm "$(CONFIRM)"
+	@$(PY) -m stackctl.destroy $(STACK) --confirm "$(CONFIRM)"
 
 orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
-	@$(PY) -m infra.orphans $(STACK)
+	@$(PY) -m stackctl.orphans $(STACK)
 
 record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
-	@$(PY) -m tests.upgrade.release $(or $(REVISION),HEAD)
+	@$(PY) -m tests.system.upgrade.release $(or $(REVISION),HEAD)
 
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
-	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/e2e --ignore tests/serving
+	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/system/e2e --ignore tests/system/serving
 
 # KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
-SLOW := $(addprefix tests/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
+SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
 
 # The first test may have to build the Go programs: hence the long limit for each.
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on real tritonserver processes
-	@$(PY) -m pytest -v --timeout 2700 $(addprefix --ignore ,$(SLOW)) tests/e2e tests/serving
+	@$(PY) -m pytest -v --timeout 2700 $(addprefix --ignore ,$(SLOW)) tests/system/e2e tests/system/serving
 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)

@@ -35,7 +35,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
-from loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
+from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
 from modelctl.manifest import Manifest  # noqa: E402
 from modelctl.release import release  # noqa: E402
 from modelctl.rollout import configs  # noqa: E402

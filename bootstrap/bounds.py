@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.versions import PROJECT
+from spec.versions import PROJECT
 
 OURS = {"StringEquals": {"aws:ResourceTag/project": PROJECT}}
 """What is changed carries our tag."""

@@ -6,9 +6,9 @@ IAM has no key that tells a tag given with the making from one given later. Role
 from __future__ import annotations
 
 from bootstrap.bounds import MADE_OURS, OURS
-from infra.account import Account
-from infra.policy import Statement, allow
-from infra.versions import PROJECT
+from infra.aws.account import Account
+from spec.iam_policy import Statement, allow
+from spec.versions import PROJECT
 
 _NAMED_BY_THE_ENGINE = (
     "addons-ebs-csi",

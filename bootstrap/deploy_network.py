@@ -7,9 +7,9 @@ what is there already has to carry our tag.
 from __future__ import annotations
 
 from bootstrap.bounds import OURS
-from infra.account import Account
-from infra.policy import Statement, allow
-from infra.versions import PROJECT
+from infra.aws.account import Account
+from spec.iam_policy import Statement, allow
+from spec.versions import PROJECT
 
 _MADE_ALONE = (
     "AllocateAddress",

@@ -12,8 +12,8 @@ from bootstrap.deploy_identity import identity
 from bootstrap.deploy_network import network
 from bootstrap.permissions import buckets
 from bootstrap.settings import ENVIRONMENT
-from infra.account import Account
-from infra.policy import Statement, allow
+from infra.aws.account import Account
+from spec.iam_policy import Statement, allow
 
 
 def deploy(account: Account) -> dict[str, list[Statement]]:

@@ -11,8 +11,8 @@ import pulumi_aws as aws
 from bootstrap import deploy_permissions, permissions
 from bootstrap.permissions import StateAccess
 from bootstrap.settings import Settings
-from infra.account import Account
-from infra.policy import document
+from infra.aws.account import Account
+from spec.iam_policy import document
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.account import Account
-from infra.policy import Statement, allow, document
+from infra.aws.account import Account
+from spec.iam_policy import Statement, allow, document
 
 LOCKS_PREFIX = ".pulumi/locks/"
 
@@ -210,5 +210,5 @@ def read(account: Account) -> list[Statement]:
 
 
 def buckets(account: Account) -> list[str]:
-    """The buckets of this project: `infra.storage.bucket_name`, `infra.request_bucket.request_bucket_name`."""
+    """The buckets of this project: `infra.aws.storage.bucket_name`, `infra.aws.request_bucket.request_bucket_name`."""
     return [f"arn:{account.partition}:s3:::triton-{kind}-*-{account.id}-{account.region}" for kind in ("models", "requests")]

@@ -8,9 +8,9 @@ from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.state import SECRETS_ALIAS, State, StateArgs
-from infra import account as aws_account
-from infra.versions import PROJECT
-from infra.wording import listed
+from infra.aws import account as aws_account
+from spec.versions import PROJECT
+from spec.wording import listed
 
 
 def main() -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.account import Account
-from infra.keys import EncryptionKey, EncryptionKeyArgs
-from infra.policy import document
-from infra.private_bucket import make_private, refusals
+from infra.aws.account import Account
+from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from infra.aws.private_bucket import make_private, refusals
+from spec.iam_policy import document
 
 _OLD_STATE_DAYS = 365
 """How long a state that was overwritten or deleted can be brought back."""

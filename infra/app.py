@@ -6,28 +6,29 @@ from collections.abc import Sequence
 
 import pulumi
 
-from infra import account as aws_account
 from infra import optional_sections as optional
-from infra import settings as stack_settings
-from infra import subnets, zones
-from infra.account import Account
-from infra.addons import Addons, AddonsArgs
-from infra.budget import CostGuard, CostGuardArgs
-from infra.cluster import Cluster, ClusterArgs, creators_second_entry
-from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_reader_policy, role_arn
-from infra.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
-from infra.network import Network, NetworkArgs
-from infra.nodes import ClusterFacts, Nodes, NodesArgs
+from infra.aws import account as aws_account
+from infra.aws import zones
+from infra.aws.account import Account
+from infra.aws.addons import Addons, AddonsArgs
+from infra.aws.budget import CostGuard, CostGuardArgs
+from infra.aws.cluster import Cluster, ClusterArgs, creators_second_entry
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model_reader_policy, role_arn
+from infra.aws.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
+from infra.aws.network import Network, NetworkArgs
+from infra.aws.nodes import ClusterFacts, Nodes, NodesArgs
+from infra.aws.storage import ModelBucket, ModelBucketArgs, bucket_name
 from infra.platform import tracing
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
-from infra.serving.behavior import assumptions
 from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
-from infra.settings import Settings, SettingsError
-from infra.stack_names import stack_file
-from infra.storage import ModelBucket, ModelBucketArgs, bucket_name
-from infra.versions import KUBERNETES, PROJECT, TRITON_RELEASES
-from infra.wording import listed
+from spec import settings as stack_settings
+from spec import subnets
+from spec.scaling.behavior import assumptions
+from spec.settings import Settings, SettingsError
+from spec.stack_names import stack_file
+from spec.versions import KUBERNETES, PROJECT, TRITON_RELEASES
+from spec.wording import listed
 
 
 def main() -> None:

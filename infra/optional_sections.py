@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.account import Account
-from infra.addons import Addons
-from infra.cluster import Cluster
-from infra.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
-from infra.lustre import LustreCache, LustreCacheArgs
-from infra.network import Network
-from infra.nodes import Nodes
+from infra.aws.account import Account
+from infra.aws.addons import Addons
+from infra.aws.cluster import Cluster
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
+from infra.aws.lustre import LustreCache, LustreCacheArgs
+from infra.aws.network import Network
+from infra.aws.nodes import Nodes
+from infra.aws.queue import RequestQueue, RequestQueueArgs, queue_name, queue_url, visibility_timeout
+from infra.aws.request_bucket import request_bucket_name
+from infra.aws.storage import ModelBucket, bucket_name
 from infra.platform import prometheus_stack, tracing
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
@@ -28,8 +31,6 @@ from infra.platform.load_balancer_controller import LoadBalancerController, Load
 from infra.platform.monitoring import Monitoring, MonitoringArgs
 from infra.platform.opencost import OpenCost, OpenCostArgs
 from infra.platform.prometheus_adapter import PrometheusAdapter, PrometheusAdapterArgs
-from infra.queue import RequestQueue, RequestQueueArgs, queue_name, queue_url, visibility_timeout
-from infra.request_bucket import request_bucket_name
 from infra.serving import options, routes
 from infra.serving import worker as workers
 from infra.serving.parity import ParityExporter, ParityExporterArgs
@@ -37,9 +38,8 @@ from infra.serving.scaling import TritonScaling, TritonScalingArgs
 from infra.serving.triton import SERVICE_ACCOUNT, TritonServer
 from infra.serving.warm_pods import WarmPods, WarmPodsArgs
 from infra.serving.worker_scaling import WorkerScaling, WorkerScalingArgs
-from infra.settings import Release, Settings
-from infra.storage import ModelBucket, bucket_name
-from infra.versions import KUBERNETES
+from spec.settings import Release, Settings
+from spec.versions import KUBERNETES
 
 
 @dataclass(frozen=True)

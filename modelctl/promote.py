@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from infra.settings import SettingsError, load_stack_file
 from modelctl import catalog
 from modelctl.command_line import Bucket, Endpoint, failures, stderr
 from modelctl.digest import digest
@@ -18,6 +17,7 @@ from modelctl.manifest import ManifestError
 from modelctl.problems import Refusal
 from modelctl.progress import Observer, observer
 from modelctl.store import Store, open_store
+from spec.settings import SettingsError, load_stack_file
 
 _GIT_SECONDS = 60
 

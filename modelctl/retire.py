@@ -16,7 +16,7 @@ from modelctl.rollout.live import LiveRepository
 from modelctl.store import MANIFEST, Store
 
 RETIRED_TAG = ("retired", "true")
-"""The same as in infra/storage.py, whose lifecycle rule expires what carries it; modelctl imports no resources."""
+"""The same as in infra/aws/storage.py, whose lifecycle rule expires what carries it; modelctl imports no resources."""
 
 
 class RetirementError(Refusal):

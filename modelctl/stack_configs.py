@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from infra.settings import ModelServing
 from modelctl import backends
 from modelctl.configure import ConfigureError, Facts, configure, render
 from modelctl.problems import Problem
 from modelctl.repository import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
 from modelctl.rules import ensembles, golden
 from modelctl.stacks import Stack
+from spec.settings import ModelServing
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from infra.settings import ModelServing, SettingsError, load, serving_digest
-from infra.settings.digest import compute_capabilities
-from infra.versions import TRITON_RELEASES
 from modelctl.problems import Problem
+from spec.settings import ModelServing, SettingsError, load, serving_digest
+from spec.settings.digest import compute_capabilities
+from spec.versions import TRITON_RELEASES
 
 MODELS_KEY = "triton-eks:models"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
@@ -102,7 +102,7 @@ def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _decoded(value: Any) -> Any:
-    """A structured value; the engine's JSON text counts as one (infra.settings reads it too)."""
+    """A structured value; the engine's JSON text counts as one (spec.settings reads it too)."""
     if not isinstance(value, str):
         return value
     try:

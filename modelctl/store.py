@@ -14,7 +14,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from infra.not_aws import refuse_others_answers
+from console.not_aws import refuse_others_answers
 from modelctl.digest import Digest
 from modelctl.manifest import Manifest
 from modelctl.store_errors import Place, StoreError, sentences

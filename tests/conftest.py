@@ -17,10 +17,10 @@ hypothesis.settings.load_profile("any machine")
 
 
 class _Scheduling(LoadScopeScheduling):
-    """`--dist loadscope`, with tests/component as one scope: each worker would make the runs of stacks that it looks at."""
+    """`--dist loadscope`, with tests/system/component as one scope: each worker would make the stacks' runs anew."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/component" if nodeid.startswith("tests/component/") else super()._split_scope(nodeid)
+        return "component" if nodeid.startswith("tests/system/component/") else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -32,6 +32,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def _service_models() -> Iterator[None]:
     with service_models_read_once():
         yield
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[Any]:
+    """An AWS account with nothing in it, one per module: loading the managed policies takes a second."""
+    # Imported here: moto takes a second that most tests do not need.
+    from tests.system.component.engine.account import fresh_account
+    from twin.aws.clients import Clients
+
+    with fresh_account():
+        yield Clients("us-west-2")
 
 
 @pytest.fixture

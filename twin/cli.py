@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from infra import stack_names
-from infra.stack_argument import StackArgument
+from console.stack_argument import StackArgument
+from spec import stack_names
 from twin import down as down_command
 from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
 from twin import up as up_command

@@ -105,6 +105,6 @@ def _user_data(template: dict[str, Any]) -> str:
 
 
 def _mig(user_data: str) -> tuple[str, int] | None:
-    """What infra/mig.sh, in the user data, would make of each GPU."""
+    """What infra/aws/mig.sh, in the user data, would make of each GPU."""
     match = _MIG.search(user_data)
     return (match[1], int(match[2])) if match else None

@@ -12,7 +12,7 @@ _PROMETHEUS = ("prometheus", "prometheus-operator")
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The families (twin/tools.py) for the `config` of a stack file."""
-    # Read before the stack is checked; where it names no owner, bounds make it KEDA, as `infra.settings.model` has it.
+    # Read before the stack is checked; where it names no owner, bounds make it KEDA, as `spec.settings.model` has it.
     bounded = (config.get("triton-eks:autoscaling"), _of(config, "worker").get("maxReplicas"))
     named = (_of(config, "triton").get("autoscaler"), _of(config, "worker").get("scaler"))
     scalers = [owner or ("keda" if bounds is not None else None) for owner, bounds in zip(named, bounded, strict=True)]

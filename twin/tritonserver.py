@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.triton_options import FLAGS, newer_than
+from spec.triton_options import FLAGS, newer_than
 
 DISTRIBUTION = "nvidia-pytriton"
 

@@ -1,7 +1,7 @@
 """cluster-autoscaler: moves the desired size of the managed node groups (never beside Karpenter).
 
 It finds the groups by the tags that EKS itself puts on the Auto Scaling groups of managed node groups, and pictures a node
-of an empty one by the template tags of `infra.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
+of an empty one by the template tags of `infra.aws.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
 nothing (docs/facts/charts.md#cluster-autoscaler).
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.account import Account
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.platform import charts
 from infra.platform.third_party import release
-from infra.policy import allow, document
-from infra.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
+from spec.iam_policy import allow, document
+from spec.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
 
 CONTROLLER = ServiceAccount(namespace="kube-system", name="cluster-autoscaler")
 

@@ -10,11 +10,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 import yaml
 
-from infra import charts
-from infra.gpu_pool import GPU_RESOURCE, sharing_config
+from infra.platform import charts
 from infra.platform.third_party import release
-from infra.settings.model import Sharing
-from infra.versions import NVIDIA_DEVICE_PLUGIN
+from spec.gpu_pool import GPU_RESOURCE, sharing_config
+from spec.settings.model import Sharing
+from spec.versions import NVIDIA_DEVICE_PLUGIN
 
 NAMESPACE = "nvidia-device-plugin"
 """The chart refuses the namespace `default`."""

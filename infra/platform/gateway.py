@@ -14,12 +14,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
+from infra.platform import charts
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS
 from infra.platform.third_party import release
-from infra.settings.fields import cpu_millis
-from infra.settings.gateway import Gateway
-from infra.versions import ENVOY_GATEWAY
+from spec.settings.fields import cpu_millis
+from spec.settings.gateway import Gateway
+from spec.versions import ENVOY_GATEWAY
 
 Manifest = dict[str, Any]
 

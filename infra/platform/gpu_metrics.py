@@ -9,10 +9,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
+from infra.platform import charts
 from infra.platform.third_party import release
-from infra.settings.model import Sharing
-from infra.versions import DCGM_EXPORTER
+from spec.settings.model import Sharing
+from spec.versions import DCGM_EXPORTER
 
 
 @dataclass(frozen=True)

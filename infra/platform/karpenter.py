@@ -13,15 +13,15 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.account import Account
-from infra.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
+from infra.aws.account import Account
+from infra.aws.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
+from infra.platform import charts
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import NodeFacts, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions, NodeInterruptionsArgs
 from infra.platform.third_party import release
-from infra.settings.model import GpuPool
-from infra.versions import KARPENTER, KARPENTER_CRDS
+from spec.settings.model import GpuPool
+from spec.versions import KARPENTER, KARPENTER_CRDS
 
 CONTROLLER = ServiceAccount(namespace="kube-system", name="karpenter")
 

@@ -6,8 +6,8 @@ none. What it makes in EC2 carries the cluster's tag, and it may change and dele
 
 from __future__ import annotations
 
-from infra.account import Account
-from infra.policy import Statement, allow, document
+from infra.aws.account import Account
+from spec.iam_policy import Statement, allow, document
 
 
 def controller_policy(account: Account, cluster_name: str, node_role_arn: str, queue_arn: str) -> str:

@@ -11,16 +11,16 @@ from typing import Any
 
 import pulumi
 
-from infra import gpu_pool
-from infra.catalog import INSTANCE_TYPES
-from infra.gpu_pool import GPU_RESOURCE, GPU_TAINT
-from infra.settings.model import GpuPool
+from spec import gpu_pool
+from spec.catalog import INSTANCE_TYPES
+from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
+from spec.settings.model import GpuPool
 
 KEEP_EMPTY = "15m"
 """How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""
 _EXPIRE_AFTER = "Never"
 """Age asks no disruption budget: nodes that were started together would all go together. Patches come with a newer AMI
-release (`infra.versions`), for which nodes are replaced one at a time."""
+release (`spec.versions`), for which nodes are replaced one at a time."""
 _EVICT_AFTER = "1h"
 """A node that has to go waits so long for the disruption budgets of its pods."""
 _DISK_THROUGHPUT_MIBS = 125

@@ -9,11 +9,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.platform import charts
+from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
-from infra.pod_security import RESTRICTED
-from infra.versions import KEDA
+from spec.versions import KEDA
 
 OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
 """Who asks Prometheus and SQS: the service account of the chart's operator."""

@@ -12,11 +12,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.account import Account
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.platform import charts
 from infra.platform.third_party import release
-from infra.versions import AWS_LOAD_BALANCER_CONTROLLER
+from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="aws-load-balancer-controller", name="aws-load-balancer-controller")
 LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
@@ -94,7 +94,7 @@ def policy(account: Account, cluster_name: str) -> str:
     it. What belongs to Ingresses is left out: rules of listeners, application load balancers, WAF, Shield and Cognito;
     the values switch them off.
 
-    The actions are those of the pinned version's file: tests/chart/test_load_balancer_controller_chart.py compares them.
+    The actions are those of the pinned version's file: tests/charts/test_load_balancer_controller_chart.py compares them.
     """
     text = Template(_POLICY.read_text(encoding="utf-8")).substitute(
         partition=account.partition, region=account.region, account=account.id, cluster=cluster_name

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.account import Account
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
+from infra.aws.account import Account
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
 from infra.platform import monitors, prometheus_stack
 from infra.platform.dashboards import FOLDER, Dashboard, dashboards
 from infra.platform.prometheus_stack import ALERTMANAGER, NAMESPACE, PROMETHEUS, AlertTopic, RemoteWrite
 from infra.platform.third_party import release
-from infra.policy import allow, document
-from infra.settings import Settings
-from infra.settings.monitoring import Amp
-from infra.settings.monitoring import Monitoring as Wanted
-from infra.versions import KUBE_PROMETHEUS_STACK
+from spec.iam_policy import allow, document
+from spec.settings import Settings
+from spec.settings.monitoring import Amp
+from spec.settings.monitoring import Monitoring as Wanted
+from spec.versions import KUBE_PROMETHEUS_STACK
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 
 from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
 from infra.platform.prometheus_stack import NAMESPACE, RELEASE
-from infra.platform.rules import rule_file
-from infra.platform.rules.gateway import JOB as GATEWAY_JOB
-from infra.platform.rules.rule import JOB, SCRAPE_SECONDS
-from infra.platform.rules.rule import NAMESPACE as TRITON_NAMESPACE
 from infra.serving.parity import NAME as PARITY
 from infra.serving.worker import SERVICE_ACCOUNT as WORKER_ACCOUNT
-from infra.settings.model import Settings
+from spec.prometheus import rule_file
+from spec.prometheus.gateway import JOB as GATEWAY_JOB
+from spec.prometheus.rule import JOB, SCRAPE_SECONDS
+from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
+from spec.settings.model import Settings
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.account import Account
-from infra.policy import document
-from infra.queue import tls_only
+from infra.aws.account import Account
+from infra.aws.queue import tls_only
+from spec.iam_policy import document
 
 _RETENTION_SECONDS = 300
 """News that is older is not worth acting upon: a spot instance has two minutes from its warning."""

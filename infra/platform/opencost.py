@@ -8,10 +8,9 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.platform import prometheus_stack
+from infra.platform import charts, prometheus_stack
 from infra.platform.third_party import release
-from infra.versions import OPENCOST
+from spec.versions import OPENCOST
 
 _PROMETHEUS_PORT = 9090
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
+from infra.platform import charts
+from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
-from infra.pod_security import RESTRICTED
-from infra.serving.signal import RECORDINGS, Recording
-from infra.versions import PROMETHEUS_ADAPTER
+from spec.scaling.signal import RECORDINGS, Recording
+from spec.versions import PROMETHEUS_ADAPTER
 
 NAMESPACE = "prometheus-adapter"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra import charts
-from infra.identity import ServiceAccount, irsa_annotations
-from infra.settings.monitoring import Monitoring
-from infra.versions import KUBE_PROMETHEUS_STACK
+from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.platform import charts
+from spec.settings.monitoring import Monitoring
+from spec.versions import KUBE_PROMETHEUS_STACK
 
 NAMESPACE = "monitoring"
 """The one that the NetworkPolicies of our charts let in."""

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.versions import ChartPin
+from spec.versions import ChartPin
 
 INSTALL_TIMEOUT_SECONDS = 600
 _OCI = "oci://"

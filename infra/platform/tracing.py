@@ -10,15 +10,15 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.platform import charts
 from infra.platform.gateway import CollectorAddress
+from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
-from infra.pod_security import RESTRICTED
-from infra.policy import allow, document
-from infra.settings.serving import ModelServing
-from infra.settings.tracing import Tracing
-from infra.versions import OPENTELEMETRY_COLLECTOR
+from spec.iam_policy import allow, document
+from spec.settings.serving import ModelServing
+from spec.settings.tracing import Tracing
+from spec.versions import OPENTELEMETRY_COLLECTOR
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="tracing", name="otel-collector")
 _SERVICE = "otel-collector"
@@ -37,8 +37,8 @@ _MODEL = "triton.model_name"
 _ANSWERED = "triton.answered"
 
 # Triton marks no span as failed. The span of a request that it refused has no REQUEST_END (seen on a real server,
-# tests/serving/test_tracing.py). One that waited too long has, and is kept for being slow. One whose execution failed looks
-# like any other: only Envoy's span knows.
+# tests/system/serving/test_tracing.py). One that waited too long has, and is kept for being slow. One whose execution
+# failed looks like any other: only Envoy's span knows.
 _FIND_REFUSED: list[dict[str, Any]] = [
     {
         "context": "spanevent",

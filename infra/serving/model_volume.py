@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.identity import ServiceAccount
-from infra.lustre import LustreCache
-from infra.settings.model import Release
-from infra.storage import RELEASES_PREFIX
+from infra.aws.identity import ServiceAccount
+from infra.aws.lustre import LustreCache
+from infra.aws.storage import RELEASES_PREFIX
+from spec.settings.model import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
 _LUSTRE_DRIVER = "fsx.csi.aws.com"

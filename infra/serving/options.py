@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infra import charts
-from infra.settings import ModelServing, Problem, SettingsError
-from infra.triton_options import check_arguments
+from infra.platform import charts
+from spec.settings import ModelServing, Problem, SettingsError
+from spec.triton_options import check_arguments
 
 _CHART = "triton"
 _ARGUMENTS = "server.extraArgs"

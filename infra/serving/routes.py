@@ -18,8 +18,8 @@ import pulumi_kubernetes as k8s
 
 from infra.platform import gateway as envoy
 from infra.serving.triton import SERVICE_ACCOUNT
-from infra.settings.gateway import Canary
-from infra.settings.serving import ModelServing
+from spec.settings.gateway import Canary
+from spec.settings.serving import ModelServing
 
 Manifest = dict[str, Any]
 

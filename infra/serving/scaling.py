@@ -8,11 +8,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.platform.rules.rule import DEPLOYMENT, NAMESPACE
-from infra.serving.behavior import behavior
-from infra.serving.signal import signals
-from infra.settings.autoscaling import Autoscaling, CronFloor
-from infra.settings.model import Settings
+from spec.prometheus.rule import DEPLOYMENT, NAMESPACE
+from spec.scaling.behavior import behavior
+from spec.scaling.signal import signals
+from spec.settings.autoscaling import Autoscaling, CronFloor
+from spec.settings.model import Settings
 
 NAME = "triton"
 """What both are called, and the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""

@@ -8,14 +8,14 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts
-from infra.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
-from infra.identity import ServiceAccount, irsa_annotations
-from infra.lustre import LustreCache
-from infra.pod_security import RESTRICTED
+from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.aws.lustre import LustreCache
+from infra.aws.storage import LIVE_PREFIX, RELEASES_PREFIX
+from infra.platform import charts
+from infra.platform.pod_security import RESTRICTED
 from infra.serving import model_volume
-from infra.settings.model import GpuPool, ModelAccess, Release, Triton
-from infra.storage import LIVE_PREFIX, RELEASES_PREFIX
+from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
+from spec.settings.model import GpuPool, ModelAccess, Release, Triton
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="triton", name="triton")
 _CHART = "triton"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
-from infra.pod_security import RESTRICTED
-from infra.settings.model import GpuPool, Triton
+from infra.platform.pod_security import RESTRICTED
+from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
+from spec.settings.model import GpuPool, Triton
 
 NAMESPACE = "triton-warm"
 PRIORITY_CLASS = "triton-warm"

@@ -8,16 +8,17 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import charts, queue
-from infra.account import Account
-from infra.identity import ServiceAccount, irsa_annotations
-from infra.pod_security import RESTRICTED
-from infra.policy import allow, document
-from infra.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
+from infra.aws import queue
+from infra.aws.account import Account
+from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.aws.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
+from infra.platform import charts
+from infra.platform.pod_security import RESTRICTED
 from infra.serving import triton
-from infra.serving.signal import ASSUMED_BATCH_SIZE, instances_per_pod
-from infra.settings.model import Settings
-from infra.settings.worker import Worker
+from spec.iam_policy import allow, document
+from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
+from spec.settings.model import Settings
+from spec.settings.worker import Worker
 
 SERVICE_ACCOUNT = ServiceAccount(namespace="triton-worker", name="triton-worker")
 DEPLOYMENT = "triton-worker"

@@ -9,11 +9,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
 from infra.platform.keda import OPERATOR
-from infra.policy import allow, document
 from infra.serving.worker import DEPLOYMENT, SERVICE_ACCOUNT
-from infra.settings.worker import Worker
+from spec.iam_policy import allow, document
+from spec.settings.worker import Worker
 
 _POLLING_SECONDS = 15
 _COOLDOWN_SECONDS = 300

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from infra.settings import ModelServing
 from modelctl.backends import backend_of, is_ensemble
 from modelctl.configure import derive, scheduling, warmup
 from modelctl.configure.capability_files import files_by_capability, set_files
 from modelctl.configure.newer_fields import newer_fields
+from spec.settings import ModelServing
 
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 # Backends whose models may send more or fewer than one response (docs/facts/triton-configuration.md#decoupled).

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from infra.triton_options import CONFIG_FIELDS, newer_than
+from spec.triton_options import CONFIG_FIELDS, newer_than
 
 
 def newer_fields(config: ModelConfig, server: str) -> dict[str, str]:

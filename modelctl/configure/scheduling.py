@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelQueuePolicy
 
-from infra.settings import ModelServing, Sequence
 from modelctl.backends import backend_of
 from modelctl.configure import derive
+from spec.settings import ModelServing, Sequence
 
 
 def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:

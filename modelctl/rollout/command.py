@@ -16,7 +16,6 @@ from typing import Annotated
 import typer
 from prometheus_client import CollectorRegistry, start_http_server
 
-from infra.settings import SettingsError, load_stack_file
 from modelctl.command_line import Bucket, Endpoint, Json, fail, failures, print_json, stderr, stdout, table
 from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout import pod_network
@@ -31,6 +30,7 @@ from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
 from modelctl.store import open_store
+from spec.settings import SettingsError, load_stack_file
 
 NO_TRAFFIC = 3
 _DEFAULTS = Limits()
@@ -163,9 +163,7 @@ def _slos(file: Path) -> dict[str, float]:
 
 
 def _fleet(namespace: str, translation: str | None) -> Fleet:
-    from modelctl.rollout.kubernetes_fleet import (
-        KubernetesFleet,  # here: half a second that only these commands have to spend
-    )
+    from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
     return KubernetesFleet(namespace, _network(translation))
 

@@ -12,7 +12,7 @@ from typing import Self
 from tritonclient.grpc import InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from loadgen import Outcome, RequestFailed, Schedule, Send, grpc_sender, run
+from modelctl.loadgen import Outcome, RequestFailed, Schedule, Send, grpc_sender, run
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from modelctl.tune.server import TuningServer

@@ -9,7 +9,6 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from infra.settings import ModelServing
 from modelctl.commented_yaml import set_key
 from modelctl.configure import ConfigureError, Facts, configure
 from modelctl.pin import KEY, load_document, models_of, replace_document
@@ -17,6 +16,7 @@ from modelctl.repository import Model
 from modelctl.stacks import read_stack, stack_name
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
+from spec.settings import ModelServing
 
 
 def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from loadgen import Summary
+from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bootstrap import deploy_identity, deploy_permissions
-from infra.account import Account
+from infra.aws.account import Account
 
 ROOT = Path(__file__).parents[2]
-SNAPSHOTS = ROOT / "tests" / "component" / "snapshots"
+SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 TAGS = re.compile(r":(Create(OrUpdate)?Tags|Tag\w+)$")
 WITHOUT_A_BOUND = {

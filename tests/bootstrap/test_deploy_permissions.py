@@ -13,14 +13,14 @@ import pulumi_aws as aws
 import pytest
 
 from bootstrap import deploy_permissions, permissions
-from infra.account import Account
-from infra.orphans import operations as orphans
-from infra.preflight import operations as preflight
-from infra.read_only import Operations
-from tests.workflows import workflow_files
+from infra.aws.account import Account
+from stackctl.account.read_only import Operations
+from stackctl.orphans import operations as orphans
+from stackctl.preflight import operations as preflight
+from tests.repository.workflows import workflow_files
 
 ROOT = Path(__file__).parents[2]
-SNAPSHOTS = ROOT / "tests" / "component" / "snapshots"
+SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 
 NEEDED: Mapping[str, str] = {
@@ -154,7 +154,7 @@ def actions_of(operations: Operations) -> set[str]:
 
 
 def test_a_teardown_may_ask_what_is_left() -> None:
-    """`make destroy`, which destroy.yml runs, ends with every finder of `infra.orphans`: one refusal, and it has failed."""
+    """`make destroy`, which destroy.yml runs, ends with every finder of `stackctl.orphans`: one refusal fails it."""
     assert actions_of(orphans.OPERATIONS) - allowed() == set()
 
 

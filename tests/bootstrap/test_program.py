@@ -14,11 +14,11 @@ import pytest
 
 from bootstrap import github, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid
-from tests.component import iam_lint
-from tests.component.engine.account import fresh_account
-from tests.component.engine.lifecycle import refresh
-from tests.component.engine.program import run
-from tests.component.engine.recording import Recording
+from tests.system.component import iam_lint
+from tests.system.component.engine.account import fresh_account
+from tests.system.component.engine.lifecycle import refresh
+from tests.system.component.engine.program import run
+from tests.system.component.engine.recording import Recording
 from twin.aws.clients import Clients
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from infra.settings import ModelServing
 from modelctl.configure import ConfigureError, Facts, configure, render
+from spec.settings import ModelServing
 from tests.modelctl.stacks import wants
 
 PYTHON = """

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from infra.settings import ModelServing
 from modelctl.configure import Facts, configure, render
 from modelctl.configure.derive import LARGEST_QUEUE, LONGEST_DELAY_US
 from modelctl.repository import config_messages
+from spec.settings import ModelServing
 
 MODEL = Path("models/m")
 BASES = {

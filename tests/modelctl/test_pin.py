@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from infra.settings import Release
 from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
 from modelctl.pin import PinError, Pinned, pin, pinned
+from spec.settings import Release
 
 STACK = """\
 # Development

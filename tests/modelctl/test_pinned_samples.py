@@ -2,11 +2,11 @@
 
 import pytest
 
-from infra import settings
 from modelctl.manifest import Manifest
 from modelctl.progress import Silent
 from modelctl.release import prepare
 from modelctl.store import PART_BYTES
+from spec import settings
 from twin.home import REPOSITORY
 
 STACKS = REPOSITORY / "stacks"

@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 from typer.testing import CliRunner, Result
 
-from infra.storage import RELEASES_PREFIX
-from infra.storage import RETIRED_TAG as TAG_OF_THE_LIFECYCLE_RULE
+from infra.aws.storage import RELEASES_PREFIX
+from infra.aws.storage import RETIRED_TAG as TAG_OF_THE_LIFECYCLE_RULE
 from modelctl.catalog import State, releases
 from modelctl.cli import app
 from modelctl.manifest import Manifest

@@ -8,7 +8,6 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
-from infra.settings import Release, load_stack_file, serving_digest
 from modelctl.cli import app
 from modelctl.manifest import Manifest
 from modelctl.pin import Pinned, pin, pinned
@@ -16,6 +15,7 @@ from modelctl.release import release
 from modelctl.retire import retire
 from modelctl.stacks import read_stack
 from modelctl.store import Store
+from spec.settings import Release, load_stack_file, serving_digest
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
 

@@ -8,7 +8,6 @@ import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from typer.testing import CliRunner
 
-from infra.settings import load_stack_file, serving_digest
 from modelctl.cli import app
 from modelctl.configure import configure
 from modelctl.manifest import Manifest
@@ -17,6 +16,7 @@ from modelctl.problems import ValidationFailed
 from modelctl.progress import Silent
 from modelctl.release import Plan, prepare, release
 from modelctl.store import PART_BYTES, Store
+from spec.settings import load_stack_file, serving_digest
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
 

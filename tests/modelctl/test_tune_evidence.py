@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from pydantic import ValidationError
 
-from loadgen import Summary
+from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from modelctl.tune.evidence import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from loadgen import Summary
+from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable
 from modelctl.tune.rate_search import RESOLUTION, highest_rate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen import Outcome, Result, Schedule
+from modelctl.loadgen import Outcome, Result, Schedule
 from modelctl.tune.served_model import WARM_UP_SECONDS, breaks_slo
 
 SCHEDULE = Schedule.constant(rate=40, seconds=WARM_UP_SECONDS + 1)

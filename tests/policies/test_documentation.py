@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from infra.catalog import INSTANCE_TYPES
-from infra.versions import KUBERNETES_SUPPORT
+from spec.catalog import INSTANCE_TYPES
+from spec.versions import KUBERNETES_SUPPORT
 from triton_policies import document
 from triton_policies.cluster import END_OF_STANDARD_SUPPORT
 from triton_policies.gpu_types import gpus_of
@@ -91,7 +91,7 @@ def test_versions_and_gpus_are_those_of_the_program() -> None:
 
 
 def test_the_pack_imports_nothing_of_the_program() -> None:
-    ours = {"benchmarks", "bootstrap", "cost", "infra", "modelctl", "review", "tests", "twin", "worker"}
+    ours = {"benchmarks", "bootstrap", "console", "infra", "modelctl", "spec", "stackctl", "tests", "twin", "worker"}
     for path in sorted((_ROOT / "policies").rglob("*.py")):
         imported = set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
         assert imported & ours == set(), path

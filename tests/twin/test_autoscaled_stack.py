@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from infra.serving import options
-from infra.serving.signal import signals
-from infra.settings import load
 from modelctl import repository
 from modelctl.progress import Silent
 from modelctl.release import prepare
+from spec.scaling.signal import signals
+from spec.settings import load
 from twin import release_sources, stack_files, stack_programs
 from twin.home import TwinHome
 

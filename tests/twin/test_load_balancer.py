@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc
 
-from loadgen import RequestFailed
+from modelctl.loadgen import RequestFailed
 from twin.load.balancer import Balancer
 
 VALUES = InferInput("VALUES", [1, 1], "FP32")

@@ -5,7 +5,7 @@ import math
 
 from rich.console import Console
 
-from loadgen import Outcome
+from modelctl.loadgen import Outcome
 from twin.load import report
 from twin.load.display import display, header, row
 from twin.load.plot import of_scale, p95, plot

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from loadgen import Schedule
+from modelctl.loadgen import Schedule
 from twin import release_sources
 from twin.load.messages import MessageLoad, Queue, message_of
 from twin.load.record import Moment

@@ -1,6 +1,6 @@
 """What a load was answered, second by second."""
 
-from loadgen import Outcome
+from modelctl.loadgen import Outcome
 from twin.load.record import Tally
 
 

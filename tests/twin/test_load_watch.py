@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.loadgen.virtual_time import run_virtually
+from tests.modelctl.loadgen.virtual_time import run_virtually
 from twin.load.record import Moment
 from twin.load.scaling import Scale
 from twin.load.watch import watch

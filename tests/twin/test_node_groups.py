@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from infra.launch import user_data
-from infra.mig import MigLayout
+from infra.aws.launch import user_data
+from infra.aws.mig import MigLayout
 from twin.node_groups import AwsReader
 from twin.node_objects import Machine
 

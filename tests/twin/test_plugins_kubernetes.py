@@ -1,6 +1,6 @@
 """The kubernetes provider where no API server is needed: checks, differences, releases, and a server that is down.
 
-What needs a real API server is in tests/e2e.
+What needs a real API server is in tests/system/e2e.
 """
 
 import json

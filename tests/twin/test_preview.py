@@ -34,7 +34,7 @@ DIGEST = {
 
 
 class RecordedEngine(Engine):
-    """An engine whose preview is `DIGEST`; the real one is run in tests/e2e."""
+    """An engine whose preview is `DIGEST`; the real one is run in tests/system/e2e."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         return json.dumps(DIGEST)

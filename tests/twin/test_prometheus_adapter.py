@@ -1,4 +1,4 @@
-"""What prometheus-adapter is started with; that it answers with Prometheus's numbers is in tests/e2e/test_hpa.py."""
+"""What prometheus-adapter is started with; that it answers with Prometheus's numbers is in tests/system/e2e/test_hpa.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 from infra.platform import prometheus_adapter as adapter_chart
 from infra.platform.prometheus_stack import PROMETHEUS_URL
-from infra.versions import PROMETHEUS_ADAPTER
+from spec.versions import PROMETHEUS_ADAPTER
 from tests.twin.chart_api import Api
 from twin import certificates, chart_accounts, chart_crds, prometheus_adapter, tools
 from twin.chart_programs import Announce, ChartFailed, Installed, Program

@@ -6,7 +6,7 @@ import pytest
 
 from infra.platform import prometheus_stack
 from infra.platform.prometheus_stack import NAMESPACE, PROMETHEUS_URL, RELEASE, AlertTopic, RemoteWrite
-from infra.settings.monitoring import Monitoring
+from spec.settings.monitoring import Monitoring
 from twin.prometheus_objects import objects
 
 SERVER = "https://127.0.0.1:6443"

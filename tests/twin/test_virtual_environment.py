@@ -47,7 +47,15 @@ def test_the_checkouts_environment_is_gone_on_with(checkout: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "in the environment: -m tool release models/\n")
 
 
-PACKAGES = ("twin", "modelctl", "cost", "infra.preflight", "infra.orphans", "infra.teardown", "infra.platform.rules")
+PACKAGES = (
+    "twin",
+    "modelctl",
+    "stackctl.cost",
+    "stackctl.preflight",
+    "stackctl.orphans",
+    "stackctl.destroy",
+    "stackctl.rules",
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import models
-from tests.serving.models import Timing
-from tests.serving.pods import Pod, running_kubelet
+from tests.system.serving import models
+from tests.system.serving.models import Timing
+from tests.system.serving.pods import Pod, running_kubelet
 from tests.worker.site import Site, running_site
 
 

@@ -1,4 +1,4 @@
-"""Messages for the model `echo` of tests.serving.models."""
+"""Messages for the model `echo` of tests.system.serving.models."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.pods import Pod
+from tests.system.serving.pods import Pod
 from tests.worker.requests import echo, key
 from tests.worker.site import BUCKET, REGION, Site, running_site
 from worker import store as stores
@@ -23,7 +23,7 @@ from worker.store import Store
 from worker.tensors import Document
 
 MESSAGES = 120
-"""More than the workers have in hand (16 each). Ten thousand of them are in tests/serving/test_worker.py."""
+"""More than the workers have in hand (16 each). Ten thousand of them are in tests/system/serving/test_worker.py."""
 POISON = {
     "no json": "not json {",
     "unknown model": json.dumps(echo(1, model="nobody")),

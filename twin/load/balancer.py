@@ -10,8 +10,8 @@ from tritonclient.grpc import InferInput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from loadgen import RequestFailed
-from loadgen.grpc_sender import failure_code
+from modelctl.loadgen import RequestFailed
+from modelctl.loadgen.grpc_sender import failure_code
 
 NOBODY = "UNAVAILABLE: no pod is ready"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from loadgen import Schedule
+from modelctl.loadgen import Schedule
 from modelctl.repository import Model
 from twin import certificates, release_sources, stack_files, up
 from twin.certificates import Pki

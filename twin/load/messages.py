@@ -12,8 +12,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from loadgen import Outcome, RequestFailed, Schedule, run
-from loadgen.result import OK
+from modelctl.loadgen import Outcome, RequestFailed, Schedule, run
+from modelctl.loadgen.result import OK
 from modelctl.repository import Model
 from modelctl.rollout.golden import FILE as GOLDEN_FILE
 from modelctl.rollout.golden import Golden, GoldenError, flat

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loadgen import Outcome
-from loadgen.result import nearest_rank
+from modelctl.loadgen import Outcome
+from modelctl.loadgen.result import nearest_rank
 from twin.load.scaling import Scale
 
 WINDOW_SECONDS = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from loadgen.result import nearest_rank
+from modelctl.loadgen.result import nearest_rank
 from twin.load.record import Moment, Tally
 from twin.load.scaling import Scale
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tritonclient.grpc import InferInput
 
-from loadgen import Outcome, Schedule, run
-from loadgen.result import NOT_SENT, UNFINISHED
 from modelctl import repository
+from modelctl.loadgen import Outcome, Schedule, run
+from modelctl.loadgen.result import NOT_SENT, UNFINISHED
 from modelctl.problems import ValidationFailed
 from modelctl.tune.errors import TuneError
 from modelctl.tune.requests import request_of

@@ -6,7 +6,7 @@ from infra.platform.dashboards.board import Dashboard
 from infra.platform.dashboards.gpus import gpus
 from infra.platform.dashboards.inference import inference
 from infra.platform.dashboards.scaling import scaling
-from infra.settings.model import Settings
+from spec.settings.model import Settings
 
 __all__ = ["FOLDER", "Dashboard", "dashboards"]
 

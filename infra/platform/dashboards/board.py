@@ -1,6 +1,6 @@
 """The parts that Grafana dashboards are made of, as the mappings of Grafana's dashboard JSON.
 
-Grafana itself is not asked: tests/rules holds what it takes of a dashboard, and older schema versions it migrates.
+Grafana itself is not asked: tests/spec/prometheus holds what it takes of a dashboard, and older schema versions it migrates.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, timeseries
-from infra.platform.rules.rule import series
+from spec.prometheus.rule import series
 
 _GPU = "{{Hostname}} GPU {{gpu}} {{pod}}"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
-from infra.platform.rules import gateway
-from infra.platform.rules.rule import JOB, pods, series
-from infra.platform.rules.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
-from infra.settings.model import Settings
+from spec.prometheus import gateway
+from spec.prometheus.rule import JOB, pods, series
+from spec.prometheus.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
+from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"

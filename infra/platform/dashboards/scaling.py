@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, stages, timeseries
-from infra.platform.rules.rule import DEPLOYMENT, pods, series
+from spec.prometheus.rule import DEPLOYMENT, pods, series
 
 _AUTOSCALER = "{{horizontalpodautoscaler}}"
 _ON_POD = "on (namespace, pod)"

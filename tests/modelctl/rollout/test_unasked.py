@@ -1,4 +1,4 @@
-"""Waiting until nobody asks for a version. That clients do, and stop: tests/serving/test_rollout.py."""
+"""Waiting until nobody asks for a version. That clients do, and stop: tests/system/serving/test_rollout.py."""
 
 import pytest
 

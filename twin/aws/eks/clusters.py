@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from infra.versions import KUBERNETES_SUPPORT
+from spec.versions import KUBERNETES_SUPPORT
 from twin.aws import kms, records, tags
 from twin.aws.clients import Clients
 from twin.aws.ec2 import api

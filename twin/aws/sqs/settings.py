@@ -12,13 +12,7 @@ from twin.aws.errors import HandlerError, Problem
 from twin.aws.handler import UNKNOWN, Handler, Values, known
 from twin.aws.iam import trust
 from twin.aws.lookup import gone_is_fine
-from twin.aws.sqs.queue import (
-    find_queue,
-    redrive_allow_policy,
-    require_queue,
-    set_attributes,
-    set_redrive_allow_policy,
-)
+from twin.aws.sqs.queue import find_queue, redrive_allow_policy, require_queue, set_attributes, set_redrive_allow_policy
 
 _POLICY_LIMIT = 8192  # bytes
 _PERMISSIONS = ("allowAll", "byQueue", "denyAll")

@@ -1,0 +1,1 @@
+"""Hold what all commands share: the terminal, the STACK argument, and answers that are not from AWS."""

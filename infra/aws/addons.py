@@ -1,0 +1,95 @@
+"""EKS add-ons that run on nodes, and so come after them (the network plugin comes before: `infra.aws.cluster`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.account import Account
+from infra.aws.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
+from spec.gpu_pool import gpu_toleration
+from spec.versions import KubernetesPins
+
+MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
+LUSTRE = "aws-fsx-csi-driver"
+_EBS_CSI_ACCOUNT = ServiceAccount("kube-system", "ebs-csi-controller-sa")
+
+
+@dataclass(frozen=True)
+class AddonsArgs:
+    account: Account
+    cluster_name: pulumi.Output[str]
+    cluster_arn: str
+    pins: KubernetesPins
+    tags: Mapping[str, str]
+    mountpoint: bool = False
+    """Buckets can be mounted, by pods whose own role may read them."""
+    lustre: bool = False
+    """File systems of FSx for Lustre can be mounted, by the pods of a claim."""
+
+
+class Addons(pulumi.ComponentResource):
+    """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and what mounts models.
+
+    The monitoring agent says as conditions of a node what is wrong with it: kernel, network, storage, containers, GPUs. Node
+    groups and Karpenter replace a node for them; without the agent they see no more than that it is not Ready.
+    """
+
+    def __init__(self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:addons:Addons", name, None, opts)
+        self._name = name
+        self._args = args
+        self._addon("coredns")
+        self._addon("metrics-server")
+        # What asks the GPUs would not land on our GPU nodes: by default it tolerates no taint, and nothing says so.
+        self._addon("eks-node-monitoring-agent", configuration={"dcgmAgent": {"tolerations": [gpu_toleration()]}})
+        agent = self._addon("eks-pod-identity-agent")
+        role = WorkloadRole(
+            f"{name}-ebs-csi",
+            WorkloadRoleArgs(
+                description="EBS volumes for pods",
+                service_account=_EBS_CSI_ACCOUNT,
+                trust=pod_identity(args.cluster_arn, _EBS_CSI_ACCOUNT),
+                managed_policy_arns=(args.account.managed_policy("service-role/AmazonEBSCSIDriverPolicy"),),
+                tags=args.tags,
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self._addon(
+            "aws-ebs-csi-driver",
+            identity=aws.eks.AddonPodIdentityAssociationArgs(service_account=_EBS_CSI_ACCOUNT.name, role_arn=role.arn),
+            after=(agent,),
+        )
+        if args.mountpoint:
+            # No role: each pod mounts with its own. GPU nodes have a taint, and without the driver no pod of theirs starts.
+            self._addon(MOUNTPOINT, configuration={"node": {"tolerateAllTaints": True}})
+        if args.lustre:
+            # No role: only volumes that the driver makes itself need AWS's API. Its pods tolerate every taint by default.
+            self._addon(LUSTRE)
+        self.register_outputs({})
+
+    def _addon(
+        self,
+        addon: str,
+        *,
+        identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        after: tuple[pulumi.Resource, ...] = (),
+    ) -> aws.eks.Addon:
+        return aws.eks.Addon(
+            f"{self._name}-{addon}",
+            cluster_name=self._args.cluster_name,
+            addon_name=addon,
+            addon_version=self._args.pins.addons[addon],
+            configuration_values=None if configuration is None else json.dumps(configuration, sort_keys=True),
+            pod_identity_associations=[identity] if identity is not None else None,
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            tags=self._args.tags,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
+        )

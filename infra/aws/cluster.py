@@ -1,0 +1,263 @@
+"""The EKS control plane: its keys, logs and roles, who administers it, and what must be there before nodes are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_eks as eks
+import pulumi_kubernetes as k8s
+
+from infra.aws.account import Account
+from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from spec.iam_policy import allow, document, service_trust
+from spec.versions import KubernetesPins
+
+LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+_CNI_ACCOUNT = ServiceAccount("kube-system", "aws-node")
+_CNI_CONFIGURATION = {
+    # Network policies are enforced on the nodes; without it the objects exist and mean nothing.
+    "enableNetworkPolicy": "true",
+    "env": {
+        # /28 blocks instead of single addresses: ten times the pods per node, and the count that
+        # `spec.subnets.addresses_per_node` reckons with.
+        "ENABLE_PREFIX_DELEGATION": "true",
+        "WARM_PREFIX_TARGET": "1",
+    },
+}
+
+
+@dataclass(frozen=True)
+class ClusterArgs:
+    account: Account
+    cluster_name: str
+    kubernetes_version: str
+    pins: KubernetesPins
+    vpc_id: pulumi.Input[str]
+    control_plane_subnet_ids: Sequence[pulumi.Input[str]]
+    endpoint: Literal["private", "public"]
+    public_access_cidrs: Sequence[IPv4Network]
+    admin_role_arns: Sequence[str]
+    deletion_protection: bool
+    protected: bool
+    """The cluster and the key of its secrets can neither be deleted nor replaced (`Settings.protected`)."""
+    log_retention_days: int
+    logs_key_arn: pulumi.Input[str]
+    tags: Mapping[str, str]
+
+
+class Cluster(pulumi.ComponentResource):
+    """A control plane with its network plugin, ready for node groups.
+
+    `eks.Cluster` is used for the control plane alone. Its own vpc-cni add-on is switched off and made here: it gets a
+    role through the cluster's OIDC provider, which exists only after the cluster, while `eks.Cluster` takes the role as
+    an argument. kube-proxy needs no role and stays with `eks.Cluster`.
+
+    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists
+    (docs/facts/eks.md#creator-is-administrator). Run it from the deployment role; people are named in `admin_role_arns`.
+    The deployment role must not be: see `creators_second_entry`.
+    """
+
+    name: pulumi.Output[str]
+    arn: str
+    """Known before the cluster exists."""
+    security_group_id: pulumi.Output[str]
+    """The group that EKS makes, and the only one with the cluster's tag."""
+    oidc: OidcProvider
+    kubernetes: k8s.Provider
+    """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
+
+    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:cluster:Cluster", name, None, opts)
+        self.arn = cluster_arn(args.account, args.cluster_name)
+        self._child = pulumi.ResourceOptions(parent=self)
+
+        control_plane = self._control_plane(name, args)
+        self.name = control_plane.eks_cluster.name
+        self.security_group_id = control_plane.cluster_security_group_id
+        self.oidc = OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer)
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=control_plane.kubeconfig_json,
+            enable_server_side_apply=True,
+            # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
+            cluster_identifier=self.arn,
+            opts=self._child,
+        )
+        self._network_plugin(name, args)
+        self.register_outputs({"name": self.name, "arn": self.arn})
+
+    def _control_plane(self, name: str, args: ClusterArgs) -> eks.Cluster:
+        secrets_key = EncryptionKey(
+            f"{name}-secrets",
+            EncryptionKeyArgs(
+                account=args.account,
+                alias=f"{args.cluster_name}-secrets",
+                description=f"Kubernetes secrets of {args.cluster_name}",
+                tags=args.tags,
+                protected=args.protected,
+            ),
+            opts=self._child,
+        )
+        # Made before EKS would make it, without a retention, and left behind on destroy.
+        log_group = aws.cloudwatch.LogGroup(
+            f"{name}-log-group",
+            name=control_plane_log_group_name(args.cluster_name),
+            retention_in_days=args.log_retention_days,
+            kms_key_id=args.logs_key_arn,
+            tags=args.tags,
+            opts=self._child,
+        )
+        role, granted = self._service_role(name, args, secrets_key.arn)
+        public = args.endpoint == "public"
+        return eks.Cluster(
+            f"{name}-control-plane",
+            name=args.cluster_name,
+            version=args.kubernetes_version,
+            vpc_id=args.vpc_id,
+            subnet_ids=list(args.control_plane_subnet_ids),
+            endpoint_private_access=True,
+            endpoint_public_access=public,
+            public_access_cidrs=[str(cidr) for cidr in args.public_access_cidrs] if public else None,
+            authentication_mode=eks.AuthenticationMode.API,
+            access_entries={_entry_name(arn): _admin_entry(args.account, arn) for arn in args.admin_role_arns},
+            service_role=role,
+            encryption_config_key_arn=secrets_key.arn,
+            enabled_cluster_log_types=list(LOG_TYPES),
+            create_oidc_provider=True,
+            skip_default_node_group=True,
+            skip_default_security_groups=True,
+            # No unmanaged add-on to adopt later: each one is pinned from its first minute.
+            bootstrap_self_managed_addons=False,
+            use_default_vpc_cni=True,
+            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=args.pins.addons["kube-proxy"]),
+            coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
+            # Extended support costs six times as much and starts by itself otherwise.
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
+            deletion_protection=args.deletion_protection,
+            tags=dict(args.tags),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[log_group, *granted],
+                transforms=[_protect_the_control_plane] if args.protected else None,
+            ),
+        )
+
+    def _service_role(
+        self, name: str, args: ClusterArgs, secrets_key_arn: pulumi.Output[str]
+    ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        role = aws.iam.Role(
+            f"{name}-role",
+            description=f"Control plane of {args.cluster_name}",
+            assume_role_policy=service_trust("eks.amazonaws.com", source_account=args.account.id, source_arn=self.arn),
+            tags={**args.tags, "Name": f"{args.cluster_name}-control-plane"},
+            opts=self._child,
+        )
+        granted: list[pulumi.Resource] = [
+            aws.iam.RolePolicyAttachment(
+                f"{name}-AmazonEKSClusterPolicy",
+                role=role.name,
+                policy_arn=args.account.managed_policy("AmazonEKSClusterPolicy"),
+                opts=self._child,
+            ),
+            aws.iam.RolePolicy(
+                f"{name}-secrets-policy",
+                role=role.name,
+                policy=secrets_key_arn.apply(
+                    lambda arn: document(allow(["kms:Encrypt", "kms:Decrypt", "kms:ListGrants", "kms:DescribeKey"], [arn]))
+                ),
+                opts=self._child,
+            ),
+        ]
+        return role, granted
+
+    def _network_plugin(self, name: str, args: ClusterArgs) -> None:
+        """The vpc-cni with prefix delegation and network policies, before the first node needs an address."""
+        role = WorkloadRole(
+            f"{name}-vpc-cni",
+            WorkloadRoleArgs(
+                description=f"Network plugin of {args.cluster_name}",
+                service_account=_CNI_ACCOUNT,
+                trust=irsa_trust(self.oidc, _CNI_ACCOUNT),
+                managed_policy_arns=(args.account.managed_policy("AmazonEKS_CNI_Policy"),),
+                tags=args.tags,
+            ),
+            opts=self._child,
+        )
+        aws.eks.Addon(
+            f"{name}-addon-vpc-cni",
+            cluster_name=self.name,
+            addon_name="vpc-cni",
+            addon_version=args.pins.addons["vpc-cni"],
+            service_account_role_arn=role.arn,
+            configuration_values=json.dumps(_CNI_CONFIGURATION, sort_keys=True),
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            tags=args.tags,
+            opts=self._child,
+        )
+
+
+def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """`protect` of the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
+    and an administrator could not be removed.
+    """
+    if args.type_ != "aws:eks/cluster:Cluster":
+        return None
+    return pulumi.ResourceTransformResult(
+        props=args.props, opts=pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(protect=True))
+    )
+
+
+def cluster_arn(account: Account, cluster_name: str) -> str:
+    """The ARN that a cluster of this name has."""
+    return account.arn("eks", f"cluster/{cluster_name}")
+
+
+def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> str | None:
+    """The administrator that is the caller's own role, of which EKS refuses a second access entry; None without one.
+
+    `caller_arn` is what STS answers: for a role a session, `arn:aws:sts::<account>:assumed-role/<name>/<session>`, which
+    leaves out the role's path. EKS makes the role that creates a cluster an administrator by itself, and answers
+    ResourceInUseException to another entry for it (pulumi/pulumi-eks#2373).
+    """
+    partition, service, _, account_id, resource = caller_arn.split(":", maxsplit=5)[1:]
+    kind, _, session = resource.partition("/")
+    if (service, kind) != ("sts", "assumed-role"):
+        return None
+    caller = (partition, account_id, session.partition("/")[0])
+    return next((arn for arn in admin_role_arns if _partition_account_and_name(arn) == caller), None)
+
+
+def _partition_account_and_name(role_arn: str) -> tuple[str, str, str]:
+    parts = role_arn.split(":", maxsplit=5)
+    return parts[1], parts[4], parts[5].rpartition("/")[2]
+
+
+def control_plane_log_group_name(cluster_name: str) -> str:
+    """The log group that EKS writes to; the name is EKS's choice."""
+    return f"/aws/eks/{cluster_name}/cluster"
+
+
+def _entry_name(role_arn: str) -> str:
+    """A name for an access entry that does not change when the list is put in another order."""
+    account_id, resource = role_arn.split(":")[4:6]
+    return f"{account_id}-{resource.removeprefix('role/').replace('/', '-')}"
+
+
+def _admin_entry(account: Account, role_arn: str) -> eks.AccessEntryArgs:
+    return eks.AccessEntryArgs(
+        principal_arn=role_arn,
+        access_policies={
+            "admin": eks.AccessPolicyAssociationArgs(
+                policy_arn=f"arn:{account.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+                access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+            )
+        },
+    )

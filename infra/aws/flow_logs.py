@@ -1,0 +1,77 @@
+"""VPC flow logs: who talked to whom, kept encrypted and for a limited time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.account import Account
+from spec.iam_policy import allow, document, service_trust
+
+
+@dataclass(frozen=True)
+class FlowLogsArgs:
+    account: Account
+    vpc_id: pulumi.Input[str]
+    log_group_name: str
+    retention_days: int
+    kms_key_arn: pulumi.Input[str]
+    tags: Mapping[str, str]
+
+
+class FlowLogs(pulumi.ComponentResource):
+    """All traffic of one VPC, delivered to a log group of its own."""
+
+    log_group_name: pulumi.Output[str]
+
+    def __init__(self, name: str, args: FlowLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:network:FlowLogs", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        account = args.account
+        group = aws.cloudwatch.LogGroup(
+            f"{name}-log-group",
+            name=args.log_group_name,
+            retention_in_days=args.retention_days,
+            kms_key_id=args.kms_key_arn,
+            tags={**args.tags, "Name": args.log_group_name},
+            opts=child,
+        )
+        role = aws.iam.Role(
+            f"{name}-role",
+            description="Delivers VPC flow logs to CloudWatch Logs",
+            assume_role_policy=service_trust(
+                "vpc-flow-logs.amazonaws.com",
+                source_account=account.id,
+                source_arn=account.arn("ec2", "vpc-flow-log/*"),
+            ),
+            tags=args.tags,
+            opts=child,
+        )
+        group_arn = account.arn("logs", f"log-group:{args.log_group_name}")
+        delivery = aws.iam.RolePolicy(
+            f"{name}-policy",
+            role=role.name,
+            policy=document(
+                allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{group_arn}:*"]),
+                allow(["logs:DescribeLogStreams"], [f"{group_arn}:*"]),
+                # It takes no resource.
+                allow(["logs:DescribeLogGroups"], ["*"]),
+            ),
+            opts=child,
+        )
+        aws.ec2.FlowLog(
+            f"{name}-flow-log",
+            vpc_id=args.vpc_id,
+            traffic_type="ALL",
+            log_destination_type="cloud-watch-logs",
+            log_destination=group.arn,
+            iam_role_arn=role.arn,
+            max_aggregation_interval=60,
+            tags=args.tags,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[delivery]),
+        )
+        self.log_group_name = group.name
+        self.register_outputs({"logGroupName": self.log_group_name})

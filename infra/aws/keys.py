@@ -1,0 +1,84 @@
+"""KMS keys that the program owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.account import Account
+from spec.iam_policy import Statement, document
+
+DELETION_WINDOW_DAYS = 30
+"""How long a deleted key can still be rescued; 7 to 30, and what it encrypted is lost after it."""
+
+
+@dataclass(frozen=True)
+class EncryptionKeyArgs:
+    account: Account
+    alias: str
+    """Without the `alias/` prefix; unique in the account and region."""
+    description: str
+    tags: Mapping[str, str]
+    statements: tuple[Statement, ...] = field(default=())
+    """What others than this account's IAM policies may do with the key."""
+    protected: bool = False
+    """It can neither be deleted nor replaced (`Settings.protected`)."""
+    retained: bool = False
+    """A destroy forgets the key and leaves it: what it encrypted stays readable."""
+
+
+class EncryptionKey(pulumi.ComponentResource):
+    """A symmetric key with yearly rotation and an alias."""
+
+    arn: pulumi.Output[str]
+
+    def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:keys:EncryptionKey", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        key = aws.kms.Key(
+            f"{name}-key",
+            description=args.description,
+            enable_key_rotation=True,
+            deletion_window_in_days=DELETION_WINDOW_DAYS,
+            policy=document(_account_administers(args.account), *args.statements),
+            tags={**args.tags, "Name": args.alias},
+            opts=pulumi.ResourceOptions(parent=self, protect=args.protected, retain_on_delete=args.retained),
+        )
+        aws.kms.Alias(f"{name}-alias", name=f"alias/{args.alias}", target_key_id=key.key_id, opts=child)
+        self.arn = key.arn
+        self.register_outputs({"arn": self.arn})
+
+
+def _account_administers(account: Account) -> Statement:
+    # AWS's own default statement, wildcard and all: without it IAM policies have no say over the key, and a key
+    # whose last administrator is gone can never be managed or deleted again.
+    return {
+        "Sid": "AccountAdministers",
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:{account.partition}:iam::{account.id}:root"},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+
+
+def logs_may_encrypt(account: Account, log_groups: str) -> Statement:
+    """CloudWatch Logs may use the key, for log groups whose name matches `log_groups` only."""
+    return {
+        "Sid": "CloudWatchLogsEncrypts",
+        "Effect": "Allow",
+        "Principal": {"Service": f"logs.{account.region}.amazonaws.com"},
+        "Action": [
+            "kms:Encrypt",
+            "kms:Decrypt",
+            "kms:ReEncryptFrom",
+            "kms:ReEncryptTo",
+            "kms:GenerateDataKey",
+            "kms:GenerateDataKeyWithoutPlaintext",
+            "kms:DescribeKey",
+        ],
+        "Resource": "*",
+        "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": account.arn("logs", f"log-group:{log_groups}")}},
+    }

@@ -1,0 +1,158 @@
+"""Launch templates: how a node starts, before EKS has a say."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+import yaml
+
+from infra.aws.mig import MigLayout, boot_script
+
+_BOUNDARY = "//"
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Capacity that was paid for in advance."""
+
+    id: str
+    block_instance_type: str | None = None
+    """The one instance type of a Capacity Block for ML; None for an on-demand capacity reservation."""
+
+
+@dataclass(frozen=True)
+class LaunchTemplateArgs:
+    instance_name: str
+    disk_gib: int
+    disk_throughput_mibs: int
+    max_pods: int
+    local_nvme: bool
+    """The instances have an instance store that pods' emptyDir volumes and images shall live on."""
+    tags: Mapping[str, str]
+    reservation: Reservation | None = None
+    efa_interfaces: int = 0
+    security_group_id: pulumi.Input[str] | None = None
+    """Needed with EFA: a template that lists interfaces has to name their group."""
+    placement_group: pulumi.Input[str] | None = None
+    mig: MigLayout | None = None
+    """How the GPUs are cut before the node joins; None: not at all."""
+
+
+def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
+    """A template for a managed node group: IMDSv2 only, encrypted gp3, tagged instances and volumes."""
+    named = {**args.tags, "Name": args.instance_name}
+    block_type = args.reservation.block_instance_type if args.reservation is not None else None
+    return aws.ec2.LaunchTemplate(
+        name,
+        description=f"Nodes of {args.instance_name}",
+        update_default_version=True,
+        metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+            http_endpoint="enabled",
+            http_tokens="required",
+            # One hop: the node itself. A pod that reached the metadata service would have the node's role.
+            http_put_response_hop_limit=1,
+        ),
+        block_device_mappings=[
+            aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+                device_name="/dev/xvda",
+                ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+                    volume_type="gp3",
+                    volume_size=args.disk_gib,
+                    throughput=args.disk_throughput_mibs,
+                    # With the account's EBS key. A key of our own would need a grant for the Auto Scaling service role,
+                    # which an empty account does not have yet, and KMS refuses policies that name a missing role.
+                    encrypted="true",
+                    delete_on_termination="true",
+                ),
+            )
+        ],
+        network_interfaces=_efa_interfaces(args) or None,
+        placement=(
+            aws.ec2.LaunchTemplatePlacementArgs(group_name=args.placement_group)
+            if args.placement_group is not None
+            else None
+        ),
+        # Default tags of the provider do not reach what Auto Scaling launches.
+        tag_specifications=[
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named)
+            for kind in ("instance", "volume", "network-interface")
+        ],
+        user_data=base64.b64encode(user_data(args.max_pods, args.local_nvme, args.mig).encode()).decode(),
+        tags=named,
+        capacity_reservation_specification=_capacity_reservation(args.reservation),
+        # A Capacity Block is a market of its own, and EKS wants its one instance type here.
+        instance_type=block_type,
+        instance_market_options=(
+            aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if block_type is not None else None
+        ),
+        opts=opts,
+    )
+
+
+def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None) -> str:
+    """Node configuration for nodeadm (AL2023), and what cloud-init runs before it.
+
+    EKS adds the cluster's address and certificate.
+    """
+    spec: dict[str, object] = {"kubelet": {"config": {"maxPods": max_pods}}}
+    if local_nvme:
+        # One array over all instance-store disks, with the kubelet's and containerd's folders on it: the model cache
+        # (an emptyDir) and the 20 GiB image are read from NVMe instead of from the network volume.
+        spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
+    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    return "\n".join(
+        [
+            "MIME-Version: 1.0",
+            f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"',
+            "",
+            f"--{_BOUNDARY}",
+            "Content-Type: application/node.eks.aws",
+            "",
+            yaml.safe_dump(config, sort_keys=True).rstrip(),
+            "",
+            *_script_part(mig),
+            f"--{_BOUNDARY}--",
+            "",
+        ]
+    )
+
+
+def _script_part(mig: MigLayout | None) -> list[str]:
+    if mig is None:
+        return []
+    return [f"--{_BOUNDARY}", 'Content-Type: text/x-shellscript; charset="us-ascii"', "", boot_script(mig).rstrip(), ""]
+
+
+def _efa_interfaces(args: LaunchTemplateArgs) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
+    """One EFA device per network card; only the first takes an IP address and carries ordinary traffic.
+
+    The group is the one that EKS makes for the cluster: it admits everything from and to itself, as EFA needs.
+    """
+    if args.efa_interfaces and args.security_group_id is None:
+        raise ValueError("a launch template with EFA interfaces needs the id of their security group")
+    return [
+        aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+            network_card_index=card,
+            device_index=0 if card == 0 else 1,
+            interface_type="efa" if card == 0 else "efa-only",
+            security_groups=[args.security_group_id] if args.security_group_id is not None else None,
+            delete_on_termination="true",
+        )
+        for card in range(args.efa_interfaces)
+    ]
+
+
+def _capacity_reservation(
+    reservation: Reservation | None,
+) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if reservation is None:
+        return None
+    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+        capacity_reservation_target=aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+            capacity_reservation_id=reservation.id
+        )
+    )

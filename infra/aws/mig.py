@@ -1,0 +1,31 @@
+"""MIG on a node: GPUs cut into instances with memory and compute of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec.settings.model import Sharing
+
+_SCRIPT = Path(__file__).with_name("mig.sh")
+
+
+@dataclass(frozen=True)
+class MigLayout:
+    """Equal instances on each GPU of a node: a profile of NVIDIA's, like `1g.10gb`, and how many."""
+
+    profile: str
+    instances: int
+
+
+def layout(sharing: Sharing) -> MigLayout | None:
+    """The layout of nodes that share their GPUs in this way; None without MIG."""
+    if sharing.strategy != "mig" or sharing.profile is None:
+        return None
+    return MigLayout(sharing.profile, sharing.replicas)
+
+
+def boot_script(wanted: MigLayout) -> str:
+    """What a node runs as root before it joins the cluster."""
+    head = f"#!/bin/bash\nMIG_PROFILE={wanted.profile}\nMIG_INSTANCES={wanted.instances}\n"
+    return head + _SCRIPT.read_text(encoding="utf-8")

@@ -1,0 +1,209 @@
+"""The VPC: public, private and intra subnets in every zone, their routes, and the ways out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.account import Account
+from infra.aws.endpoints import Endpoints, EndpointsArgs, Profile
+from infra.aws.flow_logs import FlowLogs, FlowLogsArgs
+from spec.subnets import SubnetPlan
+
+Nat = Literal["none", "single", "per_az"]
+
+_ANYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True)
+class NetworkArgs:
+    account: Account
+    cluster_name: str
+    cidr: IPv4Network
+    zones: tuple[str, ...]
+    subnets: SubnetPlan
+    nat: Nat
+    endpoints: Profile
+    flow_log_retention_days: int
+    logs_key_arn: pulumi.Input[str]
+    protected: bool
+    """The VPC can neither be deleted nor replaced (`Settings.protected`)."""
+    tags: Mapping[str, str]
+
+
+class Network(pulumi.ComponentResource):
+    """A VPC whose nodes are private, whose control-plane interfaces have no way out, and whose traffic is logged.
+
+    No security group of ours carries the tag `kubernetes.io/cluster/<name>`: the one that EKS makes does, and
+    the load balancer controller refuses to work when it finds two (docs/facts/eks.md#tag-of-security-groups).
+    """
+
+    vpc_id: pulumi.Output[str]
+    public_subnet_ids: Mapping[str, pulumi.Output[str]]
+    """By zone. For load balancers that face the internet."""
+    private_subnet_ids: Mapping[str, pulumi.Output[str]]
+    """By zone. For nodes and pods."""
+    intra_subnet_ids: Mapping[str, pulumi.Output[str]]
+    """By zone. For the interfaces of the control plane and of the endpoints; no route out of the VPC but to S3."""
+
+    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:network:Network", name, None, opts)
+        self._name = name
+        self._args = args
+        self._child = pulumi.ResourceOptions(parent=self)
+
+        vpc = aws.ec2.Vpc(
+            f"{name}-vpc",
+            cidr_block=str(args.cidr),
+            enable_dns_support=True,
+            # Private DNS of the interface endpoints and of the private API endpoint needs host names.
+            enable_dns_hostnames=True,
+            tags=self._tags(args.cluster_name),
+            opts=pulumi.ResourceOptions(parent=self, protect=args.protected),
+        )
+        self.vpc_id = vpc.id
+        # Without rules it admits nothing: whatever forgets to name its own group is cut off instead of open.
+        aws.ec2.DefaultSecurityGroup(
+            f"{name}-default-security-group",
+            vpc_id=vpc.id,
+            tags=self._tags(f"{args.cluster_name}-default-locked"),
+            opts=self._child,
+        )
+        self.public_subnet_ids = self._subnets("public", args.subnets.public, {"kubernetes.io/role/elb": "1"})
+        self.private_subnet_ids = self._subnets(
+            "private",
+            args.subnets.private,
+            {"kubernetes.io/role/internal-elb": "1", "karpenter.sh/discovery": args.cluster_name},
+        )
+        self.intra_subnet_ids = self._subnets("intra", args.subnets.intra, {})
+
+        nat_ids = self._ways_out()
+        inner_tables = [self._private_table(zone, nat_ids.get(zone)) for zone in args.zones]
+        inner_tables.append(self._table("intra", self.intra_subnet_ids))
+
+        Endpoints(
+            f"{name}-endpoints",
+            EndpointsArgs(
+                vpc_id=vpc.id,
+                vpc_cidr=str(args.cidr),
+                region=args.account.region,
+                profile=args.endpoints,
+                subnet_ids=list(self.intra_subnet_ids.values()),
+                route_table_ids=inner_tables,
+                tags=args.tags,
+            ),
+            opts=self._child,
+        )
+        FlowLogs(
+            f"{name}-flow-logs",
+            FlowLogsArgs(
+                account=args.account,
+                vpc_id=vpc.id,
+                log_group_name=flow_log_group_name(args.cluster_name),
+                retention_days=args.flow_log_retention_days,
+                kms_key_arn=args.logs_key_arn,
+                tags=args.tags,
+            ),
+            opts=self._child,
+        )
+        self.register_outputs(
+            {
+                "vpcId": self.vpc_id,
+                "publicSubnetIds": self.public_subnet_ids,
+                "privateSubnetIds": self.private_subnet_ids,
+                "intraSubnetIds": self.intra_subnet_ids,
+            }
+        )
+
+    def _tags(self, physical_name: str) -> dict[str, str]:
+        return {**self._args.tags, "Name": physical_name}
+
+    def _subnets(self, tier: str, blocks: Sequence[IPv4Network], tags: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
+        return {
+            zone: aws.ec2.Subnet(
+                f"{self._name}-{tier}-{zone}",
+                vpc_id=self.vpc_id,
+                availability_zone=zone,
+                cidr_block=str(block),
+                map_public_ip_on_launch=False,
+                tags={**self._tags(f"{self._args.cluster_name}-{tier}-{zone}"), **tags},
+                opts=self._child,
+            ).id
+            for zone, block in zip(self._args.zones, blocks, strict=True)
+        }
+
+    def _ways_out(self) -> dict[str, pulumi.Output[str]]:
+        """The internet gateway behind the public subnets; the NAT gateway that each zone uses, where there is one."""
+        gateway = aws.ec2.InternetGateway(
+            f"{self._name}-internet-gateway",
+            vpc_id=self.vpc_id,
+            tags=self._tags(self._args.cluster_name),
+            opts=self._child,
+        )
+        public_table = self._table("public", self.public_subnet_ids)
+        default_route = aws.ec2.Route(
+            f"{self._name}-public-default",
+            route_table_id=public_table,
+            destination_cidr_block=_ANYWHERE,
+            gateway_id=gateway.id,
+            opts=self._child,
+        )
+        zones = self._args.zones
+        nat_zones = {"none": (), "single": zones[:1], "per_az": zones}[self._args.nat]
+        # A NAT gateway without the route to the internet would be created, and not work until the route is there.
+        after_route = pulumi.ResourceOptions(parent=self, depends_on=[default_route])
+        gateways = {zone: self._nat_gateway(zone, after_route) for zone in nat_zones}
+        if self._args.nat == "single":
+            return dict.fromkeys(zones, gateways[zones[0]])
+        return gateways
+
+    def _nat_gateway(self, zone: str, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
+        label = f"{self._args.cluster_name}-nat-{zone}"
+        address = aws.ec2.Eip(f"{self._name}-nat-address-{zone}", domain="vpc", tags=self._tags(label), opts=self._child)
+        return aws.ec2.NatGateway(
+            f"{self._name}-nat-{zone}",
+            allocation_id=address.id,
+            subnet_id=self.public_subnet_ids[zone],
+            tags=self._tags(label),
+            opts=opts,
+        ).id
+
+    def _private_table(self, zone: str, nat_id: pulumi.Output[str] | None) -> pulumi.Output[str]:
+        table = self._table(f"private-{zone}", {zone: self.private_subnet_ids[zone]})
+        if nat_id is not None:
+            aws.ec2.Route(
+                f"{self._name}-private-default-{zone}",
+                route_table_id=table,
+                destination_cidr_block=_ANYWHERE,
+                nat_gateway_id=nat_id,
+                opts=self._child,
+            )
+        return table
+
+    def _table(self, label: str, subnet_ids: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
+        """A route table of its own for the given subnets."""
+        table = aws.ec2.RouteTable(
+            f"{self._name}-{label}-routes",
+            vpc_id=self.vpc_id,
+            tags=self._tags(f"{self._args.cluster_name}-{label}"),
+            opts=self._child,
+        )
+        tier = label.split("-", maxsplit=1)[0]
+        for zone, subnet_id in subnet_ids.items():
+            aws.ec2.RouteTableAssociation(
+                f"{self._name}-{tier}-{zone}-association",
+                subnet_id=subnet_id,
+                route_table_id=table.id,
+                opts=self._child,
+            )
+        return table.id
+
+
+def flow_log_group_name(cluster_name: str) -> str:
+    """The name of the log group that the VPC's flow logs go to."""
+    return f"/aws/vpc/{cluster_name}/flow-logs"

@@ -1,0 +1,18 @@
+"""An open-loop load generator.
+
+Requests are sent when a schedule says so, not when the previous answer has come, and a latency counts from the
+scheduled time: a stalled server is seen by every request that should have been sent during the stall. (A closed loop
+of clients would send fewer requests to a slow server and measure it as fast: "coordinated omission".)
+
+    schedule = Schedule.poisson(rate=50, seconds=10, seed=1)
+    async with grpc_sender(["127.0.0.1:8001"], "classify", inputs) as send:
+        result = await run(schedule, send)
+    print(result.throughput, result.percentile_ms(95), result.errors, result.tags)
+"""
+
+from modelctl.loadgen.grpc_sender import grpc_sender
+from modelctl.loadgen.result import Outcome, Result, Summary
+from modelctl.loadgen.runner import RequestFailed, Send, run
+from modelctl.loadgen.schedule import Schedule
+
+__all__ = ["Outcome", "RequestFailed", "Result", "Schedule", "Send", "Summary", "grpc_sender", "run"]

@@ -1,0 +1,52 @@
+"""Inference requests over gRPC, for `loadgen.run`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from modelctl.loadgen.runner import RequestFailed, Send
+
+
+@asynccontextmanager
+async def grpc_sender(
+    urls: Sequence[str],
+    model: str,
+    inputs: Sequence[InferInput],
+    *,
+    version: str | Callable[[], str] = "",
+    deadline_seconds: float = 10.0,
+) -> AsyncIterator[Send]:
+    """A `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
+
+    `version` is asked for ("" = the server's choice); a function is called for each request. The tag of an answer is
+    the version that gave it. A failure's code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED.
+    """
+    if not urls:
+        raise ValueError("a sender needs at least one address")
+    requests = list(inputs)
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(InferenceServerClient(url)) for url in urls]
+
+        async def send(number: int) -> str:
+            wanted = version if isinstance(version, str) else version()
+            try:
+                answer = await clients[number % len(clients)].infer(
+                    model, requests, model_version=wanted, client_timeout=deadline_seconds
+                )
+            except InferenceServerException as error:
+                raise RequestFailed(failure_code(error)) from None
+            return str(answer.get_response().model_version)
+
+        yield send
+        await asyncio.sleep(0)  # let cancelled calls finish before their channel closes
+
+
+def failure_code(error: InferenceServerException) -> str:
+    """UNAVAILABLE for `StatusCode.UNAVAILABLE`; UNKNOWN when the client gives no code."""
+    return (error.status() or "UNKNOWN").removeprefix("StatusCode.")

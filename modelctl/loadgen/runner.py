@@ -1,0 +1,90 @@
+"""Sending a schedule's requests when they are due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from modelctl.loadgen.result import NOT_SENT, OK, UNFINISHED, Outcome, Result
+from modelctl.loadgen.schedule import Schedule
+
+Send = Callable[[int], Awaitable[str | None]]
+"""Sends the request of that number (from 0) and returns a tag of the answer, for example the version that gave it.
+Raises RequestFailed when there is no good answer; any other exception is a bug and ends the run.
+"""
+
+
+class RequestFailed(Exception):
+    """A request without a good answer; `code` is a short stable word, for example UNAVAILABLE."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+async def run(
+    schedule: Schedule,
+    send: Send,
+    *,
+    max_in_flight: int = 1000,
+    drain_seconds: float = 10.0,
+    stop_when: Callable[[Outcome], bool] | None = None,
+) -> Result:
+    """Sends every request at its due time, whether earlier ones were answered or not, and says what became of each.
+
+    At most `max_in_flight` requests are open at once; a request beyond that waits, and as its latency counts from its
+    due time the wait is in it. The run ends when all are answered, `drain_seconds` after the schedule's end, or when
+    `stop_when`, called with each outcome as it comes, says that there is no more to learn. Requests that are then open
+    are cancelled and recorded as UNFINISHED, those not yet sent as NOT_SENT.
+    """
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    slots = asyncio.Semaphore(max_in_flight)
+    sent: dict[int, float] = {}
+    outcomes: dict[int, Outcome] = {}
+    stop = asyncio.Event()
+
+    async def request(number: int) -> None:
+        due = schedule.due[number]
+        async with slots:
+            sent[number] = loop.time() - start
+            code, tag = OK, None
+            try:
+                tag = await send(number)
+            except RequestFailed as failure:
+                code = failure.code
+        outcomes[number] = Outcome(due, sent[number], loop.time() - start, code, tag)
+        if stop_when is not None and stop_when(outcomes[number]):
+            stop.set()
+
+    async def send_all() -> None:
+        async with asyncio.TaskGroup() as requests:
+            for number, due in enumerate(schedule.due):
+                # Even without a wait the loop must get its turn, or overdue requests would go out before any answer is read.
+                await asyncio.sleep(max(0.0, start + due - loop.time()))
+                requests.create_task(request(number))
+
+    sending = asyncio.create_task(send_all())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        limit = schedule.seconds + drain_seconds
+        await asyncio.wait({sending, stopping}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        failure = await _end(sending)
+        await _end(stopping)
+    if failure is not None:
+        raise failure
+    for number, due in enumerate(schedule.due):
+        if number not in outcomes:
+            outcomes[number] = Outcome(due, sent.get(number), None, UNFINISHED if number in sent else NOT_SENT)
+    ordered = tuple(outcomes[number] for number in range(len(schedule.due)))
+    return Result(ordered, schedule.seconds, stopped=stop.is_set())
+
+
+async def _end(task: asyncio.Task[Any]) -> BaseException | None:
+    """Cancels a task that still runs, waits for its end, and returns what it failed with."""
+    task.cancel()
+    await asyncio.wait({task})
+    failure = None if task.cancelled() else task.exception()
+    return failure.exceptions[0] if isinstance(failure, BaseExceptionGroup) else failure

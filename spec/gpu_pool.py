@@ -1,0 +1,113 @@
+"""What follows from a GPU pool's settings: labels, taint, the resource that pods ask for, the node templates.
+
+One source for the node group, the device plugin, the autoscaler's template tags and the pods that tolerate the taint:
+they are of use only when they agree (docs/facts/gpu-nodes.md#taint-and-labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spec.catalog import INSTANCE_TYPES, InstanceType
+from spec.settings.model import GpuPool, Sharing
+
+POOL_LABEL = "triton-eks/pool"
+"""The node label that says which group of this program a node belongs to."""
+GPU_RESOURCE = "nvidia.com/gpu"
+SHARED_GPU_RESOURCE = "nvidia.com/gpu.shared"
+"""What a shared GPU is advertised as, so that a pod that wants a whole one never lands on it by accident."""
+
+MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
+"""Of an instance that MIG has cut off a GPU; the profile follows."""
+
+_STRATEGY_PREFIX = {"time-slicing": "ts", "mps": "mps"}
+
+
+@dataclass(frozen=True)
+class Taint:
+    """A node taint, with the effect as Kubernetes spells it."""
+
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def eks_effect(self) -> str:
+        """The effect as the EKS API spells it."""
+        return {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}[
+            self.effect
+        ]
+
+
+# The value is `present` because that is the one that the node feature discovery worker tolerates by default.
+GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
+
+
+def gpu_toleration() -> dict[str, str]:
+    """The toleration of `GPU_TAINT` for a pod."""
+    return {
+        "key": GPU_TAINT.key,
+        "operator": "Equal",
+        "value": GPU_TAINT.value,
+        "effect": GPU_TAINT.effect,
+    }
+
+
+def sharing_config(sharing: Sharing) -> str:
+    """The name of the device plugin's configuration: `exclusive`, `ts4`, `mps2`, `mig`."""
+    if sharing.strategy in ("exclusive", "mig"):
+        return sharing.strategy
+    return f"{_STRATEGY_PREFIX[sharing.strategy]}{sharing.replicas}"
+
+
+def gpu_resource(sharing: Sharing) -> str:
+    """The extended resource that pods on the pool ask for."""
+    if sharing.strategy == "mig":
+        return f"{MIG_RESOURCE_PREFIX}{sharing.profile}"
+    return GPU_RESOURCE if sharing.strategy == "exclusive" else SHARED_GPU_RESOURCE
+
+
+def instance_type(pool: GpuPool) -> InstanceType:
+    """The type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
+    return INSTANCE_TYPES[pool.instance_types[0]]
+
+
+def labels(pool: GpuPool) -> dict[str, str]:
+    """The labels of the pool's nodes."""
+    node_labels = {
+        POOL_LABEL: pool.name,
+        # Without it the device plugin's affinity matches no node and `nvidia.com/gpu` stays 0, silently.
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/device-plugin.config": sharing_config(pool.sharing),
+    }
+    if pool.sharing.strategy == "exclusive":
+        # Tells the cluster autoscaler that a new node is not ready before it advertises `nvidia.com/gpu`. A node whose
+        # GPUs are shared never does, and would be taken for broken for ever (gpu_processor.go of the autoscaler).
+        gpu_name = instance_type(pool).gpu_name or ""
+        node_labels["k8s.amazonaws.com/accelerator"] = f"nvidia-{gpu_name.lower()}"
+    return node_labels
+
+
+def advertised(pool: GpuPool) -> dict[str, str]:
+    """What pods can ask of one node, as far as the autoscaler cannot know it from the instance type alone."""
+    hardware = instance_type(pool)
+    resources = {
+        gpu_resource(pool.sharing): str(hardware.gpus * pool.sharing.replicas),
+        # The autoscaler takes it for allocatable: with the whole disk it would start nodes on which the pod does not fit.
+        "ephemeral-storage": f"{hardware.allocatable_disk_gib(pool.disk_gib)}Gi",
+    }
+    if pool.sharing.strategy != "exclusive":
+        # From the instance type it would expect a whole GPU, and start a node for a pod that can never run there.
+        resources[GPU_RESOURCE] = "0"
+    return resources
+
+
+def template_tags(node_labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]) -> dict[str, str]:
+    """Auto Scaling group tags from which the cluster autoscaler pictures a node while the group has none."""
+    prefix = "k8s.io/cluster-autoscaler/node-template"
+    return {
+        **{f"{prefix}/label/{key}": value for key, value in node_labels.items()},
+        **{f"{prefix}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in taints},
+        **{f"{prefix}/resources/{name}": amount for name, amount in resources.items()},
+    }

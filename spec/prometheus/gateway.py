@@ -1,0 +1,89 @@
+"""What fails as the gateway sees it: Triton counts no request that a full queue turned away.
+
+See docs/facts/triton-metrics.md#refused-requests.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from infra.platform.gateway import NAMESPACE
+from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
+from spec.prometheus.rule import Group, alert, group
+from spec.settings.model import Settings
+
+JOB = "envoy"
+"""The `job` label of Envoy's pods: what Envoy Gateway gives them as `app.kubernetes.io/name`."""
+_SHARE = 0.01
+
+
+Protocol = Literal["http", "grpc"]
+
+
+def attempts(code_class: str | None = None) -> str:
+    """Answers of Triton's pods to Envoy over HTTP, first attempts and retries, of one class of status (`5`) or of all."""
+    matchers = () if code_class is None else (f'envoy_response_code_class="{code_class}"',)
+    return of_routes("envoy_cluster_upstream_rq_xx", "http", *matchers)
+
+
+def calls(outcome: str) -> str:
+    """Calls of ModelInfer over gRPC, after their retries, that ended with a status (`14`: UNAVAILABLE), or `total`.
+
+    Envoy Gateway counts them for each GRPCRoute of its own accord, with statistics for each method (Envoy's filter
+    grpc_stats). Envoy takes the first two parts of `inference.GRPCInferenceService.ModelInfer` for service and method and
+    makes labels of them, and the third stays in the name. What the rate limit refuses comes before that filter and is in
+    none. Nor are errors in a stream: its messages carry them, and the call itself ends well.
+    """
+    return of_routes(f"envoy_cluster_grpc_ModelInfer_{outcome}", "grpc")
+
+
+def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> str:
+    """The series of a metric of Envoy for the routes to Triton, of one protocol or of both.
+
+    Envoy Gateway calls their clusters `httproute/<namespace>/<route>/rule/<index>`, or `grpcroute/…`; a route is called like
+    its model.
+    """
+    kinds = "(http|grpc)" if protocol is None else protocol
+    own = (f'namespace="{NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{kinds}route/{TRITON_NAMESPACE}/.+"')
+    return f"{name}{{{','.join([*own, *matchers])}}}"
+
+
+def by_route(expression: str) -> str:
+    """The sum of an expression for each route and protocol, in the labels `route` and `protocol`."""
+    pattern = f"(http|grpc)route/{TRITON_NAMESPACE}/(.+)/rule/.*"
+    named = f'label_replace({expression}, "route", "$2", "envoy_cluster_name", "{pattern}")'
+    return f'sum by (route, protocol) (label_replace({named}, "protocol", "$1", "envoy_cluster_name", "{pattern}"))'
+
+
+def failing(window: str) -> str:
+    """The share of each route's answers that are errors: over HTTP a 5xx, over gRPC UNAVAILABLE."""
+    shares = (
+        (attempts("5"), attempts()),
+        (calls("14"), calls("total")),
+    )
+    return "\nor\n".join(
+        f"{by_route(f'rate({failed}[{window}])')} / ({by_route(f'rate({all_}[{window}])')} > 0)" for failed, all_ in shares
+    )
+
+
+def gateway_group(settings: Settings) -> Group:
+    """The alerts about the gateway; none where the stack has none."""
+    if settings.gateway is None:
+        return group("triton.gateway", [])
+    return group(
+        "triton.gateway",
+        [
+            alert(
+                "TritonGatewayFailures",
+                f"(\n{failing('5m')}\n) > {_SHARE:g}",
+                lasting="5m",
+                severity="warning",
+                summary="{{ $value | humanizePercentage }} of the answers about {{ $labels.route }} over "
+                "{{ $labels.protocol }} are errors",
+                description="Over HTTP, more than 1 % of what Triton's pods answer to Envoy is a 5xx. 503 is a full queue, "
+                "which is counted nowhere else, or a queue time that ran out. Retries hide it from clients as long as "
+                "other pods have room. Over gRPC, more than 1 % of the calls of ModelInfer ended as UNAVAILABLE after "
+                "their retries: that is the same, and clients see it.",
+            )
+        ],
+    )

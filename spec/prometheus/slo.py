@@ -1,0 +1,208 @@
+"""Error budgets per model, and alerts on how fast they burn (multi-window, multi-burn-rate).
+
+Latency: 95 % of the responses within `slo_p95_ms`, counted in the histogram bucket that ends exactly there
+(`latencyHistogram`; the bucket is part of the model's generated config). Availability: 99.9 % of the requests succeed.
+
+What the server cannot know is not in these numbers: requests that a full queue turns away, requests with wrong
+inputs, and error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spec.prometheus.rule import Group, Rule, Severity, alert, group, record, series
+from spec.settings.model import Settings
+from spec.settings.serving import ModelServing
+
+LATENCY_OBJECTIVE = 0.95
+AVAILABILITY_OBJECTIVE = 0.999
+FEWEST_EVENTS = 10
+"""Bad requests in the longer window below which no budget is said to burn: at low rates a single one is a large share."""
+
+_HISTOGRAM = "nv_inference_first_response_histogram_ms"
+_REQUESTS = "model:triton_requests:rate5m"
+_FAILURES = "model:triton_request_failures:rate5m"
+_RESPONSES = "model:triton_responses:rate5m"
+_SLOW = "model:triton_slow_responses:rate5m"
+_FAILED_RATIO = "model:triton_request_failures:ratio_"
+_SLOW_RATIO = "model:triton_slow_responses:ratio_"
+
+_WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
+_INTERVAL_SECONDS = 60
+"""How often the rates are recorded: the sum of a rate over a window, times this, is a number of requests."""
+# Traffic that stopped: its rate before was this share of the expected one, and ten requests were due since.
+_USUAL_SHARE = 0.1
+_FEWEST_USUAL = FEWEST_EVENTS / (15 * 60)
+
+
+@dataclass(frozen=True)
+class BurnRate:
+    """Budget burns `factor` times as fast as the SLO allows, over `long`, and still does, over `short`."""
+
+    factor: float
+    long: str
+    short: str
+
+
+FAST = (BurnRate(14.4, "1h", "5m"), BurnRate(6, "6h", "30m"))
+"""2 % of a month's budget in an hour, or 5 % in six."""
+SLOW = (BurnRate(3, "1d", "2h"), BurnRate(1, "3d", "6h"))
+"""10 % of a month's budget in a day, or in three."""
+
+
+def slo_recording_group(settings: Settings) -> Group:
+    """Rates and shares of failed and of slow requests per namespace and model, for every window of the alerts."""
+    failures = _rate(series("nv_inference_request_failure"))
+    measured = sorted((model, want) for model, want in settings.models.serving.items() if want.latency_histogram)
+    return group(
+        "triton.slo.recording",
+        [
+            record(_REQUESTS, f"{_rate(series('nv_inference_request_success'))}\n+ {failures}"),
+            record(_FAILURES, failures),
+            *(rule for model, want in measured for rule in _responses(model, want)),
+            *(record(f"{_FAILED_RATIO}{window}", _share(_FAILURES, _REQUESTS, window)) for window in _WINDOWS),
+            *(record(f"{_SLOW_RATIO}{window}", _share(_SLOW, _RESPONSES, window)) for window in _WINDOWS if measured),
+        ],
+        interval=f"{_INTERVAL_SECONDS}s",
+    )
+
+
+def slo_alert_group(settings: Settings) -> Group:
+    """The alerts about the SLO of each model that the stack gives one."""
+    rules: list[Rule] = []
+    for model, want in sorted(settings.models.serving.items()):
+        rules += _availability(model)
+        rules += _latency(model, want)
+        rules.append(_traffic_stopped(model, want))
+    return group("triton.slo.alerts", rules)
+
+
+def _availability(model: str) -> list[Rule]:
+    allowed = f"{1 - AVAILABILITY_OBJECTIVE:.1%}"
+    return _burns(
+        "TritonAvailabilityBudgetBurn",
+        model,
+        _FAILED_RATIO,
+        _FAILURES,
+        1 - AVAILABILITY_OBJECTIVE,
+        summary=f"Requests for {model} fail: {{{{ $value | humanizePercentage }}}}",
+        description=f"Of the requests for {model}, {{{{ $value | humanizePercentage }}}} fail, where {allowed} may. "
+        "Requests that a full queue turns away come on top: Triton does not count them.",
+    )
+
+
+def _latency(model: str, want: ModelServing) -> list[Rule]:
+    if want.latency_histogram:
+        budget = 1 - LATENCY_OBJECTIVE
+        allowed = f"{budget:.0%}"
+        return [
+            *_burns(
+                "TritonLatencyBudgetBurn",
+                model,
+                _SLOW_RATIO,
+                _SLOW,
+                budget,
+                summary=f"{model} is slow: {{{{ $value | humanizePercentage }}}} over {want.slo_p95_ms} ms",
+                description=f"Of the responses of {model}, {{{{ $value | humanizePercentage }}}} take longer than "
+                f"{want.slo_p95_ms} ms, where {allowed} may.",
+            ),
+            alert(
+                "TritonSloNotMeasured",
+                f"{_of(_REQUESTS, model)} > 0\nunless on (namespace, model) {_of(_SLOW, model)}",
+                lasting="30m",
+                severity="warning",
+                labels={"model": model},
+                summary=f"The latency SLO of {model} is not measured",
+                description=f"{model} has traffic, but no pod exports its latency histogram with a bucket that ends at "
+                f"{want.slo_p95_ms} ms. However slow it becomes, TritonLatencyBudgetBurn stays quiet.",
+            ),
+        ]
+    if want.decoupled:
+        return []  # the duration of a stream is not the latency of a response
+    durations, successes = (
+        series(metric, model=model) for metric in ("nv_inference_request_duration_us", "nv_inference_request_success")
+    )
+    return [
+        alert(
+            "TritonMeanLatencyHigh",
+            f"{_rate(durations)} / 1000\n/ ({_rate(successes)} > 0)\n> {want.slo_p95_ms}",
+            lasting="10m",
+            severity="warning",
+            labels={"model": model},
+            summary=f"The mean request for {model} takes {{{{ $value | humanize }}}} ms",
+            description=f"Not even the mean is within the {want.slo_p95_ms} ms that 95 % of the requests should be answered "
+            "in. This model has no latency histogram, so its SLO itself cannot be watched.",
+        )
+    ]
+
+
+def _traffic_stopped(model: str, want: ModelServing) -> Rule:
+    usual = max(want.expected_rate * _USUAL_SHARE, _FEWEST_USUAL)
+    return alert(
+        "TritonTrafficStopped",
+        f"{_of(_REQUESTS, model)} == 0\nand avg_over_time({_of(_REQUESTS, model)}[1h] offset 15m) > {usual:.3g}",
+        lasting="10m",
+        severity="warning",
+        labels={"model": model},
+        summary=f"{model} gets no requests any more",
+        description=f"Pods serve {model}, and until a quarter of an hour ago requests arrived ({want.expected_rate:g}/s are "
+        "expected). Now there is none: clients may not reach Triton. This alert ends by itself after about an hour.",
+    )
+
+
+def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summary: str, description: str) -> list[Rule]:
+    """One alert that wakes somebody and one that does not; a budget that burns fast raises both."""
+    levels: tuple[tuple[Severity, tuple[BurnRate, ...], str, str], ...] = (
+        ("critical", FAST, "2m", "At this pace the error budget of a month is gone within five days."),
+        ("warning", SLOW, "15m", "At this pace the error budget of a month does not last."),
+    )
+    return [
+        alert(
+            name,
+            "\nor\n".join(_burn(model, ratio, bad, budget, rate) for rate in rates),
+            lasting=lasting,
+            severity=severity,
+            labels={"model": model},
+            summary=summary,
+            description=f"{description} {pace}",
+        )
+        for severity, rates, lasting, pace in levels
+    ]
+
+
+def _burn(model: str, ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
+    limit = f"{rate.factor * budget:.4g}"
+    # A sum, because a mean over a window that is not full yet would count what has not happened.
+    events = f"sum_over_time({_of(bad, model)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
+    return f"({_of(ratio + rate.long, model)} > {limit}\n  and {_of(ratio + rate.short, model)} > {limit}\n  and {events})"
+
+
+def _responses(model: str, want: ModelServing) -> list[Rule]:
+    """Responses, and those later than the SLO, of the pods that have a bucket which ends there.
+
+    While a changed SLO is rolled out, the old pods have none: they must not count as slow.
+    """
+    # Prometheus 3 stores le="50" as le="50.0".
+    bucket = series(f"{_HISTOGRAM}_bucket", f'le=~"{want.slo_p95_ms}([.]0)?"', model=model)
+    in_time = f"sum by (namespace, pod, model) (rate({bucket}[5m]))"
+    everything = f"sum by (namespace, pod, model) (rate({series(f'{_HISTOGRAM}_count', model=model)}[5m]))"
+    return [
+        record(_RESPONSES, f"sum by (namespace, model) (\n  {everything}\n  and {in_time})", {"model": model}),
+        record(_SLOW, f"sum by (namespace, model) (\n  {everything}\n  - {in_time})", {"model": model}),
+    ]
+
+
+def _share(part: str, whole: str, window: str) -> str:
+    if window == "5m":
+        return f"{part} / ({whole} > 0)"
+    # Sums of rates over the same moments, not the mean of their ratios: a quiet hour weighs what it carried.
+    return f"sum_over_time({part}[{window}]) / (sum_over_time({whole}[{window}]) > 0)"
+
+
+def _rate(selected: str) -> str:
+    return f"sum by (namespace, model) (rate({selected}[5m]))"
+
+
+def _of(name: str, model: str) -> str:
+    return series(name, model=model)

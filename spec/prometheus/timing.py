@@ -1,0 +1,37 @@
+"""How long things take in an environment: from the values that its pods are rendered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.platform import charts
+from spec.settings.model import Settings
+
+_ROOT = Path(__file__).resolve().parents[2]
+_VALUES = ("charts/triton/values.yaml", "helm-values/triton/base.yaml", "helm-values/triton/{environment}.yaml")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds. `start`: the longest that the startup probe lets a pod load its models; `longest_batch`: one execution."""
+
+    start: int
+    longest_batch: int
+
+
+def timing(settings: Settings) -> Timing:
+    """The times of a stack. `start` is the chart's own arithmetic (`triton.startupSeconds`), a test compares the two."""
+    values: dict[str, Any] = {}
+    for layer in _VALUES:
+        path = _ROOT / layer.format(environment=settings.environment)
+        values = charts.merge(values, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    startup, release = values["startup"], settings.models.release
+    start = startup["minimumSeconds"]
+    if release is not None:
+        download = -(-release.bytes // startup["bytesPerSecond"])
+        start = max(start, download + startup["secondsPerModel"] * len(release.models))
+    return Timing(start=start, longest_batch=values["drain"]["longestBatchSeconds"])

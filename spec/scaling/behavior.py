@@ -1,0 +1,78 @@
+"""How fast Triton's pods may become more and fewer: it follows from the time that one needs to start.
+
+As fields of `autoscaling/v2`, which KEDA passes on to the HorizontalPodAutoscaler that it makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec.prometheus.timing import timing
+from spec.settings.model import Settings
+from spec.settings.problem import Problem
+
+NODE_START_SECONDS = 240
+"""From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
+_SETTLE_SECONDS = 30
+_SHORTEST_LOOK_BACK_SECONDS = 600
+_SHORTEST_STEP_DOWN_SECONDS = 180
+# What the API accepts.
+_LONGEST_LOOK_BACK_SECONDS = 3600
+_LONGEST_PERIOD_SECONDS = 1800
+
+
+def start_seconds(settings: Settings) -> int:
+    """From a pod that is wanted to one that serves: measured where the stack says so.
+
+    Else the time that the startup probe gives a pod to load its models (the chart's own arithmetic), which is the longest
+    that it takes and not the usual one, and the start of a node where pods may have to wait for one.
+    """
+    bounds = settings.autoscaling
+    if bounds is not None and bounds.start_seconds is not None:
+        return bounds.start_seconds
+    return timing(settings).start + (NODE_START_SECONDS if settings.node_autoscaler != "none" else 0)
+
+
+def assumptions(settings: Settings) -> list[Problem]:
+    """A warning where pods are scaled at a pace that nobody has measured."""
+    if settings.autoscaling is None or settings.autoscaling.start_seconds is not None:
+        return []
+    startup, node = timing(settings).start, start_seconds(settings) - timing(settings).start
+    return [
+        Problem(
+            "autoscaling.startSeconds",
+            f"is missing; the pace of scaling assumes that a pod takes {start_seconds(settings)} s from wanted to ready: "
+            f"{startup} s are the limit of its startup probe{f' and {node} s the start of a node' if node else ''}, and "
+            "nothing of it is measured; "
+            "give what the panel 'Time to ready' of the dashboard 'Triton: scaling' shows for new pods",
+        )
+    ]
+
+
+def behavior(settings: Settings) -> dict[str, Any]:
+    """`scaleUp` and `scaleDown`.
+
+    More: two pods or half of those that there are, whichever is more, in the time that a start takes. While they start, the
+    backlog that they are for goes on growing, and without that limit it would ask for all the pods that there may be. Fewer:
+    one at a time, and none that would have been wanted within the last two starts: having it back would take one. A stack
+    may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step is then no longer than that or a start.
+    """
+    start = start_seconds(settings)
+    period = min(start, _LONGEST_PERIOD_SECONDS)
+    wanted = settings.autoscaling.scale_down_after_seconds if settings.autoscaling is not None else None
+    look_back = wanted or min(max(2 * start, _SHORTEST_LOOK_BACK_SECONDS), _LONGEST_LOOK_BACK_SECONDS)
+    step_down = max(period, min(_SHORTEST_STEP_DOWN_SECONDS, look_back))
+    return {
+        "scaleUp": {
+            "stabilizationWindowSeconds": _SETTLE_SECONDS,
+            "selectPolicy": "Max",
+            "policies": [
+                {"type": "Pods", "value": 2, "periodSeconds": period},
+                {"type": "Percent", "value": 50, "periodSeconds": period},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": look_back,
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": step_down}],
+        },
+    }

@@ -1,0 +1,143 @@
+"""What Triton is scaled on: the one place where a query, its metric type and its target are made, together.
+
+Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
+behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
+(docs/facts/triton-metrics.md#two-pods). Each is recorded per pod and model (`spec.prometheus.recording`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from spec.prometheus.rule import series
+from spec.settings.autoscaling import Target
+from spec.settings.model import Settings
+from spec.settings.serving import ModelServing
+
+BUSY_SHARE = 0.7
+"""Of a model's instances that may execute at a time, on average. Near 1 the queue grows, and it has said nothing before.
+
+See docs/facts/triton-metrics.md#measured-pod.
+"""
+ASSUMED_BATCH_SIZE = 8
+"""Of a model whose largest batch only its config.pbtxt says; as the samples have it."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording rule per namespace, pod and model, and its name as a metric of the custom metrics API."""
+
+    series: str
+    metric: str
+
+
+PENDING = Recording("pod_model:triton_pending_requests:sum", "triton_pending_requests")
+BUSY = Recording("pod_model:triton_busy_instances:rate1m", "triton_busy_instances")
+RECORDINGS = (PENDING, BUSY)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What the pods have of one model, and what one of them should have of it.
+
+    The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
+    there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
+    would be multiplied again and again (docs/facts/scaling.md#average-value). Hence neither can be chosen.
+    """
+
+    METRIC_TYPE: ClassVar[Literal["AverageValue"]] = "AverageValue"
+
+    recording: Recording
+    model: str
+    target: float
+    """Per pod."""
+
+    def __post_init__(self) -> None:
+        if not self.target > 0 or not math.isfinite(self.target):
+            raise ValueError(f"{self.name}: a target of {self.target} per pod; it has to be more than 0")
+
+    @property
+    def name(self) -> str:
+        """What people see in events: `pending-classify`."""
+        kind = "pending" if self.recording is PENDING else "busy"
+        return f"{kind}-{self.model}"
+
+    @property
+    def query(self) -> str:
+        """PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
+        return f"sum({series(self.recording.series, model=self.model)})"
+
+    def keda_trigger(self, prometheus_url: str) -> dict[str, Any]:
+        """The trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
+
+        Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are.
+        """
+        return {
+            "type": "prometheus",
+            "name": self.name,
+            "metricType": self.METRIC_TYPE,
+            # One question every `pollingInterval` instead of one by KEDA and one by each look of the HPA.
+            "useCachedMetrics": True,
+            "metadata": {
+                "serverAddress": prometheus_url,
+                "query": self.query,
+                "threshold": f"{self.target:g}",
+                "ignoreNullValues": "false",
+            },
+        }
+
+    def pods_metric(self) -> dict[str, Any]:
+        """The metric of a HorizontalPodAutoscaler, through prometheus-adapter: the same sum, divided by the API's reader.
+
+        Of type Pods: one without a value counts 0 when there shall be more, and its target when there shall be fewer.
+        """
+        return {
+            "type": "Pods",
+            "pods": {
+                "metric": {"name": self.recording.metric, "selector": {"matchLabels": {"model": self.model}}},
+                "target": {"type": self.METRIC_TYPE, "averageValue": quantity(self.target)},
+            },
+        }
+
+
+def quantity(value: float) -> str:
+    """A number as Kubernetes writes quantities, in thousandths where it is no whole one."""
+    return str(int(value)) if value == int(value) else f"{math.ceil(value * 1000)}m"
+
+
+def signals(settings: Settings) -> list[Signal]:
+    """Both signals of each model that the stack wants something of, in the order of the models.
+
+    An ensemble is never among them: its steps are counted already.
+    """
+    bounds = settings.autoscaling
+    found = []
+    for model, wants in sorted(settings.models.serving.items()):
+        given = bounds.targets.get(model, Target()) if bounds is not None else Target()
+        instances = instances_per_pod(settings, wants)
+        pending = given.pending if given.pending is not None else pending_target(wants, instances)
+        busy = given.busy if given.busy is not None else busy_target(instances)
+        found += [Signal(PENDING, model, pending), Signal(BUSY, model, busy)]
+    return found
+
+
+def instances_per_pod(settings: Settings, wants: ModelServing) -> int:
+    """Instances of a model in one pod: `instances` are per GPU on GPUs."""
+    return wants.instances * (settings.triton.gpus if wants.device == "gpu" else 1)
+
+
+def pending_target(wants: ModelServing, instances: int) -> int:
+    """Requests that may wait in a pod: what it answers in the time that the SLO leaves for waiting, `mu * W`.
+
+    With `mu = instances * batch / batch time`, and half of the SLO for the queue and half for the batch, as the alerts have
+    it, both times are the same and cancel out: one batch for each instance. Measured on a pod of one instance with batches
+    of 4 in 0.2 s: 20/s * 0.2 s = 4 (docs/facts/triton-metrics.md#measured-pod).
+    """
+    return instances * (wants.max_batch_size or ASSUMED_BATCH_SIZE)
+
+
+def busy_target(instances: int) -> float:
+    """Instances of a pod that may be busy, on average: before all are, so that there is time to start another pod."""
+    return round(BUSY_SHARE * instances, 3)

@@ -1,0 +1,146 @@
+"""One owner of Triton's pods, and bounds within which it can do its work."""
+
+from collections.abc import Iterator
+
+from spec.settings.autoscaling import Autoscaling
+from spec.settings.checks.subject import Check, Subject
+from spec.settings.checks.triton import pool_of
+from spec.settings.problem import Problem
+from spec.wording import did_you_mean, one_of
+
+_OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
+
+
+def _one_owner(subject: Subject) -> Iterator[Problem]:
+    triton, autoscaling = subject.document.triton, subject.document.autoscaling
+    autoscaler = subject.document.pod_autoscaler
+    if autoscaler == "none":
+        if triton.replicas is None:
+            yield Problem(
+                "triton.replicas",
+                "is missing; nobody else sets the number of pods while autoscaler is none; "
+                "give it, or the section autoscaling, within whose bounds KEDA sets it",
+            )
+        if autoscaling is not None:
+            yield Problem(
+                "autoscaling", "nothing reads it while triton.autoscaler is none; remove it, or use autoscaler: keda or hpa"
+            )
+        return
+    owner = _OWNERS[autoscaler]
+    if triton.replicas is not None:
+        yield Problem(
+            "triton.replicas",
+            f"{owner} owns the number of pods, and every `pulumi up` would reset it; "
+            "remove it, and give autoscaling.minReplicas and maxReplicas",
+        )
+    if autoscaling is None:
+        yield Problem("autoscaling", f"is missing; {owner} needs it: give minReplicas and maxReplicas")
+
+
+def _bounds_are_ordered(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.min_replicas > bounds.max_replicas:
+        yield Problem(
+            "autoscaling.minReplicas",
+            f"{bounds.min_replicas} is more than maxReplicas {bounds.max_replicas}; give 1 to {bounds.max_replicas}",
+        )
+
+
+def _fallback_is_in_bounds(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.fallback_replicas is not None:
+        yield from _within(bounds, bounds.fallback_replicas, "autoscaling.fallbackReplicas")
+
+
+def _floor_is_in_bounds(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.cron_floor is not None:
+        yield from _within(bounds, bounds.cron_floor.replicas, "autoscaling.cronFloor.replicas")
+
+
+def _floor_ends(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.cron_floor is not None and bounds.cron_floor.start == bounds.cron_floor.end:
+        yield Problem("autoscaling.cronFloor.end", f"it begins and ends at '{bounds.cron_floor.start}'; give another end")
+
+
+def _within(bounds: Autoscaling, pods: int, path: str) -> Iterator[Problem]:
+    if bounds.min_replicas <= bounds.max_replicas and not bounds.min_replicas <= pods <= bounds.max_replicas:
+        yield Problem(path, f"{pods} is out of bounds; give {bounds.min_replicas} to {bounds.max_replicas}")
+
+
+def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is None or subject.document.pod_autoscaler != "hpa":
+        return
+    if bounds.cron_floor is not None:
+        yield Problem("autoscaling.cronFloor", "a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA")
+    if bounds.fallback_replicas is not None:
+        yield Problem(
+            "autoscaling.fallbackReplicas",
+            "a HorizontalPodAutoscaler without metrics leaves the pods as they are; remove it, or use KEDA",
+        )
+
+
+def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
+    """Only a model that the stack wants something of has targets. An ensemble has none: its steps are what is counted."""
+    if subject.document.pod_autoscaler != "none" and not subject.document.models.serving:
+        yield Problem(
+            "models.serving",
+            "is empty, so that nothing says what a pod can carry; add the models that Triton is scaled on",
+        )
+
+
+def _somebody_measures(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.prometheus_url is None and subject.document.monitoring is None:
+        yield Problem(
+            "autoscaling.prometheusUrl",
+            "is missing; without the section monitoring there is no Prometheus to ask: add it, or give the URL of your own",
+        )
+
+
+def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
+    bounds, models = subject.document.autoscaling, sorted(subject.document.models.serving)
+    for name in bounds.targets if bounds is not None else ():
+        if models and name not in models:
+            yield Problem(
+                f"autoscaling.targets.{name}",
+                f"models.serving has no '{name}'; {did_you_mean(name, models)}use {one_of(models)}",
+            )
+
+
+def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.warm_pods and subject.document.node_autoscaler == "none":
+        yield Problem(
+            "autoscaling.warmPods",
+            "nothing starts nodes for them while nodes.autoscaler is none; use 0, or karpenter or cluster-autoscaler",
+        )
+
+
+def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
+    if subject.document.pod_autoscaler == "none":
+        return
+    pool, _ = pool_of(subject)
+    if pool.sharing.strategy in ("time-slicing", "mps"):
+        yield Problem(
+            "triton.autoscaler",
+            f"{pool.sharing.replicas} pods share a GPU of pool '{pool.name}' by {pool.sharing.strategy}: a second pod on "
+            "the same GPU adds no capacity, and the autoscaler counts it as one; use a pool with sharing: exclusive",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    _one_owner,
+    _bounds_are_ordered,
+    _fallback_is_in_bounds,
+    _floor_is_in_bounds,
+    _floor_ends,
+    _hpa_has_no_extras,
+    _models_give_a_signal,
+    _somebody_measures,
+    _targets_are_of_models,
+    _warm_pods_hold_nodes,
+)
+WARNINGS: tuple[Check, ...] = (_sharing_adds_no_capacity,)

@@ -1,0 +1,61 @@
+"""The GPU memory of a pod: what its models take against what the GPU has."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spec.settings.checks.subject import Check, Subject
+from spec.settings.checks.triton import pool_of
+from spec.settings.problem import Problem
+
+CUDA_CONTEXT_MIB = 500
+"""What the CUDA context and its libraries take of each GPU in each pod, before a model. An assumption, rounded up."""
+CUDA_POOL_MIB = 64
+"""Default of --cuda-memory-pool-byte-size, for each GPU. The pinned pool and the response cache are host memory."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    name: str
+    mib: int
+    shown: str
+
+
+def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
+    each = f"{instances} x {mib}" if versions == 1 else f"{versions} versions x {instances} x {mib}"
+    return _Term(name, versions * instances * mib, f"{name} {each}")
+
+
+def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
+    """`instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is
+    known here.
+    """
+    triton, release = subject.document.triton, subject.document.models.release
+    others = release.others if release is not None else {}
+    models = [
+        _term(name, model.instances, 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
+        for name, model in subject.document.models.serving.items()
+        if model.device == "gpu"
+    ]
+    if not models:
+        return
+    pool, types = pool_of(subject)
+    terms = [*models, _Term("", CUDA_CONTEXT_MIB, f"CUDA context {CUDA_CONTEXT_MIB}")]
+    terms.append(_Term("", CUDA_POOL_MIB, f"CUDA pool {CUDA_POOL_MIB}"))
+    if triton.rollout == "in-place":
+        largest = max(models, key=lambda term: term.mib)
+        terms.append(_Term("", largest.mib, f"{largest.name} once more during an in-place rollout {largest.mib}"))
+    smallest = min(types, key=lambda known: known.gpu_memory_gib)
+    sharers, profile = pool.sharing.replicas, smallest.mig_profiles.get(pool.sharing.profile or "")
+    room = profile.memory_mib if profile is not None else smallest.gpu_memory_gib * 1024 // sharers
+    needed = sum(term.mib for term in terms)
+    if needed > room:
+        part = f", of which {sharers} pods share one by {pool.sharing.strategy}" if sharers > 1 else ""
+        yield Problem(
+            "models.serving",
+            f"a pod needs {needed} MiB on each GPU ({' + '.join(term.shown for term in terms)}) and a {smallest.name} of "
+            f"pool '{pool.name}' has {room} MiB ({smallest.gpu_name}{part}); "
+            "use fewer instances, fewer models, or a pool with larger GPUs",
+        )
+
+
+CHECKS: tuple[Check, ...] = (_models_fit_a_gpu,)

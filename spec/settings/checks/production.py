@@ -1,0 +1,128 @@
+"""What `prod` may never be without. Each violation names the invariant."""
+
+from collections.abc import Iterator
+
+from spec.settings.checks.subject import Check, Subject
+from spec.settings.problem import Problem
+
+_MIN_LOG_RETENTION_DAYS = 365
+
+
+def _broken(path: str, invariant: str, found: str, valid: str) -> Problem:
+    return Problem(path, f"prod invariant '{invariant}': {found}; {valid}")
+
+
+def _is_prod(subject: Subject) -> bool:
+    # By the stack, not by `environment`: a misspelt environment must not switch the invariants off.
+    return subject.stack == "prod"
+
+
+def _private_endpoint(subject: Subject) -> Iterator[Problem]:
+    if _is_prod(subject) and subject.document.cluster.endpoint != "private":
+        yield _broken("cluster.endpoint", "private endpoint", "the API is on the internet", "use private")
+
+
+def _zones_stay(subject: Subject) -> Iterator[Problem]:
+    """A number means the first zones that offer the pools' types (`infra.aws.zones`), and so what AWS offers that day."""
+    zones = subject.document.network.zones
+    if _is_prod(subject) and isinstance(zones, int):
+        yield _broken(
+            "network.zones",
+            "listed zones",
+            f"which {zones} are meant changes with what AWS offers, and then subnets are replaced",
+            "list them by name",
+        )
+
+
+def _nat_per_zone(subject: Subject) -> Iterator[Problem]:
+    nat = subject.document.network.nat
+    if _is_prod(subject) and nat != "per_az":
+        yield _broken("network.nat", "NAT per zone", f"'{nat}' lets one zone's failure cut off the others", "use per_az")
+
+
+def _deletion_protection(subject: Subject) -> Iterator[Problem]:
+    if _is_prod(subject) and not subject.document.cluster.deletion_protection:
+        yield _broken("cluster.deletionProtection", "deletion protection", "the cluster can be deleted", "use true")
+
+
+def _account_is_named(subject: Subject) -> Iterator[Problem]:
+    if _is_prod(subject) and subject.document.allowed_account_ids is None:
+        yield _broken(
+            "aws:allowedAccountIds",
+            "one account",
+            "whoever is logged in to another account deploys there",
+            'give the account, like ["123456789012"]',
+        )
+
+
+def _audit_trail(subject: Subject) -> Iterator[Problem]:
+    days = subject.document.cluster.log_retention_days
+    if _is_prod(subject) and days < _MIN_LOG_RETENTION_DAYS:
+        yield _broken(
+            "cluster.logRetentionDays",
+            "a year of audit logs",
+            f"{days} days are kept",
+            f"use {_MIN_LOG_RETENTION_DAYS} or more",
+        )
+
+
+def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    replicas, path = document.triton.replicas, "triton.replicas"
+    if replicas is None and document.autoscaling is not None:
+        replicas, path = document.autoscaling.min_replicas, "autoscaling.minReplicas"
+    if _is_prod(subject) and replicas is not None and replicas < 2:
+        yield _broken(path, "two replicas", f"{replicas} pod is an outage at every restart", "use 2 or more")
+
+
+def _survives_a_node(subject: Subject) -> Iterator[Problem]:
+    system = subject.document.nodes.system
+    if _is_prod(subject) and system.min < 2:
+        yield _broken("nodes.system.min", "two system nodes", f"{system.min} node holds all of DNS", "use 2 or more")
+
+
+def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
+    """network.zones has at least two by its type; the pool that serves must use two of them as well."""
+    document = subject.document
+    for index, pool in enumerate(document.gpu.pools):
+        if not _is_prod(subject) or pool.name != document.triton.pool or pool.zones is None:
+            continue
+        if len(set(pool.zones)) < 2:
+            yield _broken(
+                f"gpu.pools[{index}].zones",
+                "two zones",
+                f"Triton's pool '{pool.name}' is in one zone",
+                "give two or more, or none for all zones of the network",
+            )
+
+
+def _watched_twice(subject: Subject) -> Iterator[Problem]:
+    monitoring = subject.document.monitoring
+    if _is_prod(subject) and monitoring is not None and monitoring.replicas < 2:
+        yield _broken("monitoring.replicas", "two Prometheus", "nothing is watched while 1 is replaced", "use 2 or more")
+
+
+def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
+    monitoring = subject.document.monitoring
+    if _is_prod(subject) and monitoring is not None and monitoring.alert_topic_arn is None:
+        yield _broken(
+            "monitoring.alertTopicArn",
+            "alerts reach somebody",
+            "they are seen only by who looks",
+            "give the ARN of an SNS topic",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    _private_endpoint,
+    _zones_stay,
+    _nat_per_zone,
+    _deletion_protection,
+    _account_is_named,
+    _audit_trail,
+    _survives_a_pod,
+    _survives_a_node,
+    _survives_a_zone,
+    _watched_twice,
+    _alerts_reach_somebody,
+)

@@ -1,0 +1,271 @@
+"""The server: an image that is known and fixed, GPUs that can run it, and nodes that can hold its pods."""
+
+import math
+import re
+from collections.abc import Iterator
+
+from spec.catalog import InstanceType
+from spec.settings.checks.pools import known_types
+from spec.settings.checks.subject import Check, Subject, pool_name
+from spec.settings.fields import cpu_millis
+from spec.settings.model import GpuPool
+from spec.settings.problem import Problem
+from spec.settings.section import Absent
+from spec.versions import KUBERNETES, OLDEST_TRITON_VERSION, TRITON_RELEASES, driver_key, example_digest
+from spec.wording import did_you_mean, one_of
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
+# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
+_CACHE_COPIES = 2
+# Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
+_COPIES_IN_PLACE = 4
+_SMALLEST_CACHE_MIB = 1024
+_TMP_AND_LOGS_MIB = 1024 + 256
+# Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
+_IMAGES_GIB = 30
+_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+
+
+def _version_is_safe(subject: Subject) -> Iterator[Problem]:
+    version = subject.document.triton.version
+    if version in TRITON_RELEASES:
+        return
+    newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
+    if version < OLDEST_TRITON_VERSION:
+        yield Problem(
+            "triton.version",
+            f"{version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
+            f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
+        )
+    else:
+        yield Problem("triton.version", f"spec/versions.py does not know {version}; use {newer}")
+
+
+def _image_is_pinned(subject: Subject) -> Iterator[Problem]:
+    image = subject.document.triton.image
+    repository, at, digest = image.partition("@")
+    last = repository.rpartition("/")[2]
+    if ":" in last:
+        tag = last.partition(":")[2]
+        why = (
+            f"with the tag '{tag}' beside the digest, one of them lies after the next push"
+            if at
+            else (f"the tag '{tag}' can be pushed again, so that a restart would serve something else")
+        )
+        yield Problem("triton.image", f"{why}; {_BY_DIGEST}")
+    elif not at:
+        yield Problem("triton.image", f"'{image}' has no digest and means the tag latest; {_BY_DIGEST}")
+    elif not _REPOSITORY.fullmatch(repository):
+        yield Problem("triton.image", f"'{repository}' is not an image repository; {_BY_DIGEST}")
+    if at and not _DIGEST.fullmatch(digest):
+        yield Problem("triton.image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
+    elif at and len(set(digest.removeprefix("sha256:"))) == 1:
+        yield Problem("triton.image", f"'{digest[:19]}...' is a placeholder; {_BY_DIGEST}")
+
+
+def _image_is_triton(subject: Subject) -> Iterator[Problem]:
+    repository = subject.document.triton.image.partition("@")[0]
+    if "/tritonserver" not in repository:
+        yield Problem("triton.image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
+
+
+def _image_is_an_example(subject: Subject) -> Iterator[Problem]:
+    document = subject.document
+    if document.environment != "local" and document.triton.image.endswith(example_digest(document.triton.version)):
+        yield Problem(
+            "triton.image",
+            "the digest is the example that this repository ships, no registry has it; "
+            "put the digest of your mirror here before a real `pulumi up`",
+        )
+
+
+def _release_is_missing(subject: Subject) -> Iterator[Problem]:
+    if subject.document.environment != "local" and subject.document.models.release is None:
+        yield Problem(
+            "models.release",
+            "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
+        )
+
+
+def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
+    release = TRITON_RELEASES.get(subject.document.triton.version)
+    pins = KUBERNETES.get(subject.document.cluster.version)
+    if release and pins and driver_key(pins.nvidia_driver) < driver_key(release.minimum_driver):
+        yield Problem(
+            "triton.version",
+            f"CUDA {release.cuda} in {subject.document.triton.version} needs driver {release.minimum_driver} and the AMI "
+            f"of Kubernetes {subject.document.cluster.version} has {pins.nvidia_driver}; raise its ami_release",
+        )
+
+
+def _pool_exists(subject: Subject) -> Iterator[Problem]:
+    names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
+    wanted = subject.document.triton.pool
+    if wanted not in names:
+        yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
+
+
+def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
+    """The pool that Triton runs on and its instance types; Absent when one of them is not known."""
+    wanted = subject.document.triton.pool
+    pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
+    if pool is None:
+        raise Absent("triton.pool")
+    types = known_types(pool.instance_types)
+    if len(types) != len(pool.instance_types):
+        raise Absent("instanceTypes")
+    return pool, types
+
+
+def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
+    release = TRITON_RELEASES.get(subject.document.triton.version)
+    _, types = pool_of(subject)
+    for known in types:
+        if release and known.compute_capability and known.compute_capability < release.minimum_compute_capability:
+            yield Problem(
+                "triton.pool",
+                f"{known.name} has compute capability {known.compute_capability} and Triton needs "
+                f"{release.minimum_compute_capability}; use a pool with newer GPUs",
+            )
+
+
+def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = pool_of(subject)
+    gpus = subject.document.triton.gpus
+    if pool.sharing.strategy != "exclusive":
+        if gpus != 1:
+            yield Problem(
+                "triton.gpus",
+                f"{gpus} shares of a GPU are no more than one (pool '{pool.name}' uses {pool.sharing.strategy}); use 1",
+            )
+        return
+    smallest = min(types, key=lambda known: known.gpus)
+    if gpus > smallest.gpus:
+        yield Problem(
+            "triton.gpus",
+            f"{gpus} GPUs are more than a {smallest.name} of pool '{pool.name}' has; use at most {smallest.gpus}",
+        )
+
+
+def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = pool_of(subject)
+    smallest = min(types, key=lambda known: known.usable_memory_gib)
+    limit, wanted = int(smallest.usable_memory_gib), subject.document.triton.memory_gib
+    if wanted > limit:
+        yield Problem(
+            "triton.memoryGiB",
+            f"{wanted} GiB are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
+            f"add-ons; use at most {limit}",
+        )
+
+
+def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    pool, types = pool_of(subject)
+    smallest = min(types, key=lambda known: known.usable_cpu_millis)
+    limit, wanted = smallest.usable_cpu_millis, subject.document.triton.cpu
+    if cpu_millis(wanted) > limit:
+        yield Problem(
+            "triton.cpu",
+            f"{wanted} vCPUs are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
+            f'add-ons; use at most "{limit}m"',
+        )
+
+
+def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    release = subject.document.models.release
+    if release is None or subject.document.models.access != "s3":
+        return
+    pool, types = pool_of(subject)
+    smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
+    triton = subject.document.triton
+    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout)
+    if wanted > limit:
+        copies = _cache_copies(triton.rollout)
+        yield Problem(
+            "models.release.bytes",
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies} copies) and a "
+            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
+            "use instance types with larger disks, or release fewer models",
+        )
+
+
+def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
+    """Into the nodes that are there, or, with an autoscaler of nodes, that there may be."""
+    pool, types = pool_of(subject)
+    per_node = min(_pods_per_node(subject, pool, known) for known in types)
+    path, pods = _most_pods(subject)
+    grows = subject.document.node_autoscaler != "none"
+    key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
+    room = nodes * per_node
+    if per_node and pods > room:
+        fewer = f", or use at most {room} replicas" if room else ""
+        why = "" if grows else ", and nothing adds nodes by itself"
+        yield Problem(
+            path,
+            f"{pods} pods do not fit the {nodes} {'nodes at most' if grows else 'desired nodes'} of pool '{pool.name}', "
+            f"{per_node} on each{why}; raise the pool's {key} to {math.ceil(pods / per_node)}{fewer}",
+        )
+
+
+def _most_pods(subject: Subject) -> tuple[str, int]:
+    """The most pods that there may be and where the stack says so; Absent where it does not."""
+    triton, autoscaling = subject.document.triton, subject.document.autoscaling
+    if subject.document.pod_autoscaler != "none" and autoscaling is not None:
+        return "autoscaling.maxReplicas", autoscaling.max_replicas
+    if subject.document.pod_autoscaler == "none" and triton.replicas is not None:
+        return "triton.replicas", triton.replicas
+    raise Absent("triton.replicas")
+
+
+def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
+    triton = subject.document.triton
+    return min(
+        known.gpus * pool.sharing.replicas // triton.gpus,
+        int(known.usable_memory_gib // triton.memory_gib),
+        known.usable_cpu_millis // cpu_millis(triton.cpu),
+        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(subject),
+    )
+
+
+def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
+
+
+def _cache_copies(rollout: str) -> int:
+    return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
+
+
+def _disk_of_a_pod_gib(subject: Subject) -> int:
+    models = subject.document.models
+    release_bytes = models.release.bytes if models.release is not None else 0
+    return pod_disk_gib(release_bytes, subject.document.triton.rollout, copied=models.access == "s3")
+
+
+def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton).
+
+    `copied`: the pod has the release on its own disk; False: it is mounted.
+    """
+    if not copied:
+        return math.ceil(_TMP_AND_LOGS_MIB / 1024)
+    if rollout == "in-place":
+        release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
+    cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))
+    return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
+
+
+CHECKS: tuple[Check, ...] = (
+    _version_is_safe,
+    _image_is_pinned,
+    _image_is_triton,
+    _driver_runs_the_image,
+    _pool_exists,
+    _gpus_can_run_the_image,
+    _gpus_are_on_a_node,
+    _memory_fits_a_node,
+    _cpu_fits_a_node,
+    _release_fits_a_node,
+    _replicas_fit_the_pool,
+)
+WARNINGS: tuple[Check, ...] = (_image_is_an_example, _release_is_missing)

@@ -1,0 +1,43 @@
+"""The identity of what a stack wants of its models, so that a release made from other wants is noticed."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from spec.catalog import INSTANCE_TYPES
+from spec.settings.model import Document, GpuPool
+from spec.settings.section import Section
+from spec.settings.serving import ModelServing
+
+_DIGITS = 12
+
+
+def serving_digest(settings: Document) -> str:
+    """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pool.
+
+    Equal for equal wants, however they are written (order, defaults left out or spelt out). `tuned` is left out: the
+    evidence of a value does not change what is served. Raises Absent while one of the values is missing or invalid.
+    """
+    pool = next((pool for pool in settings.gpu.pools if pool.name == settings.triton.pool), None)
+    return digest_of(settings.models.serving, compute_capabilities(pool) if pool is not None else ())
+
+
+def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
+    """The digest of these wants on GPUs of these compute capabilities."""
+    wants = {name: _plain(model, without="tuned") for name, model in serving.items()}
+    canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
+
+
+def _plain(value: Any, without: str = "") -> Any:
+    """A value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
+    if isinstance(value, Section):
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name != without}
+    return value
+
+
+def compute_capabilities(pool: GpuPool) -> tuple[float, ...]:
+    """NVIDIA compute capabilities of the GPUs of a pool, ascending; types that the catalogue lacks are left out."""
+    types = (INSTANCE_TYPES.get(name) for name in pool.instance_types)
+    return tuple(sorted({known.compute_capability for known in types if known and known.compute_capability is not None}))

@@ -1,0 +1,51 @@
+"""The file system in front of the model bucket: FSx for Lustre."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator
+
+from spec.settings.fields import refuse
+from spec.settings.problem import describe
+from spec.settings.section import Section
+from spec.wording import one_of
+
+# Persistent 2 on SSD (FSx API reference, CreateFileSystem: StorageCapacity and PerUnitStorageThroughput).
+_SMALLEST_GIB, _STEP_GIB = 1200, 2400
+_THROUGHPUTS = (125, 250, 500, 1000)
+# What botocore's model of FSx demands: the day (1 is Monday) and the time.
+_MAINTENANCE = re.compile(r"[1-7]:([01]\d|2[0-3]):[0-5]\d")
+
+
+def _storage(value: int) -> int:
+    if value != _SMALLEST_GIB and (value <= 0 or value % _STEP_GIB):
+        refuse(f"{value} GiB is no size of this file system; use {_SMALLEST_GIB}, or a multiple of {_STEP_GIB}")
+    return value
+
+
+def _throughput(value: int) -> int:
+    if value not in _THROUGHPUTS:
+        refuse(f"{value} MB/s per TiB is not to be had; use {one_of(_THROUGHPUTS)}")
+    return value
+
+
+def _maintenance(value: Any) -> str:
+    if not isinstance(value, str) or not _MAINTENANCE.fullmatch(value):
+        refuse(f'{describe(value)}; give the day (1 is Monday) and the time in UTC in quotes, like "7:09:00"')
+    return value
+
+
+class Fsx(Section):
+    """A persistent file system of `storage_gib` on SSD, which bills by the hour whether or not anything reads from it.
+
+    `throughput_mbs_per_tib`: what each TiB of it can be read with, whatever the number of pods. `maintenance`: when AWS may
+    patch it, during which reads wait (day, 1 is Monday, and time in UTC).
+    """
+
+    storage_gib: Annotated[int, AfterValidator(_storage)] = Field(
+        description="the size in GiB, 1200 or a multiple of 2400; it bills by the hour"
+    )
+    throughput_mbs_per_tib: Annotated[int, AfterValidator(_throughput)] = Field(
+        alias="throughputMBsPerTiB", description="MB/s per TiB of storage: 125, 250, 500 or 1000"
+    )
+    maintenance: Annotated[str, PlainValidator(_maintenance)] = "7:09:00"

@@ -1,0 +1,62 @@
+"""Whose account the credentials at hand are for, and whether the stack means that one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console.not_aws import NotAws
+from spec.settings import Settings
+from spec.stack_names import stack_file
+from stackctl.account.read_only import AwsUnusable, Readers
+
+IDENTITY_OPERATIONS = {"sts": {"GetCallerIdentity": "sts:GetCallerIdentity"}}
+ALLOWED_ACCOUNTS_KEY = "aws:allowedAccountIds"
+
+
+class WrongAccount(RuntimeError):
+    """The credentials are for an account that the stack does not mean; the text says which is which."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, as STS says it."""
+
+    account: str
+    arn: str
+
+
+def caller(readers: Readers) -> Caller:
+    """Ask STS. Raises AwsUnusable where it does not answer, and without credentials that AWS accepts."""
+    try:
+        identity = readers("sts").get_caller_identity()
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "an error")
+        raise AwsUnusable(
+            f"AWS does not accept the credentials ({code}): log in again, for example `aws sso login`"
+        ) from None
+    except NotAws as error:
+        raise AwsUnusable(f"AWS cannot be asked: {error}") from None
+    except BotoCoreError as error:
+        raise AwsUnusable(
+            f"AWS cannot be asked: {error}; set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY"
+        ) from None
+    return Caller(account=identity["Account"], arn=identity["Arn"])
+
+
+def require_account(who: Caller, settings: Settings) -> None:
+    """Raises WrongAccount unless the stack file names the caller's account."""
+    file = stack_file(settings.environment)
+    if settings.allowed_account_ids is None:
+        raise WrongAccount(
+            f"{file} names no account, and the credentials are for {who.account} ({who.arn}); if that is the right one, "
+            f'write {ALLOWED_ACCOUNTS_KEY}: ["{who.account}"] there'
+        )
+    if who.account not in settings.allowed_account_ids:
+        named = ", ".join(settings.allowed_account_ids)
+        raise WrongAccount(
+            f"the credentials are for account {who.account} ({who.arn}), and {file} is for {named} "
+            f"({ALLOWED_ACCOUNTS_KEY}); log in to that one"
+        )

@@ -1,0 +1,87 @@
+"""AWS for commands that look and never touch: clients that refuse every operation which is not on a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console.not_aws import A_PAGE, is_page, refuse_others_answers
+from spec.iam_policy import allow, document
+
+Operations = Mapping[str, Mapping[str, str]]
+"""Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
+
+_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+_LONGEST = 300
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403"})
+
+
+class Refused(RuntimeError):
+    """An operation that is not on the list was called; nothing was sent."""
+
+
+class AwsUnusable(RuntimeError):
+    """AWS cannot be asked at all; the text is one sentence."""
+
+
+class Readers:
+    """`readers("ec2")` gives a boto3 client of the region, one per service.
+
+    Credentials, profile and endpoint are those of the environment, as for every AWS tool. Each operation that a client can
+    do is looked up in `operations` before a request is built, those of paginators and waiters too. Raises Refused there, and
+    NotAws, a BotoCoreError, for an answer that no AWS service gives.
+    """
+
+    def __init__(self, region: str, operations: Operations) -> None:
+        self.region = region
+        self.operations = operations
+        self._clients: dict[tuple[str, str], Any] = {}
+        try:
+            self._session = boto3.Session(region_name=region)
+        except BotoCoreError as error:
+            raise AwsUnusable(
+                f"the AWS configuration cannot be used: {error}; check AWS_PROFILE and ~/.aws/config"
+            ) from None
+
+    def __call__(self, service: str, region: str | None = None) -> Any:
+        """A client of `service`, in another region where one is named."""
+        key = (service, region or self.region)
+        if key not in self._clients:
+            client = self._session.client(service, region_name=key[1], config=_CONFIG)
+            # Before anything else that may look at the call, and so before a request could be made.
+            client.meta.events.register_first("provide-client-params.*.*", self._refuse_what_is_not_listed)
+            refuse_others_answers(client)
+            self._clients[key] = client
+        return self._clients[key]
+
+    def _refuse_what_is_not_listed(self, model: Any, **_: Any) -> None:
+        service, operation = model.service_model.service_name, model.name
+        if operation not in self.operations.get(service, {}):
+            raise Refused(f"{service}:{operation} is not on the list of operations that only read; nothing was sent")
+
+    def actions_of(self, operation: str) -> str:
+        """The IAM actions that an operation of this name needs, as words."""
+        return " or ".join(sorted({known[operation] for known in self.operations.values() if operation in known}))
+
+
+def is_denied(error: ClientError) -> bool:
+    """Whether AWS refused for want of a permission."""
+    return str(error.response.get("Error", {}).get("Code", "")) in _DENIED
+
+
+def one_line(text: str) -> str:
+    """What an endpoint said, for a line of a table. Proxies and test servers answer with pages of HTML."""
+    if is_page(text):
+        return f"{A_PAGE}: a proxy or a test server answers, not AWS"
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+
+
+def policy_document(operations: Operations, sid: str) -> str:
+    """The IAM policy, as JSON text, with which every operation of the list is allowed."""
+    actions = sorted({action for known in operations.values() for action in known.values()})
+    return document(allow(actions, ["*"], sid=sid))

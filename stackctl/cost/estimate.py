@@ -1,0 +1,69 @@
+"""The bill of a stack, added up: in all, by part, and for a million inferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from spec.settings import Settings
+from stackctl.cost import usage
+from stackctl.cost.prices import EC2, PriceTable
+from stackctl.cost.throughput import measured_rates
+from stackctl.cost.usage import HOURS, NOTHING, Amounts, Item
+
+_SECONDS = 3600
+MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """US dollars a month. `per_million`: at the stack's expected rates; None where it expects nothing of any model."""
+
+    region: str
+    as_of: date
+    items: tuple[Item, ...]
+    notes: tuple[str, ...]
+    per_million: Decimal | None
+    per_million_measured: dict[str, Decimal]
+    """By model: a node that answers at the measured rate all the time, and what it costs on demand."""
+
+    @property
+    def total(self) -> Amounts:
+        """All items together."""
+        return sum((item.cost for item in self.items), NOTHING)
+
+    @property
+    def parts(self) -> dict[str, Amounts]:
+        """The items added up by part, in the order of the bill."""
+        parts: dict[str, Amounts] = {}
+        for item in self.items:
+            parts[item.part] = parts.get(item.part, NOTHING) + item.cost
+        return parts
+
+
+def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
+    """What the stack costs. Raises PriceError, and EvidenceError."""
+    items = tuple(usage.items(settings, prices, today))
+    expected = sum((item.cost.expected for item in items), Decimal(0))
+    return Estimate(
+        region=prices.region,
+        as_of=prices.as_of,
+        items=items,
+        notes=tuple(usage.notes(settings)),
+        per_million=_per_million(settings, expected),
+        per_million_measured=_per_million_measured(settings, prices),
+    )
+
+
+def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
+    """`dollars a month / requests a month * 10^6`, of the requests per second that the stack expects of all models."""
+    rate = sum((Decimal(str(wants.expected_rate)) for wants in settings.models.serving.values()), Decimal(0))
+    return expected / (rate * HOURS * _SECONDS) * MILLION if rate else None
+
+
+def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
+    """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
+    pool = settings.triton_pool
+    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / usage.pods_per_node(settings, pool)
+    return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}

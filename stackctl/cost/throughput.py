@@ -1,0 +1,61 @@
+"""Measured throughput of a stack's models: the evidence of `modelctl tune` that its file names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec.settings import Settings
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
+
+class EvidenceError(RuntimeError):
+    """Evidence that a stack file names and that cannot be used; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`rate`: requests per second that one server held within the SLO. `where`: the machine that it was measured on."""
+
+    rate: float
+    where: str
+
+
+def measured(settings: Settings) -> dict[str, Measured]:
+    """What was measured, by model; of the models that were tuned and held their SLO at some rate. Raises EvidenceError."""
+    found = {}
+    for model, wants in sorted(settings.models.serving.items()):
+        if wants.tuned is not None:
+            evidence = _read(RESULTS / Path(wants.tuned).name, model)
+            if evidence.rate > 0:
+                found[model] = evidence
+    return found
+
+
+def measured_rates(settings: Settings) -> dict[str, float]:
+    """`Measured.rate` by model. Raises EvidenceError."""
+    return {model: evidence.rate for model, evidence in measured(settings).items()}
+
+
+def _read(file: Path, model: str) -> Measured:
+    try:
+        evidence: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        of, rate, where = evidence["model"], float(evidence["winner"]["rate"]), _machine(evidence["machine"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EvidenceError(
+            f"{file.name}: evidence that a stack file names cannot be read from {file.parent}: {error!r}"
+        ) from None
+    if of != model:
+        raise EvidenceError(f"{file.name}: the stack file names it as evidence of {model}, and it is of {of}")
+    return Measured(rate, where)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """The evidence describes the machine of the load: the server's own where both were one (`server_on_loopback`)."""
+    if not machine["server_on_loopback"]:
+        return "a server elsewhere, over a network"
+    return f"{machine['cpus']} CPUs ({machine['cpu']})"

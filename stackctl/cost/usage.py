@@ -1,0 +1,296 @@
+"""What a stack file makes AWS bill, a month: at least, as expected, and at most.
+
+What depends on traffic alone is not in it: data transfer, what NAT and endpoints process, requests to S3, KMS and STS,
+traces, samples in AMP. `NOT_COUNTED` says so wherever the estimate is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from infra.aws.endpoints import INTERFACE_SERVICES
+from infra.aws.queue import POLL_SECONDS
+from spec.catalog import INSTANCE_TYPES
+from spec.settings import GpuPool, Settings
+from spec.settings.model import SYSTEM_GROUP_NAME
+from spec.versions import KUBERNETES_SUPPORT
+from stackctl.cost.prices import EC2, PriceTable
+from stackctl.cost.throughput import measured, measured_rates
+
+HOURS = Decimal(730)
+"""Of a month, as AWS's own calculator has it: 8,760 / 12."""
+SPOT_SHARE = Decimal("0.5")
+"""Of the on-demand price that a spot instance is assumed to cost. It moves by the hour, zone and type."""
+CONTROL_PLANE_LOGS_GB = Decimal(10)
+"""That a control plane with all five log types is assumed to write a month: audit logs follow the number of objects."""
+FLOW_LOGS_GB_PER_NODE = Decimal(1)
+"""That the flow logs of one node are assumed to be a month."""
+_DAYS = HOURS / 24
+_EXACT = Decimal("0.0001")
+"""Months of a retention are rounded to this, so that no other digit of the estimate is."""
+_SILENCES_GIB = 1
+_KEYS_OF_EVERY_STACK = 3
+_BYTES_PER_GB = Decimal(10**9)
+
+NOT_COUNTED = (
+    "not in it, as only traffic decides it: data transfer, data through NAT and endpoints, requests to S3 and KMS, traces, "
+    "samples sent to AMP; taxes, discounts and support"
+)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Units a month: at least, as expected, at most."""
+
+    min: Decimal
+    expected: Decimal
+    max: Decimal
+
+    def __mul__(self, factor: Decimal) -> Amounts:
+        return Amounts(self.min * factor, self.expected * factor, self.max * factor)
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(self.min + other.min, self.expected + other.expected, self.max + other.max)
+
+
+NOTHING = Amounts(Decimal(0), Decimal(0), Decimal(0))
+
+
+def always(amount: Decimal | int) -> Amounts:
+    """The same, whatever the load."""
+    return Amounts(Decimal(amount), Decimal(amount), Decimal(amount))
+
+
+@dataclass(frozen=True)
+class Item:
+    """One position of the bill: `part` is the line that it is added up in, `cost` is US dollars a month."""
+
+    part: str
+    what: str
+    cost: Amounts
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes of one group that run at a time."""
+
+    min: int
+    expected: int
+    max: int
+
+    @property
+    def amounts(self) -> Amounts:
+        return Amounts(Decimal(self.min), Decimal(self.expected), Decimal(self.max))
+
+
+def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
+    """Everything that the stack is billed for, as far as its file decides it. Raises PriceError."""
+    return [
+        *_control_plane(settings, prices, today),
+        *_groups(settings, prices),
+        *_network(settings, prices),
+        *_storage(settings, prices),
+        *_queue(settings, prices),
+        *_logs(settings, prices),
+        Item("keys", "KMS keys", always(keys(settings)) * prices.usd("kms.key-month")),
+    ]
+
+
+def keys(settings: Settings) -> int:
+    """Customer managed keys: of logs, cluster secrets and models, and of requests where there are workers."""
+    return _KEYS_OF_EVERY_STACK + (settings.worker is not None)
+
+
+def zones(settings: Settings) -> int:
+    """Availability zones of the network."""
+    wanted = settings.network.zones
+    return wanted if isinstance(wanted, int) else len(wanted)
+
+
+def nat_gateways(settings: Settings) -> int:
+    """NAT gateways, each with a public address."""
+    return {"none": 0, "single": 1, "per_az": zones(settings)}[settings.network.nat]
+
+
+def system_nodes(settings: Settings) -> Nodes:
+    """Nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
+    group = settings.nodes.system
+    fewest = group.min if settings.node_autoscaler == "cluster-autoscaler" else group.desired
+    return Nodes(fewest, group.desired, group.max)
+
+
+def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
+    """Nodes of a GPU pool: those that Triton's pods need, in the pool that they run on, and `desired` in the others."""
+    fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
+    wanted = max(fewest, pool.desired)
+    if pool.name == settings.triton.pool and settings.node_autoscaler != "none":
+        at_least, expected = (nodes_for(settings, pool, pods) for pods in expected_pods(settings))
+        fewest, wanted = max(fewest, at_least), max(fewest, expected)
+    return Nodes(min(fewest, pool.max), min(wanted, pool.max), pool.max)
+
+
+def expected_pods(settings: Settings) -> tuple[int, int]:
+    """Pods of Triton, those that hold nodes ready included: at least, and at the models' expected rates.
+
+    The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
+    Without, it is the first.
+    """
+    bounds = settings.autoscaling
+    warm = bounds.warm_pods if bounds is not None else 0
+    fewest = settings.fewest_pods
+    most = bounds.max_replicas if bounds is not None else fewest
+    rates = measured_rates(settings)
+    wanted = [math.ceil(settings.models.serving[model].expected_rate / rate) for model, rate in rates.items()]
+    return fewest + warm, min(max([fewest, *wanted]), most) + warm
+
+
+def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
+    """Nodes of the pool that so many of Triton's pods fill."""
+    return math.ceil(pods / pods_per_node(settings, pool))
+
+
+def pods_per_node(settings: Settings, pool: GpuPool) -> int:
+    """Pods of Triton for which a node of the pool has GPUs, or shares of them."""
+    return max(INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
+
+
+def part_of(pool: GpuPool) -> str:
+    """How the line of a pool is called."""
+    return f"pool {pool.name}"
+
+
+def notes(settings: Settings) -> list[str]:
+    """What the estimate assumes about this stack, in words."""
+    found = []
+    capacities = {pool.capacity for pool in settings.gpu.pools}
+    if "spot" in capacities:
+        found.append(f"spot instances at {SPOT_SHARE:.0%} of the on-demand price")
+    if "reservation" in capacities:
+        found.append("reserved nodes at the on-demand price while they run; a reservation is billed when it is empty, too")
+    if "capacity-block" in capacities:
+        found.append("Capacity Blocks are paid when they are bought, and count as 0 here")
+    found.extend(_throughput(settings))
+    found.append(
+        f"assumed: {CONTROL_PLANE_LOGS_GB} GB of control-plane logs a month, {FLOW_LOGS_GB_PER_NODE} GB of flow logs a node"
+    )
+    return [*found, NOT_COUNTED]
+
+
+def _throughput(settings: Settings) -> Iterator[str]:
+    """What a million inferences is known from. A rate of a machine without the pool's GPUs is not the rate of its nodes."""
+    known = measured(settings)
+    for model, evidence in known.items():
+        yield (
+            f"{model}: {evidence.rate:g} requests/s measured on {evidence.where}, "
+            f"priced as a {_first_type(settings)}, which may answer at another rate"
+        )
+    untuned = sorted(settings.models.serving.keys() - known.keys())
+    if untuned:
+        pods = "; until then the fewest pods are the expected ones" if settings.pod_autoscaler != "none" else ""
+        yield (
+            f"no measured throughput of {', '.join(untuned)}, so no cost of a million inferences at a measured rate: "
+            f"run `modelctl tune` against a server on a {_first_type(settings)}{pods}"
+        )
+
+
+def _first_type(settings: Settings) -> str:
+    return settings.triton_pool.instance_types[0]
+
+
+def _control_plane(settings: Settings, prices: PriceTable, today: date) -> Iterator[Item]:
+    support = KUBERNETES_SUPPORT.get(settings.cluster.version)
+    extended = support is not None and today > support.standard_until
+    key, what = ("eks.extended-hour", "EKS, extended support") if extended else ("eks.cluster-hour", "EKS")
+    yield Item("control plane", what, always(HOURS) * prices.usd(key))
+
+
+def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    system, disk = settings.nodes.system, prices.usd("ebs.gp3-gib-month")
+    nodes = system_nodes(settings).amounts
+    part = f"{SYSTEM_GROUP_NAME} nodes"
+    yield Item(part, " or ".join(system.instance_types), _instances(nodes, system.instance_types, prices, {}))
+    yield Item(part, "root volumes", nodes * (disk * system.disk_gib))
+    for pool in settings.gpu.pools:
+        nodes = pool_nodes(settings, pool).amounts
+        share = _price_shares(settings, pool)
+        what = f"{' or '.join(pool.instance_types)}, {pool.capacity}"
+        yield Item(part_of(pool), what, _instances(nodes, pool.instance_types, prices, share))
+        yield Item(part_of(pool), "root volumes", nodes * (disk * pool.disk_gib))
+
+
+def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
+    """Of the on-demand price, what is paid: Karpenter takes an on-demand node where there is no spot one."""
+    if pool.capacity == "capacity-block":
+        return dict.fromkeys(("min", "expected", "max"), Decimal(0))
+    if pool.capacity == "spot":
+        at_most = Decimal(1) if settings.node_autoscaler == "karpenter" else SPOT_SHARE
+        return {"min": SPOT_SHARE, "expected": SPOT_SHARE, "max": at_most}
+    return {}
+
+
+def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share: Mapping[str, Decimal]) -> Amounts:
+    """The first type is the one that is expected, and the most expensive one is what it may come to."""
+    hourly = [prices.usd(f"{EC2}.{name}") for name in types]
+    one = Decimal(1)
+    return Amounts(
+        nodes.min * HOURS * hourly[0] * share.get("min", one),
+        nodes.expected * HOURS * hourly[0] * share.get("expected", one),
+        nodes.max * HOURS * max(hourly) * share.get("max", one),
+    )
+
+
+def _network(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    gateways, address = nat_gateways(settings), prices.usd("public-ipv4.hour")
+    if gateways:
+        yield Item("network", f"{gateways} NAT gateways", always(gateways * HOURS) * prices.usd("nat.hour"))
+        yield Item("network", "their public addresses", always(gateways * HOURS) * address)
+    endpoints = len(INTERFACE_SERVICES[settings.network.endpoints])
+    if endpoints:
+        hours = always(endpoints * zones(settings) * HOURS)
+        yield Item("network", f"{endpoints} interface endpoints in each zone", hours * prices.usd("endpoint.hour"))
+    if settings.gateway is not None:
+        units = Amounts(Decimal(0), HOURS, HOURS)
+        balancer = always(HOURS) * prices.usd("nlb.hour") + units * prices.usd("nlb.lcu-hour")
+        yield Item("network", "load balancer, one capacity unit", balancer)
+        if settings.gateway.exposure == "public":
+            yield Item("network", "its public addresses", always(zones(settings) * HOURS) * address)
+
+
+def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    release = settings.models.release
+    if release is not None:
+        yield Item("storage", "models", always(Decimal(release.bytes) / _BYTES_PER_GB) * prices.usd("s3.gb-month"))
+    if settings.monitoring is not None:
+        gib = settings.monitoring.replicas * (settings.monitoring.storage_gib + _SILENCES_GIB)
+        yield Item("storage", "volumes of Prometheus and Alertmanager", always(gib) * prices.usd("ebs.gp3-gib-month"))
+
+
+def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    """What waiting workers ask; messages themselves are traffic."""
+    worker = settings.worker
+    if worker is None:
+        return
+    fewest = worker.replicas if worker.replicas is not None else worker.min_replicas or 0
+    most = worker.replicas if worker.replicas is not None else worker.max_replicas or fewest
+    polls = HOURS * 3600 / POLL_SECONDS / 1_000_000
+    asked = Amounts(Decimal(fewest), Decimal(max(fewest, 1)), Decimal(most)) * polls
+    yield Item("queue", "long polls of the workers", asked * prices.usd("sqs.million-requests"))
+    yield Item("queue", "2 alarms", always(2) * prices.usd("alarm.month"))
+
+
+def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    nodes = system_nodes(settings).amounts
+    for pool in settings.gpu.pools:
+        nodes = nodes + pool_nodes(settings, pool).amounts
+    sources = (
+        ("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days),
+        ("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days),
+    )
+    for what, ingested, days in sources:
+        yield Item("logs", f"{what}: taken in", ingested * prices.usd("logs.ingested-gb"))
+        kept = ingested * (Decimal(days) / _DAYS).quantize(_EXACT)
+        yield Item("logs", f"{what}: kept {days} days", kept * prices.usd("logs.stored-gb-month"))

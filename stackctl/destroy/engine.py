@@ -1,0 +1,63 @@
+"""The `pulumi` program, as far as a teardown needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stackctl.destroy import state
+from stackctl.destroy.state import Resource
+
+_EXPORT_SECONDS = 300
+
+
+class EngineFailed(RuntimeError):
+    """`pulumi` cannot be run, or ended with an error; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`pulumi` from PATH for one stack, with the backend and the credentials of the environment."""
+
+    stack: str
+
+    def resources(self) -> list[Resource]:
+        """What the stack's state holds. Secrets in it stay encrypted. Raises EngineFailed."""
+        command = ["pulumi", "stack", "export", "--stack", self.stack]
+        done = self._run(command, capture=True)
+        if done.returncode != 0:
+            raise EngineFailed(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
+        return state.read(json.loads(done.stdout).get("deployment") or {})
+
+    def destroy(self, targets: Sequence[str] = ()) -> None:
+        """Delete the targets and what depends on them, or, without targets, everything. Raises EngineFailed."""
+        command = ["pulumi", "destroy", "--stack", self.stack, "--yes", "--skip-preview", "--non-interactive"]
+        for urn in targets:
+            command += ["--target", urn]
+        if targets:
+            command.append("--target-dependents")
+        if self._run(command).returncode != 0:
+            raise EngineFailed(
+                f"`pulumi destroy` of {self.stack} ended with an error, which stands above. What is gone is gone; mend the "
+                "cause and run the same command again, it goes on from here"
+            )
+
+    def _run(self, command: Sequence[str], *, capture: bool = False) -> subprocess.CompletedProcess[str]:
+        # With "true" Pulumi would forget what is in a cluster that does not answer, and AWS would go on billing it.
+        environment = {**os.environ, "PULUMI_K8S_DELETE_UNREACHABLE": "false"}
+        try:
+            return subprocess.run(
+                command,
+                env=environment,
+                text=True,
+                capture_output=capture,
+                timeout=_EXPORT_SECONDS if capture else None,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise EngineFailed("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
+        except subprocess.TimeoutExpired:
+            raise EngineFailed(f"`{' '.join(command)}` has not ended after {_EXPORT_SECONDS} s") from None

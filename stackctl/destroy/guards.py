@@ -1,0 +1,47 @@
+"""What has to hold before anything is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from botocore.exceptions import ClientError
+
+from spec.settings import Settings
+from spec.stack_names import stack_file
+from stackctl.account.read_only import Readers
+from stackctl.destroy.state import Resource
+
+
+def objections(settings: Settings, readers: Readers, resources: Sequence[Resource]) -> list[str]:
+    """Every reason why the stack must not be taken away as it is, each with what to do. Empty: it may."""
+    stack = settings.environment
+    if settings.protected:
+        return [
+            f"{stack} is protected: write triton-eks:allowDestroy: true in {stack_file(stack)}, have that reviewed, and "
+            f"run `pulumi up --stack {stack}`"
+        ]
+    return [*_protected_by_the_state(stack, resources), *_protected_by_eks(settings, readers)]
+
+
+def _protected_by_the_state(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
+    """The engine goes by what the last `up` wrote, not by the stack file."""
+    names = sorted(resource.name for resource in resources if resource.protected)
+    if names:
+        yield (
+            f"the last `up` has protected {', '.join(names)}: run `pulumi up --stack {stack}`, which lifts that, as "
+            f"{stack_file(stack)} allows it now"
+        )
+
+
+def _protected_by_eks(settings: Settings, readers: Readers) -> Iterator[str]:
+    try:
+        cluster = readers("eks").describe_cluster(name=settings.cluster_name)["cluster"]
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
+            raise
+        return
+    if cluster.get("deletionProtection"):
+        yield (
+            f"EKS protects {settings.cluster_name} against deletion: run `pulumi up --stack {settings.environment}` with "
+            "cluster.deletionProtection: false or allowDestroy: true"
+        )

@@ -1,0 +1,99 @@
+"""Finders: instances, volumes, snapshots and the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stackctl.account.ownership import tags_of
+from stackctl.orphans import prices
+from stackctl.orphans.leftover import Leftover
+from stackctl.orphans.search import Item, Search, name_of
+
+_LIVING = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
+_NODE_CLAIM = "karpenter.sh/nodeclaim"
+_VOLUME_CLAIM = "kubernetes.io/created-for/pvc/name"
+
+
+def cluster(search: Search) -> Iterator[Leftover]:
+    """The cluster: while it is there, nothing else of the stack is an orphan."""
+    name = search.owner.cluster_name
+    pages = search.readers("eks").get_paginator("list_clusters").paginate()
+    if any(name in page["clusters"] for page in pages):
+        yield Leftover(
+            "cluster",
+            name,
+            name,
+            "name",
+            prices.month(prices.CLUSTER_HOUR),
+            search.remove(f"eks delete-cluster --name {name}"),
+        )
+
+
+def instances(search: Search) -> Iterator[Leftover]:
+    """Instances; those that are being terminated are gone by themselves."""
+    for item, reason in _own_instances(search):
+        yield _instance(search, item, reason)
+
+
+def node_claims(search: Search) -> Iterator[Leftover]:
+    """The instances that Karpenter started, and that it alone takes away."""
+    for item, reason in _own_instances(search):
+        if _NODE_CLAIM in tags_of(item.get("Tags")):
+            yield _instance(search, item, reason)
+
+
+def volumes(search: Search) -> Iterator[Leftover]:
+    """Volumes, of nodes and of claims in the cluster."""
+    for item, reason in _own_volumes(search):
+        yield _volume(search, item, reason)
+
+
+def claimed_volumes(search: Search) -> Iterator[Leftover]:
+    """The volumes that the EBS driver made for claims in the cluster, and that it alone takes away."""
+    for item, reason in _own_volumes(search):
+        if _VOLUME_CLAIM in tags_of(item.get("Tags")):
+            yield _volume(search, item, reason)
+
+
+def snapshots(search: Search) -> Iterator[Leftover]:
+    """Snapshots of this account."""
+    for item, reason in search.own(search.pages("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"])):
+        yield Leftover(
+            "snapshot",
+            item["SnapshotId"],
+            f"{item['VolumeSize']} GiB {name_of(item)}".strip(),
+            reason,
+            round(item["VolumeSize"] * prices.SNAPSHOT_GIB_MONTH, 2),
+            search.remove(f"ec2 delete-snapshot --snapshot-id {item['SnapshotId']}"),
+        )
+
+
+def _own_instances(search: Search) -> Iterator[tuple[Item, str]]:
+    reservations = search.pages("ec2", "describe_instances", "Reservations", Filters=_LIVING)
+    return search.own(instance for reservation in reservations for instance in reservation["Instances"])
+
+
+def _instance(search: Search, item: Item, reason: str) -> Leftover:
+    return Leftover(
+        "instance",
+        item["InstanceId"],
+        f"{item['InstanceType']} {tags_of(item.get('Tags')).get(_NODE_CLAIM) or name_of(item)}".strip(),
+        reason,
+        prices.instance_month(item["InstanceType"]),
+        search.remove(f"ec2 terminate-instances --instance-ids {item['InstanceId']}"),
+    )
+
+
+def _own_volumes(search: Search) -> Iterator[tuple[Item, str]]:
+    return search.own(search.pages("ec2", "describe_volumes", "Volumes"))
+
+
+def _volume(search: Search, item: Item, reason: str) -> Leftover:
+    return Leftover(
+        "volume",
+        item["VolumeId"],
+        f"{item['Size']} GiB {tags_of(item.get('Tags')).get(_VOLUME_CLAIM) or name_of(item)}".strip(),
+        reason,
+        prices.volume_month(item["VolumeType"], item["Size"]),
+        search.remove(f"ec2 delete-volume --volume-id {item['VolumeId']}"),
+    )

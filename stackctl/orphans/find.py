@@ -1,0 +1,36 @@
+"""Everything that is left of a stack, in the order in which one can remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from stackctl.orphans import computing, networking, storing
+from stackctl.orphans.leftover import Leftover
+from stackctl.orphans.search import Search
+
+FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
+    "cluster": computing.cluster,
+    "load balancer": networking.load_balancers,
+    "target group": networking.target_groups,
+    "instance": computing.instances,
+    "volume": computing.volumes,
+    "snapshot": computing.snapshots,
+    "file system": storing.file_systems,
+    "NAT gateway": networking.nat_gateways,
+    "VPC endpoint": networking.endpoints,
+    "network interface": networking.interfaces,
+    "elastic IP": networking.addresses,
+    "security group": networking.security_groups,
+    "VPC": networking.vpcs,
+    "queue": storing.queues,
+    "alarm": storing.alarms,
+    "log group": storing.log_groups,
+    "bucket": storing.buckets,
+    "KMS key": storing.keys,
+}
+"""By kind. A kind that the program newly makes, or has made for it, belongs here."""
+
+
+def leftovers(search: Search, kinds: Collection[str] = tuple(FINDERS)) -> list[Leftover]:
+    """What is left of these kinds."""
+    return [found for kind in kinds for found in FINDERS[kind](search)]

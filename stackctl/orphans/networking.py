@@ -1,0 +1,144 @@
+"""Finders: load balancers and their targets, interfaces, security groups, addresses, NAT gateways, endpoints, the VPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from botocore.exceptions import ClientError
+
+from stackctl.orphans import prices
+from stackctl.orphans.leftover import Leftover
+from stackctl.orphans.search import Item, Search, name_of
+
+_TAGS_AT_A_TIME = 20
+"""ARNs that one DescribeTags of the load balancers takes."""
+_LIVING_NAT = [{"Name": "state", "Values": ["pending", "available", "deleting", "failed"]}]
+_GONE = ("LoadBalancerNotFound", "TargetGroupNotFound")
+_GONE_ENDPOINT = ("deleted", "deleting")
+
+
+def load_balancers(search: Search) -> Iterator[Leftover]:
+    """Load balancers, whoever made them."""
+    items = search.pages("elbv2", "describe_load_balancers", "LoadBalancers")
+    for item, reason in search.own(_with_tags(search, items, "LoadBalancerArn")):
+        arn = item["LoadBalancerArn"]
+        yield Leftover(
+            "load balancer",
+            arn.rpartition("loadbalancer/")[2],
+            item["LoadBalancerName"],
+            reason,
+            prices.month(prices.LOAD_BALANCER_HOUR),
+            search.remove(f"elbv2 delete-load-balancer --load-balancer-arn {arn}"),
+        )
+
+
+def target_groups(search: Search) -> Iterator[Leftover]:
+    """Target groups."""
+    items = search.pages("elbv2", "describe_target_groups", "TargetGroups")
+    for item, reason in search.own(_with_tags(search, items, "TargetGroupArn")):
+        arn = item["TargetGroupArn"]
+        yield Leftover(
+            "target group",
+            arn.rpartition("targetgroup/")[2],
+            item["TargetGroupName"],
+            reason,
+            0,
+            search.remove(f"elbv2 delete-target-group --target-group-arn {arn}"),
+        )
+
+
+def interfaces(search: Search) -> Iterator[Leftover]:
+    """Network interfaces, which EKS and others make without a tag of ours. One that is in use goes with what uses it."""
+    for item, reason in search.in_the_way(search.pages("ec2", "describe_network_interfaces", "NetworkInterfaces"), "TagSet"):
+        yield Leftover(
+            "network interface",
+            item["NetworkInterfaceId"],
+            f"{item['Status']} {item.get('Description', '')}".strip(),
+            reason,
+            0,
+            search.remove(f"ec2 delete-network-interface --network-interface-id {item['NetworkInterfaceId']}", reason),
+        )
+
+
+def security_groups(search: Search) -> Iterator[Leftover]:
+    """Security groups but the VPC's default one, which goes with it."""
+    for item, reason in search.in_the_way(search.pages("ec2", "describe_security_groups", "SecurityGroups")):
+        if item["GroupName"] == "default":
+            continue
+        yield Leftover(
+            "security group",
+            item["GroupId"],
+            item["GroupName"],
+            reason,
+            0,
+            search.remove(f"ec2 delete-security-group --group-id {item['GroupId']}", reason),
+        )
+
+
+def addresses(search: Search) -> Iterator[Leftover]:
+    """Elastic IP addresses; AWS bills one that is attached to nothing, too."""
+    for item, reason in search.own(iter(search.readers("ec2").describe_addresses()["Addresses"])):
+        yield Leftover(
+            "elastic IP",
+            item["AllocationId"],
+            f"{item['PublicIp']} {name_of(item)}".strip(),
+            reason,
+            prices.month(prices.ADDRESS_HOUR),
+            search.remove(f"ec2 release-address --allocation-id {item['AllocationId']}"),
+        )
+
+
+def nat_gateways(search: Search) -> Iterator[Leftover]:
+    """NAT gateways; AWS lists those that are deleted for an hour more."""
+    for item, reason in search.own(search.pages("ec2", "describe_nat_gateways", "NatGateways", Filters=_LIVING_NAT)):
+        yield Leftover(
+            "NAT gateway",
+            item["NatGatewayId"],
+            name_of(item),
+            reason,
+            prices.month(prices.NAT_GATEWAY_HOUR),
+            search.remove(f"ec2 delete-nat-gateway --nat-gateway-id {item['NatGatewayId']}"),
+        )
+
+
+def endpoints(search: Search) -> Iterator[Leftover]:
+    """VPC endpoints: an interface endpoint costs in each zone, a gateway endpoint nothing."""
+    for item, reason in search.own(search.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints")):
+        if str(item["State"]).lower() in _GONE_ENDPOINT:
+            continue
+        zones = len(item.get("SubnetIds") or ()) if item.get("VpcEndpointType") == "Interface" else 0
+        yield Leftover(
+            "VPC endpoint",
+            item["VpcEndpointId"],
+            item["ServiceName"],
+            reason,
+            prices.month(prices.ENDPOINT_HOUR_AND_ZONE * zones),
+            search.remove(f"ec2 delete-vpc-endpoints --vpc-endpoint-ids {item['VpcEndpointId']}"),
+        )
+
+
+def vpcs(search: Search) -> Iterator[Leftover]:
+    """The VPC: free of charge, and in the way of the next `up`."""
+    for vpc, reason in search.vpcs.items():
+        yield Leftover("VPC", vpc, search.owner.cluster_name, reason, 0, search.remove(f"ec2 delete-vpc --vpc-id {vpc}"))
+
+
+def _with_tags(search: Search, items: Iterator[Item], key: str) -> Iterator[Item]:
+    """Each item with its tags, which load balancers tell by ARN only, and only of twenty at a time."""
+    while batch := list(islice(items, _TAGS_AT_A_TIME)):
+        tags = _tags_by_arn(search, [item[key] for item in batch])
+        yield from ({**item, "Tags": tags[item[key]]} for item in batch if item[key] in tags)
+
+
+def _tags_by_arn(search: Search, arns: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Tags of those that are still there: one that went since it was listed fails the question about all of them."""
+    try:
+        described = search.readers("elbv2").describe_tags(ResourceArns=arns)["TagDescriptions"]
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") not in _GONE:
+            raise
+        if len(arns) == 1:
+            return {}
+        return {arn: tags for one in arns for arn, tags in _tags_by_arn(search, [one]).items()}
+    return {known["ResourceArn"]: known["Tags"] for known in described}

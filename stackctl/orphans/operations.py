@@ -1,0 +1,33 @@
+"""List every AWS operation that this package may call, with its IAM action; `stackctl.account.read_only` refuses others."""
+
+from __future__ import annotations
+
+from stackctl.account.read_only import Operations
+
+OPERATIONS: Operations = {
+    "sts": {"GetCallerIdentity": "sts:GetCallerIdentity"},
+    "ec2": {
+        operation: f"ec2:{operation}"
+        for operation in (
+            "DescribeAddresses",
+            "DescribeInstances",
+            "DescribeNatGateways",
+            "DescribeNetworkInterfaces",
+            "DescribeSecurityGroups",
+            "DescribeSnapshots",
+            "DescribeVolumes",
+            "DescribeVpcEndpoints",
+            "DescribeVpcs",
+        )
+    },
+    "elbv2": {
+        "DescribeLoadBalancers": "elasticloadbalancing:DescribeLoadBalancers",
+        "DescribeTags": "elasticloadbalancing:DescribeTags",
+        "DescribeTargetGroups": "elasticloadbalancing:DescribeTargetGroups",
+    },
+    "eks": {"ListClusters": "eks:ListClusters", "DescribeCluster": "eks:DescribeCluster"},
+    "fsx": {"DescribeFileSystems": "fsx:DescribeFileSystems"},
+    "logs": {"DescribeLogGroups": "logs:DescribeLogGroups"},
+    "kms": {"DescribeKey": "kms:DescribeKey"},
+    "resourcegroupstaggingapi": {"GetResources": "tag:GetResources"},
+}

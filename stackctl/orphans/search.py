@@ -1,0 +1,66 @@
+"""What a finder is given: the account, and how the stack's own things are told from others'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from stackctl.account.ownership import Ownership, tags_of
+from stackctl.account.read_only import Readers
+
+Item = Mapping[str, Any]
+_SOMEBODY_ELSES = "somebody else's"
+
+
+@dataclass(frozen=True)
+class Search:
+    """One look at one account and region for the things of one stack."""
+
+    readers: Readers
+    owner: Ownership
+
+    def pages(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Item]:
+        """All items below `key` of a paginated operation."""
+        for page in self.readers(service).get_paginator(operation).paginate(**arguments):
+            yield from page[key]
+
+    def own(self, items: Iterator[Item]) -> Iterator[tuple[Item, str]]:
+        """The items that are the stack's by their tags, each with the reason."""
+        for item in items:
+            reason = self.owner.reason(tags_of(item.get("Tags")))
+            if reason is not None:
+                yield item, reason
+
+    def in_the_way(self, items: Iterator[Item], tags: str = "Tags") -> Iterator[tuple[Item, str]]:
+        """The items that are the stack's by their tags, and those in its VPC, which keep it from being deleted."""
+        for item in items:
+            reason = self.owner.reason(tags_of(item.get(tags)))
+            vpc = item.get("VpcId")
+            if reason is None and vpc in self.vpcs:
+                stranger = self.owner.stranger(tags_of(item.get(tags)))
+                reason = f"in {vpc}" + (f", and {_SOMEBODY_ELSES}: {stranger}" if stranger else "")
+            if reason is not None:
+                yield item, reason
+
+    @cached_property
+    def vpcs(self) -> dict[str, str]:
+        """The stack's VPCs, each with the tag that says so."""
+        found = {}
+        for vpc in self.pages("ec2", "describe_vpcs", "Vpcs"):
+            reason = self.owner.reason(tags_of(vpc.get("Tags")))
+            if reason is not None:
+                found[str(vpc["VpcId"])] = reason
+        return found
+
+    def remove(self, command: str, reason: str = "") -> str:
+        """A command of the AWS CLI in the region that is searched; none for what the reason says is somebody else's."""
+        if _SOMEBODY_ELSES in reason:
+            return f"# no command, ask its owner: {command.rpartition(' ')[2]} is {reason}"
+        return f"aws {command} --region {self.readers.region}"
+
+
+def name_of(item: Item) -> str:
+    """The tag Name; "" without one."""
+    return tags_of(item.get("Tags")).get("Name", "")

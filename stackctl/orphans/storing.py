@@ -1,0 +1,90 @@
+"""Finders: buckets, queues, keys, alarms and log groups."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from infra.aws.cluster import control_plane_log_group_name
+from infra.aws.network import flow_log_group_name
+from stackctl.account.ownership import tags_of
+from stackctl.orphans import prices
+from stackctl.orphans.leftover import Leftover
+from stackctl.orphans.search import Search, name_of
+
+_GIB = 1024**3
+_KEY_ON_ITS_WAY_OUT = ("PendingDeletion", "PendingReplicaDeletion")
+
+
+def buckets(search: Search) -> Iterator[Leftover]:
+    """Buckets. That of production's models is meant to stay."""
+    for arn, reason in _tagged(search, "s3"):
+        name = arn.rpartition(":")[2]
+        yield Leftover("bucket", name, name, reason, None, search.remove(f"s3 rb s3://{name} --force"))
+
+
+def file_systems(search: Search) -> Iterator[Leftover]:
+    """File systems of FSx, billed by the GiB whether anyone mounts them or not."""
+    for item, reason in search.own(search.pages("fsx", "describe_file_systems", "FileSystems")):
+        if item.get("Lifecycle") == "DELETING":
+            continue
+        id, gib = item["FileSystemId"], item["StorageCapacity"]
+        throughput = item.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", 0)
+        yield Leftover(
+            "file system",
+            id,
+            f"{gib} GiB {name_of(item)}".strip(),
+            reason,
+            prices.lustre_month(throughput, gib),
+            search.remove(f"fsx delete-file-system --file-system-id {id}"),
+        )
+
+
+def queues(search: Search) -> Iterator[Leftover]:
+    """Queues, which cost by the request."""
+    for arn, reason in _tagged(search, "sqs"):
+        _, partition, _, region, account, name = arn.split(":", maxsplit=5)
+        url = f"https://sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}/{account}/{name}"
+        yield Leftover("queue", name, name, reason, None, search.remove(f"sqs delete-queue --queue-url {url}"))
+
+
+def alarms(search: Search) -> Iterator[Leftover]:
+    """CloudWatch alarms."""
+    for arn, reason in _tagged(search, "cloudwatch:alarm"):
+        name = arn.rpartition("alarm:")[2]
+        # Whoever may make an alarm may call it `a; rm -rf ~`.
+        command = f"cloudwatch delete-alarms --alarm-names {shlex.quote(name)}"
+        yield Leftover("alarm", name, name, reason, prices.ALARM_MONTH, search.remove(command))
+
+
+def keys(search: Search) -> Iterator[Leftover]:
+    """KMS keys but those that wait for their deletion, which cost nothing any more."""
+    for arn, reason in _tagged(search, "kms:key"):
+        described = search.readers("kms").describe_key(KeyId=arn)["KeyMetadata"]
+        if described["KeyState"] in _KEY_ON_ITS_WAY_OUT:
+            continue
+        id = described["KeyId"]
+        command = f"kms schedule-key-deletion --key-id {id} --pending-window-in-days 30"
+        yield Leftover("KMS key", id, described.get("Description", ""), reason, prices.KEY_MONTH, search.remove(command))
+
+
+def log_groups(search: Search) -> Iterator[Leftover]:
+    """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged."""
+    names = (control_plane_log_group_name(search.owner.cluster_name), flow_log_group_name(search.owner.cluster_name))
+    for name in names:
+        for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
+            if item["logGroupName"] == name:
+                cost = round(item.get("storedBytes", 0) / _GIB * prices.LOGS_GIB_MONTH, 2)
+                yield Leftover(
+                    "log group", name, name, "name", cost, search.remove(f"logs delete-log-group --log-group-name {name}")
+                )
+
+
+def _tagged(search: Search, resource_type: str) -> Iterator[tuple[str, str]]:
+    """ARNs of what carries the stack's own tags, of one type, each with the reason."""
+    filters = [{"Key": "environment", "Values": [search.owner.environment]}]
+    arguments = {"TagFilters": filters, "ResourceTypeFilters": [resource_type]}
+    for item in search.pages("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", **arguments):
+        reason = search.owner.reason(tags_of(item["Tags"]))
+        if reason is not None:
+            yield item["ResourceARN"], reason

@@ -1,0 +1,28 @@
+"""The checks, in the order in which they are asked. Each module has one `check`, which yields findings."""
+
+from stackctl.preflight.check import Check
+from stackctl.preflight.checks import (
+    account,
+    add_ons,
+    ami_release,
+    capacity_reservations,
+    images,
+    instance_offerings,
+    kubernetes_version,
+    model_release,
+    service_quotas,
+    subnet_addresses,
+)
+
+CHECKS: tuple[Check, ...] = (
+    Check("account", account.check),
+    Check("service quotas", service_quotas.check),
+    Check("instance offerings", instance_offerings.check),
+    Check("Kubernetes version", kubernetes_version.check),
+    Check("add-ons", add_ons.check),
+    Check("node AMIs", ami_release.check),
+    Check("images", images.check),
+    Check("capacity reservations", capacity_reservations.check),
+    Check("subnet addresses", subnet_addresses.check),
+    Check("model release", model_release.check),
+)

@@ -1,0 +1,22 @@
+"""Is this the account that the stack means?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stackctl.account.guard import ALLOWED_ACCOUNTS_KEY, WrongAccount, require_account
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok, warn
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """The caller's account against `aws:allowedAccountIds` of the stack file."""
+    caller = subject.caller
+    try:
+        require_account(caller, subject.settings)
+    except WrongAccount as error:
+        message, _, remedy = str(error).partition("; ")
+        named = subject.settings.allowed_account_ids is not None
+        yield fail(message, remedy) if named else warn(message, remedy)
+        return
+    yield ok(f"{caller.account}, as {ALLOWED_ACCOUNTS_KEY} says; {caller.arn}")

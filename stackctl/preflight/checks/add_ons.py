@@ -1,0 +1,37 @@
+"""Does EKS offer the pinned add-on versions for the cluster's Kubernetes version?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spec.versions import KUBERNETES
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """One finding for each pin that is missing, else one for all."""
+    kubernetes = subject.settings.cluster.version
+    pins = KUBERNETES[kubernetes].addons
+    missing = False
+    for addon, pinned in pins.items():
+        offered = _offered(subject, addon, kubernetes)
+        if pinned not in offered:
+            missing = True
+            known = f"EKS has {', '.join(offered[:3])}" if offered else "EKS has no version of it"
+            yield fail(
+                f"{addon} {pinned} is not on offer for Kubernetes {kubernetes}: {known}",
+                f'change the pin of {addon} in spec/versions.py, KUBERNETES["{kubernetes}"]',
+            )
+    if not missing:
+        yield ok(", ".join(f"{addon} {pinned}" for addon, pinned in pins.items()))
+
+
+def _offered(subject: Subject, addon: str, kubernetes: str) -> list[str]:
+    """Versions of the add-on, as EKS orders them: the newest first."""
+    pages = (
+        subject.readers("eks")
+        .get_paginator("describe_addon_versions")
+        .paginate(addonName=addon, kubernetesVersion=kubernetes)
+    )
+    return [known["addonVersion"] for page in pages for found in page["addons"] for known in found["addonVersions"]]

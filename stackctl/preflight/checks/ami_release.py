@@ -1,0 +1,64 @@
+"""Are the node images of the pinned release there, the plain one and NVIDIA's?
+
+AWS publishes each release of the images as public SSM parameters; Karpenter finds them in the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
+
+from spec.versions import KUBERNETES
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok
+
+_VARIANTS = ("standard", "nvidia")
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """One finding for each variant."""
+    kubernetes = subject.settings.cluster.version
+    release = KUBERNETES[kubernetes].ami_release
+    for variant in _VARIANTS:
+        yield _variant(subject, kubernetes, release, variant)
+
+
+def image_parameter(kubernetes: str, release: str, variant: str) -> str:
+    """The SSM parameter with the image id of a release: `1.35.6-20260728` is in the name as `v20260728`."""
+    name = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-v{release.rpartition('-')[2]}"
+    return f"{_folder(kubernetes, variant)}/{name}/image_id"
+
+
+def recommended_parameter(kubernetes: str, variant: str) -> str:
+    """The SSM parameter with the release that AWS recommends now."""
+    return f"{_folder(kubernetes, variant)}/recommended/release_version"
+
+
+def _folder(kubernetes: str, variant: str) -> str:
+    return f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/{variant}"
+
+
+def _variant(subject: Subject, kubernetes: str, release: str, variant: str) -> Finding:
+    image_id = _parameter(subject, image_parameter(kubernetes, release, variant))
+    remedy = f'change ami_release in spec/versions.py, KUBERNETES["{kubernetes}"]'
+    if image_id is None:
+        newest = _parameter(subject, recommended_parameter(kubernetes, variant))
+        return fail(
+            f"there is no {variant} image of release {release} in {subject.settings.region}",
+            remedy + (f"; AWS recommends {newest}" if newest is not None else ""),
+        )
+    images = subject.readers("ec2").describe_images(ImageIds=[image_id])["Images"]
+    state = images[0]["State"] if images else "gone"
+    if state != "available":
+        return fail(f"the {variant} image of release {release} ({image_id}) is {state}", remedy)
+    return ok(f"{variant}: {release} is {image_id}")
+
+
+def _parameter(subject: Subject, name: str) -> str | None:
+    try:
+        return str(subject.readers("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") == "ParameterNotFound":
+            return None
+        raise

@@ -1,0 +1,61 @@
+"""Are the container images in ECR, by the digests that the stack file pins?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
+
+from spec.versions import example_digest, triton_upstream_tag
+from stackctl.account.read_only import is_denied
+from stackctl.preflight.check import Subject, unanswered
+from stackctl.preflight.finding import Finding, fail, ok, unknown
+
+_ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^@]+)")
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Triton's image, and the worker's where the stack has workers."""
+    triton, worker = subject.settings.triton, subject.settings.worker
+    source = triton_upstream_tag(triton.version)
+    example = triton.image.endswith(example_digest(triton.version))
+    yield _image(
+        subject,
+        "triton.image",
+        triton.image,
+        f"crane copy {source} {triton.image.partition('@')[0]}:{triton.version}-py3, then pin what `crane digest` prints"
+        + (" (the digest in the stack file is the example that no registry has)" if example else ""),
+    )
+    if worker is not None:
+        yield _image(
+            subject,
+            "worker.image",
+            worker.image,
+            "docker build --file worker/Dockerfile, push it, and pin the digest that the push prints",
+        )
+
+
+def _image(subject: Subject, key: str, image: str, remedy: str) -> Finding:
+    repository, _, digest = image.partition("@")
+    place = _ECR.fullmatch(repository)
+    if place is None:
+        return unknown(f"{key}: {repository} is not in ECR, which is the only registry that can be asked here")
+    ecr = subject.readers("ecr", place["region"])
+    try:
+        ecr.describe_images(
+            registryId=place["account"], repositoryName=place["repository"], imageIds=[{"imageDigest": digest}]
+        )
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code")
+        if is_denied(error):
+            return unanswered(error, subject.readers)
+        if code == "RepositoryNotFoundException":
+            return fail(
+                f"{key}: account {place['account']} has no repository {place['repository']} in {place['region']}",
+                f"aws ecr create-repository --region {place['region']} --repository-name {place['repository']}; {remedy}",
+            )
+        if code == "ImageNotFoundException":
+            return fail(f"{key}: {repository} has no image {digest[:19]}…", remedy)
+        raise
+    return ok(f"{key}: {repository} has {digest[:19]}…")

@@ -1,0 +1,47 @@
+"""Are the instance types to be had in the zones of the stack? By the same rules as the program (`infra.aws.zones`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.aws.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
+from spec.settings import SettingsError
+from spec.stack_names import stack_file
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """The zones that the stack would span, or what is missing where."""
+    settings = subject.settings
+    pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
+    system_types = settings.nodes.system.instance_types
+    wanted = sorted({*system_types, *(name for pool in pools for name in pool.instance_types)})
+    offering = read_offering(subject, wanted)
+    try:
+        zones = select_zones(settings.network.zones, pools, system_types, offering, stack_file(settings.environment))
+    except SettingsError as error:
+        for problem in error.problems:
+            remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"
+            yield fail(str(problem), remedy)
+        return
+    yield ok(f"{', '.join(wanted)} are offered in {', '.join(zones)}; that is no promise of capacity")
+
+
+def read_offering(subject: Subject, instance_types: list[str]) -> Offering:
+    """What EC2 says of the zones of the region and of where the types are offered."""
+    ec2 = subject.readers("ec2")
+    in_region = [{"Name": "opt-in-status", "Values": ["opt-in-not-required"]}, {"Name": "state", "Values": ["available"]}]
+    zones = ec2.describe_availability_zones(Filters=in_region)["AvailabilityZones"]
+    by_type: dict[str, set[str]] = {name: set() for name in instance_types}
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": instance_types}]
+    )
+    for page in pages:
+        for offer in page["InstanceTypeOfferings"]:
+            by_type[offer["InstanceType"]].add(offer["Location"])
+    return Offering(
+        region=subject.settings.region,
+        available=frozenset(zone["ZoneName"] for zone in zones if zone["ZoneId"] not in ZONES_WITHOUT_EKS),
+        by_type={name: frozenset(offered) for name, offered in by_type.items()},
+    )

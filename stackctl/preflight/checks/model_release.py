@@ -1,0 +1,50 @@
+"""Is the model release that the stack pins in the bucket?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from botocore.exceptions import ClientError
+
+from infra.aws.account import Account
+from infra.aws.storage import RELEASES_PREFIX, bucket_name
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok
+
+_MANIFEST = "manifest.json"
+"""Written last: where it is, the release is whole."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """The manifest of the pinned release."""
+    settings, release = subject.settings, subject.settings.models.release
+    bucket = bucket_name(
+        settings.environment,
+        Account(subject.caller.account, subject.partition, settings.region, subject.caller.arn),
+    )
+    if release is None:
+        yield ok("the stack pins none yet: the platform comes up without Triton")
+        return
+    make = f"python3 -m modelctl release models/ --bucket {bucket} --pin stacks/Pulumi.{settings.environment}.yaml"
+    s3 = subject.readers("s3")
+    if not _exists(lambda: s3.head_bucket(Bucket=bucket)):
+        first = f"pulumi config rm --path triton-eks:models.release --stack {settings.environment}"
+        yield fail(
+            f"release {release.id} is pinned, and there is no bucket {bucket} yet", f"{first}; after the first `up`: {make}"
+        )
+        return
+    key = f"{RELEASES_PREFIX}{release.id}/{_MANIFEST}"
+    if not _exists(lambda: s3.head_object(Bucket=bucket, Key=key)):
+        yield fail(f"release {release.id} is pinned, and s3://{bucket}/{key} is not there", make)
+        return
+    yield ok(f"{release.id} is in {bucket}")
+
+
+def _exists(head: Callable[[], object]) -> bool:
+    try:
+        head()
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") in ("404", "NoSuchBucket", "NoSuchKey", "NotFound"):
+            return False
+        raise
+    return True

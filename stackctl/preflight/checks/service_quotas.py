@@ -1,0 +1,58 @@
+"""Are the quotas large enough, beside what others in the account have taken?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
+
+from stackctl.account.read_only import Readers
+from stackctl.preflight.check import Subject, unanswered
+from stackctl.preflight.finding import Finding, fail, ok, warn
+from stackctl.preflight.needs import QuotaNeed, needed_quotas
+from stackctl.preflight.usage import used_by_others
+
+_NO_VALUE_OF_THE_ACCOUNT = "NoSuchResourceException"
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """One finding for each quota that the stack takes something of."""
+    for need in needed_quotas(subject.settings):
+        try:
+            yield judge(need, quota_value(subject.readers, need), used_by_others(need.quota, subject), subject)
+        except ClientError as error:
+            yield unanswered(error, subject.readers)
+
+
+def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
+    """The finding for a quota of `value` of which others use `used`."""
+    quota, left = need.quota, max(0, value - used)
+    where = " in the fullest zone" if quota.per_zone else ""
+    says = f"{quota.name} ({quota.code}): {value} {quota.unit}, {used} used by others{where}"
+    takers = "; ".join(need.takers)
+    if left < need.at_start:
+        return fail(f"{says}; `pulumi up` takes {need.at_start} ({takers})", _remedy(need, used, subject))
+    if left < need.at_most:
+        return warn(f"{says}; scaling ends at {left} of {need.at_most} ({takers})", _remedy(need, used, subject))
+    return ok(f"{says}; needs up to {need.at_most}")
+
+
+def quota_value(readers: Readers, need: QuotaNeed) -> int:
+    """The quota of the account, or AWS's default where the account has no value of its own."""
+    client, codes = readers("service-quotas"), {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
+    try:
+        return int(client.get_service_quota(**codes)["Quota"]["Value"])
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") != _NO_VALUE_OF_THE_ACCOUNT:
+            raise
+    return int(client.get_aws_default_service_quota(**codes)["Quota"]["Value"])
+
+
+def _remedy(need: QuotaNeed, used: int, subject: Subject) -> str:
+    region, quota = subject.settings.region, need.quota
+    return (
+        f"aws service-quotas request-service-quota-increase --region {region} --service-code {quota.service} "
+        f"--quota-code {quota.code} --desired-value {used + need.at_most}  "
+        f"(or https://{region}.console.aws.amazon.com/servicequotas/home/services/{quota.service}/quotas/{quota.code}); "
+        "for GPUs AWS may take days"
+    )

@@ -1,0 +1,54 @@
+"""Have the private subnets room for every node that may come?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spec.catalog import INSTANCE_TYPES
+from spec.settings.checks.network import addresses_of_nodes, addresses_per_zone
+from stackctl.account.ownership import tags_of
+from stackctl.preflight.check import Subject
+from stackctl.preflight.finding import Finding, fail, ok, warn
+from stackctl.preflight.usage import instances
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """One finding for each private subnet that there is; before there is one, the plan of the stack file counts.
+
+    The plan has been checked with the other settings: in the worst case every node lands in one zone.
+    """
+    subnets = _private_subnets(subject)
+    if not subnets:
+        yield ok(f"planned: {subject.settings.network.cidr} has room for every node group at its max")
+        return
+    needed = addresses_per_zone(subject.settings, sorted(subnet["AvailabilityZone"] for subnet in subnets))
+    for subnet in subnets:
+        yield _judge(subject, subnet, needed[subnet["AvailabilityZone"]])
+
+
+def _judge(subject: Subject, subnet: dict[str, Any], needed: int) -> Finding:
+    here = [item["InstanceType"] for item in instances(subject) if item.get("SubnetId") == subnet["SubnetId"]]
+    held = sum(addresses_of_nodes((name,), 1) for name in here if name in INSTANCE_TYPES)
+    to_come, free = max(0, needed - held), subnet["AvailableIpAddressCount"]
+    says = f"{subnet['SubnetId']} ({subnet['AvailabilityZone']}, {subnet['CidrBlock']}): {free} addresses free"
+    remedy = "move what is not a node of this cluster out of the subnet, or lower the pools' max"
+    largest = max(addresses_of_nodes(types, 1) for types in _groups(subject))
+    if to_come and free < min(largest, to_come):
+        return fail(f"{says}, and the next node takes up to {largest}", remedy)
+    if free < to_come:
+        return warn(f"{says}, and nodes still to come take up to {to_come}", remedy)
+    return ok(f"{says}; nodes still to come take up to {to_come}")
+
+
+def _groups(subject: Subject) -> list[tuple[str, ...]]:
+    settings = subject.settings
+    return [settings.nodes.system.instance_types, *(pool.instance_types for pool in settings.gpu.pools)]
+
+
+def _private_subnets(subject: Subject) -> list[dict[str, Any]]:
+    """The stack's own subnets that Karpenter and internal load balancers find by their role."""
+    role = [{"Name": "tag-key", "Values": ["kubernetes.io/role/internal-elb"]}]
+    pages = subject.readers("ec2").get_paginator("describe_subnets").paginate(Filters=role)
+    found = [subnet for page in pages for subnet in page["Subnets"] if subject.owner.reason(tags_of(subnet.get("Tags")))]
+    return sorted(found, key=lambda subnet: str(subnet["AvailabilityZone"]))

@@ -1,0 +1,136 @@
+"""The service quotas that a stack takes up, from its settings alone: no credentials, no account.
+
+vCPUs of EC2 are counted by family and by market, as AWS does it: Standard, G and VT, and P instances, on demand and spot. A
+Capacity Block is outside of these quotas; an on-demand reservation is within.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from spec.catalog import INSTANCE_TYPES
+from spec.settings import GpuPool, Settings
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota by the two codes that AWS knows it by. `unit` is what it counts; `per_zone`: in each availability zone."""
+
+    service: str
+    code: str
+    name: str
+    unit: str
+    per_zone: bool = False
+
+
+STANDARD = Quota("ec2", "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPUs")
+G = Quota("ec2", "L-DB2E81BA", "Running On-Demand G and VT instances", "vCPUs")
+P = Quota("ec2", "L-417A185B", "Running On-Demand P instances", "vCPUs")
+STANDARD_SPOT = Quota("ec2", "L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "vCPUs")
+G_SPOT = Quota("ec2", "L-3819A6DF", "All G and VT Spot Instance Requests", "vCPUs")
+P4_SPOT = Quota("ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "vCPUs")
+P5_SPOT = Quota("ec2", "L-C4BD4855", "All P5 Spot Instance Requests", "vCPUs")
+ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs", "addresses")
+VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region", "VPCs")
+INTERNET_GATEWAYS = Quota("vpc", "L-A4707A72", "Internet gateways per Region", "gateways")
+NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone", "gateways", per_zone=True)
+CLUSTERS = Quota("eks", "L-1194D53C", "Clusters", "clusters")
+
+_ON_DEMAND: Mapping[str, Quota] = {"g": G, "p": P} | dict.fromkeys("acdhimrtz", STANDARD)
+_SPOT: Mapping[str, Quota] = {"g": G_SPOT, "p": P4_SPOT} | dict.fromkeys("acdhimrtz", STANDARD_SPOT)
+_OTHER_QUOTAS = ("inf", "trn", "dl", "mac", "hpc")
+"""Families with quotas of their own whose names begin with a letter of another one."""
+
+
+@dataclass(frozen=True)
+class QuotaNeed:
+    """What a stack takes of one quota.
+
+    `at_start` is what `pulumi up` itself takes; where it is not to be had, `up` fails or waits in vain. `at_most` is with
+    every pool at its `max`; where that is not to be had, scaling ends early. `takers` say whose it is.
+    """
+
+    quota: Quota
+    at_start: int
+    at_most: int
+    takers: tuple[str, ...]
+
+
+def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
+    """The quota that an instance counts towards; None for families that this platform has nothing to do with."""
+    family = instance_type.partition(".")[0]
+    if family.startswith(_OTHER_QUOTAS):
+        return None
+    if family.startswith("vt"):
+        return G_SPOT if spot else G
+    if spot and family.startswith("p5"):
+        return P5_SPOT
+    return (_SPOT if spot else _ON_DEMAND).get(family[:1])
+
+
+def needed_quotas(settings: Settings) -> list[QuotaNeed]:
+    """Every quota that the stack takes something of, each once."""
+    needs: dict[Quota, QuotaNeed] = {}
+    for need in (*_instances(settings), *_network(settings), QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))):
+        before = needs.get(need.quota, QuotaNeed(need.quota, 0, 0, ()))
+        needs[need.quota] = QuotaNeed(
+            need.quota,
+            before.at_start + need.at_start,
+            before.at_most + need.at_most,
+            (*before.takers, *need.takers),
+        )
+    return list(needs.values())
+
+
+def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
+    """Nodes of a pool that `pulumi up` starts, itself or by the autoscaler that it installs."""
+    return max(pool.desired, _nodes_of_the_fewest_pods(settings, pool))
+
+
+def _instances(settings: Settings) -> Iterator[QuotaNeed]:
+    system = settings.nodes.system
+    yield from _group("system", system.instance_types, "on-demand", system.desired, system.max)
+    for pool in settings.gpu.pools:
+        yield from _group(pool.name, pool.instance_types, pool.capacity, nodes_at_start(settings, pool), pool.max)
+
+
+def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
+    """The need of one group: EC2 chooses among its types, so the smallest counts at the start and the largest at most."""
+    if capacity == "capacity-block":
+        return
+    by_quota: dict[Quota, list[str]] = {}
+    for instance_type in instance_types:
+        quota = instance_quota(instance_type, spot=capacity == "spot")
+        if quota is not None:
+            by_quota.setdefault(quota, []).append(instance_type)
+    for quota, types in by_quota.items():
+        vcpus = [INSTANCE_TYPES[instance_type].vcpus for instance_type in types]
+        taker = f"{name}: {first} to {most} x {' or '.join(types)}"
+        yield QuotaNeed(quota, first * min(vcpus), most * max(vcpus), (taker,))
+
+
+def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
+    """Nodes that an autoscaler starts at once for the pods that there are at least; 0 where the pool has none of them."""
+    if settings.node_autoscaler == "none" or pool.name != settings.triton.pool:
+        return 0
+    pods = settings.fewest_pods if settings.models.release is not None else 0
+    pods += settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
+    places = INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus
+    return min(pool.max, math.ceil(pods / max(1, places)))
+
+
+def _network(settings: Settings) -> Iterator[QuotaNeed]:
+    name, nat = settings.cluster_name, settings.network.nat
+    yield QuotaNeed(VPCS, 1, 1, (name,))
+    yield QuotaNeed(INTERNET_GATEWAYS, 1, 1, (name,))
+    gateways = {"none": 0, "single": 1, "per_az": _count(settings.network.zones)}[nat]
+    if gateways:
+        taker = f"NAT: {gateways} gateway{'s' if gateways > 1 else ''} with an address each"
+        yield QuotaNeed(ADDRESSES, gateways, gateways, (taker,))
+        yield QuotaNeed(NAT_GATEWAYS, 1, 1, (f"NAT in {gateways} zone{'s' if gateways > 1 else ''}",))
+
+
+def _count(zones: int | tuple[str, ...]) -> int:
+    return zones if isinstance(zones, int) else len(zones)

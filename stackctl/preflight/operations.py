@@ -1,0 +1,37 @@
+"""List every AWS operation that this package may call, with its IAM action; `stackctl.account.read_only` refuses others."""
+
+from __future__ import annotations
+
+from stackctl.account.read_only import Operations
+
+OPERATIONS: Operations = {
+    "sts": {"GetCallerIdentity": "sts:GetCallerIdentity"},
+    "service-quotas": {
+        "GetServiceQuota": "servicequotas:GetServiceQuota",
+        "GetAWSDefaultServiceQuota": "servicequotas:GetAWSDefaultServiceQuota",
+    },
+    "ec2": {
+        operation: f"ec2:{operation}"
+        for operation in (
+            "DescribeAddresses",
+            "DescribeAvailabilityZones",
+            "DescribeCapacityReservations",
+            "DescribeImages",
+            "DescribeInstanceTypeOfferings",
+            "DescribeInstances",
+            "DescribeInternetGateways",
+            "DescribeNatGateways",
+            "DescribeSubnets",
+            "DescribeVpcs",
+        )
+    },
+    "eks": {
+        "DescribeAddonVersions": "eks:DescribeAddonVersions",
+        "DescribeClusterVersions": "eks:DescribeClusterVersions",
+        "ListClusters": "eks:ListClusters",
+    },
+    "ssm": {"GetParameter": "ssm:GetParameter"},
+    "ecr": {"DescribeImages": "ecr:DescribeImages"},
+    # HeadObject tells a missing object from a forbidden one only to who may list the bucket.
+    "s3": {"HeadBucket": "s3:ListBucket", "HeadObject": "s3:GetObject"},
+}

@@ -1,0 +1,131 @@
+"""Gathers what a report says beside the engine's plan: models, cost and quotas, from the stack file of now and of then.
+
+The engine tells what a stack has, not what it costs; and it prints the configuration of now only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from spec.settings import Settings
+from stackctl.cost import prices, revisions
+from stackctl.cost.estimate import Estimate, estimate
+from stackctl.cost.throughput import EvidenceError
+from stackctl.cost.usage import Amounts
+from stackctl.preflight.needs import needed_quotas
+from stackctl.review.plan import Plan
+from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
+
+
+class CollectFailed(RuntimeError):
+    """A stack or a revision that cannot be read; the message says which."""
+
+
+def report(stack: str, plan: Plan, against: str | None = None, today: date | None = None) -> Report:
+    """The report of a stack in the working tree. Raises CollectFailed and NoSuchStack.
+
+    Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
+    price table of the region, the cost is not known.
+    """
+    try:
+        now = revisions.settings_now(stack)
+    except revisions.StackUnreadable as error:
+        if not plan.errors:
+            raise CollectFailed(str(error)) from None
+        return Report(stack, plan, base=against)  # the preview failed for that very reason
+    warnings = list(plan.warnings)
+    then = None
+    if against is not None:
+        try:
+            then = revisions.settings_at(against, stack)
+        except revisions.NoSuchRevision as error:
+            raise CollectFailed(str(error)) from None
+        except revisions.StackUnreadable as error:
+            warnings.append(f"models, cost and quotas are not compared: {error}")
+    cost, problem = _cost(now, then, today or date.today())
+    if problem is not None:
+        warnings.append(problem)
+    told = Plan(plan.steps, plan.counts, plan.violations, plan.packs, plan.errors, tuple(warnings))
+    return Report(
+        stack,
+        told,
+        base=against,
+        models=_models(now, then) if then is not None else None,
+        release_before=_release(then) if then is not None else _release(now),
+        release_after=_release(now),
+        cost=cost,
+        quotas=_quotas(now, then),
+    )
+
+
+def _release(settings: Settings) -> str | None:
+    return settings.models.release.id if settings.models.release is not None else None
+
+
+def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:
+    before, after = _versions(then), _versions(now)
+    return tuple(
+        ModelChange(model, before.get(model), after.get(model))
+        for model in sorted(before.keys() | after.keys())
+        if before.get(model) != after.get(model)
+    )
+
+
+def _versions(settings: Settings) -> Mapping[str, int]:
+    return settings.models.release.models if settings.models.release is not None else {}
+
+
+def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | None, str | None]:
+    """The cost, and what is wrong where there is none."""
+    try:
+        after = estimate(now, prices.load(now.region), today)
+        before = estimate(then, prices.load(then.region), today) if then is not None else None
+    except (prices.PriceError, EvidenceError) as error:
+        return None, f"the cost is not known: {error}"
+    old, new = (before.parts if before is not None else {}), after.parts
+    lines = tuple(
+        CostLine(part, _range(old[part]) if part in old else None, _range(new[part]) if part in new else None)
+        for part in dict.fromkeys((*new, *old))
+    )
+    found = Cost(
+        region=after.region,
+        as_of=after.as_of.isoformat(),
+        before=_range(before.total) if before is not None else None,
+        after=_range(after.total),
+        lines=lines,
+        per_million_before=before.per_million if before is not None else None,
+        per_million_after=after.per_million,
+        measured=_measured(after, before),
+        notes=_notes(after, before),
+    )
+    return found, None
+
+
+def _measured(after: Estimate, before: Estimate | None) -> tuple[MeasuredCost, ...]:
+    old, new = before.per_million_measured if before is not None else {}, after.per_million_measured
+    return tuple(MeasuredCost(model, old.get(model), new.get(model)) for model in sorted({*old, *new}))
+
+
+def _notes(after: Estimate, before: Estimate | None) -> tuple[str, ...]:
+    """Those of now, and what held before alone: a throughput that was not measured may be now."""
+    gone = [note for note in before.notes if note not in after.notes] if before is not None else []
+    return (*after.notes, *(f"before: {note}" for note in gone))
+
+
+def _range(amounts: Amounts) -> Range:
+    return Range(amounts.min, amounts.expected, amounts.max)
+
+
+def _quotas(now: Settings, then: Settings | None) -> tuple[Quota, ...]:
+    before = {need.quota: need.at_most for need in needed_quotas(then)} if then is not None else None
+    return tuple(
+        Quota(
+            name=need.quota.name,
+            code=f"{need.quota.service}/{need.quota.code}",
+            unit=need.quota.unit,
+            before=before.get(need.quota, 0) if before is not None else None,
+            after=need.at_most,
+        )
+        for need in needed_quotas(now)
+    )

@@ -1,0 +1,183 @@
+"""The whole comment: a table of all stacks, then each stack, cut so that GitHub takes it.
+
+What is cut is said, section by section, and no section is cut for the sake of another that is longer than it. Where there
+is no room for all sections, or for all rows of the table, those of the least importance are left out of all stacks first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stackctl.review import sections
+from stackctl.review.markdown import code, prose, shortened
+from stackctl.review.report import Report
+from stackctl.review.sections import Section
+
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 and does not say how it counts what is not ASCII."""
+FEWEST_CHARACTERS = 8_000
+"""Less has no room for a table and a section."""
+_LONGEST_TITLE = 200
+_LONGEST_NOTE = 80
+"""Characters of one sentence about what is left out."""
+_LEAST_SHOWN = 1300
+"""Characters of a section's items below which another section is left out instead: a whole message of the engine fits."""
+_MOST_BASES = 5
+_NOT_SHOWN = "left out for want of space"
+_WHERE = "`python3 -m stackctl.review render REPORT` gives one stack all of the space."
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A report, and what its sections are, the most important first."""
+
+    report: Report
+    sections: tuple[Section, ...]
+
+    @classmethod
+    def of(cls, report: Report) -> _Stack:
+        return cls(report, tuple(sections.of(report)) or (Section("", (), "", rank=sections.LAST),))
+
+    @property
+    def importance(self) -> int:
+        """The smaller, the more a reviewer has to see it."""
+        return self.sections[0].rank
+
+    @property
+    def heading(self) -> str:
+        """What stands before its sections."""
+        name = f"\n### {code(shortened(self.report.stack, 60))}\n"
+        idle = not self.report.plan.steps and not self.report.plan.errors
+        return f"{name}\nNo resource changes.\n" if idle else name
+
+    @property
+    def fixed(self) -> int:
+        """Characters that it takes before the first of its sections."""
+        return len(self.heading) + len(_without(self.sections))
+
+
+def marker(name: str) -> str:
+    """The line by which a comment is found again; Markdown does not show it."""
+    return f"<!-- triton-eks: {name} -->"
+
+
+def render(reports: Sequence[Report], *, title: str, name: str, limit: int = MOST_CHARACTERS) -> str:
+    """The comment about `reports`, of at most `limit` characters. `name` is that of its `marker`.
+
+    Raises ValueError with a `limit` below `FEWEST_CHARACTERS`.
+    """
+    if limit < FEWEST_CHARACTERS:
+        raise ValueError(f"a limit of {limit} characters; at least {FEWEST_CHARACTERS}")
+    top = [marker(name), f"## {prose(shortened(title, _LONGEST_TITLE))}", ""]
+    stacks = _in_table([_Stack.of(report) for report in reports], limit // 2)
+    if reports:
+        rows = [sections.summary_row(stack.report) for stack in stacks]
+        top += [_compared(reports), sections.SUMMARY_HEAD, *rows]
+    else:
+        top.append("No stack was previewed.")
+    beginning = "\n".join(top) + "\n"
+    room = limit - len(beginning) - 2 * _LONGEST_NOTE - len(_WHERE)
+    kept = _kept(stacks, room)
+    return beginning + _bodies(stacks, kept, room) + _not_told(len(reports) - len(stacks), len(stacks) - len(kept))
+
+
+def _compared(reports: Sequence[Report]) -> str:
+    bases = sorted({report.base for report in reports if report.base is not None})
+    more = f" and {len(bases) - _MOST_BASES} more" if len(bases) > _MOST_BASES else ""
+    return f"Compared with {', '.join(code(shortened(base, 60)) for base in bases[:_MOST_BASES])}{more}.\n" if bases else ""
+
+
+def _in_table(stacks: Sequence[_Stack], room: int) -> list[_Stack]:
+    """The stacks whose rows there is room for, in their order; those that matter least are left out."""
+    kept = set()
+    for position in sorted(range(len(stacks)), key=lambda one: stacks[one].importance):
+        room -= len(sections.summary_row(stacks[position].report)) + 1
+        if room < 0:
+            break
+        kept.add(position)
+    return [stack for position, stack in enumerate(stacks) if position in kept]
+
+
+def _heading(section: Section) -> str:
+    if not section.title:
+        return ""
+    head = f"{section.head}\n" if section.head else ""
+    return f"\n#### {section.title}\n\n{head}"
+
+
+def _fixed(section: Section) -> int:
+    """Characters that it takes whatever of its items is cut."""
+    return len(_heading(section)) + _LONGEST_NOTE
+
+
+def _wanted(section: Section) -> int:
+    """Characters of all of its items."""
+    return sum(len(item) + 1 for item in section.items)
+
+
+def _kept(stacks: Sequence[_Stack], room: int) -> dict[int, list[Section]]:
+    """By the stack's position, the sections that there is room for: what fails or ends something goes first."""
+    kept: dict[int, list[Section]] = {}
+    all_ = [(position, section) for position, stack in enumerate(stacks) for section in stack.sections]
+    for position, section in sorted(all_, key=lambda one: one[1].rank):
+        needed = _fixed(section) + min(_wanted(section), _LEAST_SHOWN)
+        needed += stacks[position].fixed if position not in kept else 0
+        if needed <= room:
+            kept.setdefault(position, []).append(section)
+            room -= needed
+    return kept
+
+
+def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], room: int) -> str:
+    """The stacks that have a section, each with how much of it there is room for."""
+    used = sum(stacks[position].fixed + sum(map(_fixed, shown)) for position, shown in kept.items())
+    shares = iter(_shares([_wanted(section) for position in sorted(kept) for section in kept[position]], room - used))
+    text = ""
+    for position in sorted(kept):
+        stack, shown = stacks[position], kept[position]
+        text += stack.heading + "".join(_text(section, next(shares)) for section in shown)
+        text += _without([section for section in stack.sections if section not in shown])
+    return text
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    """How many characters each may have: all that it wants, or an equal share of what the others leave."""
+    shares = [0] * len(wanted)
+    by_size = sorted(range(len(wanted)), key=lambda position: wanted[position])
+    for done, position in enumerate(by_size):
+        shares[position] = min(wanted[position], room // (len(wanted) - done))
+        room -= shares[position]
+    return shares
+
+
+def _text(section: Section, allowed: int) -> str:
+    shown: list[str] = []
+    for item in section.items:
+        allowed -= len(item) + 1
+        if allowed < 0:
+            break
+        shown.append(item)
+    left = len(section.items) - len(shown)
+    lines = "".join(f"{item}\n" for item in shown)
+    return f"{_heading(section)}{lines}" + (f"\n… and {left} more {section.noun}, {_NOT_SHOWN}.\n" if left else "")
+
+
+def _without(left: Sequence[Section]) -> str:
+    """Which sections of one stack are not there."""
+    titles = ", ".join(section.title for section in left if section.title)
+    return f"\nSections {_NOT_SHOWN}: {titles}.\n" if titles else ""
+
+
+def _not_told(without_row: int, without_section: int) -> str:
+    """How many stacks have no row in the table, and of how many the table is all that is told."""
+    notes = []
+    if without_section:
+        notes.append(f"… and the sections of {_counted(without_section)} of the table, {_NOT_SHOWN}.")
+    if without_row:
+        notes.append(f"… and {_counted(without_row, 'more ')} that {'is' if without_row == 1 else 'are'} not in the table.")
+    return f"\n{' '.join(notes)} {_WHERE}\n" if notes else ""
+
+
+def _counted(stacks: int, more: str = "") -> str:
+    return f"1 {more}stack" if stacks == 1 else f"{stacks} {more}stacks"

@@ -1,0 +1,189 @@
+"""All that the comment says of one stack, as data that can be written as JSON and read again.
+
+A job that runs a fork's code writes it, and a job that may write comments reads it: what is read is checked field by field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from stackctl.review.plan import Plan
+
+SCHEMA = 3
+MOST_CHARACTERS = 20_000_000
+"""Of a report that is read: a whole stack's is less than one million."""
+_LARGEST = Decimal(10**12)
+"""US dollars: of the world, not of a stack."""
+
+
+class UnreadableReport(ValueError):
+    """JSON that is not a report; the message says where it is not."""
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """One model of the release that the stack serves; None: it is not served."""
+
+    model: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True)
+class Range:
+    """US dollars a month with as few nodes as there may be, with the expected number, and with the most."""
+
+    min: Decimal
+    expected: Decimal
+    max: Decimal
+
+
+@dataclass(frozen=True)
+class CostLine:
+    """A pool, or another part of the bill. None: it is not there before, or not after."""
+
+    name: str
+    before: Range | None
+    after: Range | None
+
+
+@dataclass(frozen=True)
+class MeasuredCost:
+    """US dollars for a million inferences of a model at its measured rate: the node alone. None: not measured."""
+
+    model: str
+    before: Decimal | None
+    after: Decimal | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the stack costs a month at list prices of `region` as of a date. `before` None: the base could not be read.
+
+    `per_million`: US dollars for a million inferences at the stack's expected rates. `measured`: of each model whose
+    throughput is measured, before or after; `notes` say whose is not.
+    """
+
+    region: str
+    as_of: str
+    before: Range | None
+    after: Range
+    lines: tuple[CostLine, ...]
+    per_million_before: Decimal | None = None
+    per_million_after: Decimal | None = None
+    measured: tuple[MeasuredCost, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What an account's service quota has to be, at least, for the stack at its largest."""
+
+    name: str
+    code: str
+    unit: str
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """One stack. `base`: the revision that it is compared with. None elsewhere: not known, and not told as zero."""
+
+    stack: str
+    plan: Plan
+    base: str | None = None
+    models: tuple[ModelChange, ...] | None = None
+    release_before: str | None = None
+    release_after: str | None = None
+    cost: Cost | None = None
+    quotas: tuple[Quota, ...] | None = None
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """The report as text that `from_json` reads."""
+        return json.dumps(_plain(self), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def from_json(text: str) -> Report:
+    """The report in a text. Raises UnreadableReport."""
+    if len(text) > MOST_CHARACTERS:
+        raise UnreadableReport(f"{len(text)} characters are more than a report has")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableReport(f"it is not JSON: {error}") from None
+    if isinstance(document, dict) and document.get("schema") != SCHEMA:
+        raise UnreadableReport(f"schema {document.get('schema')!r}; this program reads schema {SCHEMA}")
+    report: Report = _build(Report, document, "report")
+    return report
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _build(kind: Any, value: Any, path: str) -> Any:
+    """`value` as the type `kind` says: dataclasses, their scalars, tuples, mappings of text and alternatives of None."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        rest = [argument for argument in arguments if argument is not type(None)]
+        return None if value is None else _build(rest[0], value, path)
+    if origin is typing.Literal:
+        if value in arguments:
+            return value
+    elif origin is tuple:
+        if isinstance(value, list):
+            return tuple(_build(arguments[0], item, f"{path}[{index}]") for index, item in enumerate(value))
+    elif origin is not None and issubclass(origin, Mapping):
+        if isinstance(value, dict):
+            return {key: _build(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
+    elif dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _object(kind, value, path)
+    elif kind is Decimal and isinstance(value, str):
+        return _decimal(value, path)
+    elif kind in (str, int, bool) and type(value) is kind:
+        return value
+    raise UnreadableReport(f"{path}: {type(value).__name__} where {getattr(kind, '__name__', kind)} is expected")
+
+
+def _object(kind: Any, value: dict[str, Any], path: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    unknown = value.keys() - hints.keys()
+    if unknown:
+        raise UnreadableReport(f"{path}: unknown keys {', '.join(sorted(unknown))}")
+    given = {name: _build(hints[name], item, f"{path}.{name}") for name, item in value.items()}
+    try:
+        return kind(**given)
+    except TypeError:
+        missing = [field.name for field in dataclasses.fields(kind) if field.name not in given and _is_required(field)]
+        raise UnreadableReport(f"{path}: {', '.join(missing)} missing") from None
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _decimal(value: str, path: str) -> Decimal:
+    try:
+        number = Decimal(value)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or abs(number) > _LARGEST:
+        raise UnreadableReport(f"{path}: {value[:40]!r} is not a number")
+    return number

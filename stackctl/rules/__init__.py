@@ -1,0 +1,1 @@
+"""Print the Prometheus rules of a stack."""

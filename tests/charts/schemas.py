@@ -1,0 +1,36 @@
+"""Rendered objects against the strict schemas of a Kubernetes minor, custom kinds against their definitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import kubernetes_validate
+
+from tests import crds
+
+KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
+"""Those that the platform installs (spec/versions.py), and the next one."""
+CUSTOM_KINDS: Mapping[str, str] = {"monitoring.coreos.com": "kube-prometheus-stack"}
+"""API group -> the chart that defines it, for kinds that charts make and Kubernetes does not know."""
+
+_validated: set[tuple[str, str]] = set()
+
+
+def assert_valid(objects: Iterable[Mapping[str, Any]], minor: str) -> None:
+    """No unknown field, none missing, none of another type; a kind without a schema fails too.
+
+    Equal documents are validated once. Skips the test where the definitions of a custom kind cannot be had.
+    """
+    for document in objects:
+        text = json.dumps(document, sort_keys=True)
+        if (text, minor) in _validated:
+            continue
+        chart = CUSTOM_KINDS.get(document["apiVersion"].partition("/")[0])
+        if chart is None:
+            kubernetes_validate.validate(document, minor, strict=True)
+        else:
+            problems = crds.problems(chart, document)
+            assert not problems, f"{document['kind']} {document['metadata']['name']}: {problems}"
+        _validated.add((text, minor))

@@ -1,0 +1,85 @@
+"""Our values through the real chart of Envoy Gateway, which its Go module ships, and real Helm."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.platform import charts
+from infra.platform import gateway as envoy
+from spec.versions import ENVOY_GATEWAY
+from tests.charts import rendering
+from tests.charts.module_charts import module, unknown
+from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from twin import helm
+
+
+@pytest.fixture(scope="module")
+def gateway_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart of Envoy Gateway, whose Go module has it with placeholders for the image of its release."""
+    source = module(ENVOY_GATEWAY.name) / "charts" / "gateway-helm"
+    target = tmp_path_factory.mktemp("charts") / "gateway-helm"
+    for path in source.rglob("*"):
+        if path.is_file() and "crds/crds" not in path.as_posix():
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    template = (target / "values.tmpl.yaml").read_text()
+    image = f"docker.io/envoyproxy/gateway:{ENVOY_GATEWAY.version}"
+    (target / "values.yaml").write_text(
+        template.replace("${GatewayImage}", image).replace("${GatewayImagePullPolicy}", "IfNotPresent")
+    )
+    return target
+
+
+def render(chart: Path, minor: str) -> list[dict[str, Any]]:
+    return helm.render(
+        chart,
+        name=ENVOY_GATEWAY.name,
+        namespace=envoy.NAMESPACE,
+        values=charts.base_values(ENVOY_GATEWAY.name),
+        kube_version=f"v{minor}.0",
+        api_versions=["policy/v1"],
+    )
+
+
+def test_every_value_is_one_that_the_chart_has(gateway_chart: Path) -> None:
+    known = yaml.safe_load((gateway_chart / "values.yaml").read_text())
+    # It stands in the template alone.
+    known["deployment"]["priorityClassName"] = None
+    assert list(unknown(charts.base_values(ENVOY_GATEWAY.name), known)) == []
+
+
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_the_controller_is_what_our_values_say(gateway_chart: Path, minor: str) -> None:
+    objects = render(gateway_chart, minor)
+    deployment = rendering.only(objects, "Deployment", "envoy-gateway")
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
+    assert rendering.only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
+    assert [item for item in objects if item["kind"] == "MutatingWebhookConfiguration"] == []
+
+
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_every_object_is_valid(gateway_chart: Path, minor: str) -> None:
+    assert_valid(render(gateway_chart, minor), minor)
+
+
+def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
+    """What `calls` of spec/prometheus/gateway.py reads: on by default, and after the filter that limits rates."""
+    internal = module(ENVOY_GATEWAY.name) / "internal"
+    route = (internal / "gatewayapi/route.go").read_text()
+    pattern = r"KindGRPCRoute \{.*?EnableGRPCStats == nil \{\s+\S+EnableGRPCStats = new\(true\)"
+    assert re.search(pattern, route, re.DOTALL)
+    filters = (internal / "xds/filters/wellknown.go").read_text()
+    assert re.search(r"StatsForAllMethods: &wrapperspb.BoolValue\{Value: true\}", filters)
+    order = (internal / "xds/translator/httpfilters.go").read_text()
+    limit, stats = (
+        int(re.search(rf"egv1a1.EnvoyFilter{name}\):\s+order = (\d+)", order)[1])  # type: ignore[index]
+        for name in ("LocalRateLimit", "GRPCStats")
+    )
+    assert limit < stats

@@ -1,0 +1,65 @@
+"""Our values through the real chart of Karpenter, which its Go module ships, and real Helm."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.platform import karpenter
+from tests.charts.module_charts import module, unknown
+from tests.charts.rendering import only
+from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.infra.test_karpenter_pools import karpenter_args
+from twin import helm
+
+Object = dict[str, Any]
+
+
+def chart() -> Path:
+    return module("karpenter-crd") / "charts" / "karpenter"
+
+
+def render(values: Mapping[str, Any], minor: str) -> list[Object]:
+    return helm.render(
+        chart(),
+        name="karpenter",
+        namespace="kube-system",
+        values=values,
+        kube_version=f"v{minor}.0",
+        api_versions=["monitoring.coreos.com/v1"],
+    )
+
+
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_the_controller_is_what_the_stack_says(minor: str) -> None:
+    objects = render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor)
+    deployment = only(objects, "Deployment", "karpenter")
+    pod = deployment["spec"]["template"]["spec"]
+    env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+    assert env["CLUSTER_NAME"] == "triton-staging"
+    assert env["INTERRUPTION_QUEUE"] == "triton-staging-interruptions"
+    assert env["EKS_CONTROL_PLANE"] == "true"
+    assert {"ReservedCapacity=true", "NodeRepair=true"} <= set(env["FEATURE_GATES"].split(","))
+    assert pod["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
+    assert deployment["spec"]["replicas"] == 2
+    assert only(objects, "ServiceAccount")["metadata"]["name"] == pod["serviceAccountName"] == karpenter.CONTROLLER.name
+    assert only(objects, "ServiceMonitor")
+
+
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_every_object_is_valid(minor: str) -> None:
+    assert_valid(render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor), minor)
+
+
+def test_every_value_is_one_that_the_chart_has() -> None:
+    known = yaml.safe_load((chart() / "values.yaml").read_text())
+    assert list(unknown(karpenter.values(karpenter_args(), "q"), known)) == []
+
+
+def test_the_validation_reads_custom_kinds_too() -> None:
+    objects = render(karpenter.values(karpenter_args(), "q"), KUBERNETES_MINORS[0])
+    only(objects, "ServiceMonitor")["spec"]["endpoint"] = []
+    with pytest.raises(AssertionError, match="'endpoint' was unexpected"):
+        assert_valid(objects, KUBERNETES_MINORS[0])

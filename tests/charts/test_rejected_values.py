@@ -1,0 +1,260 @@
+"""Bad values: each is refused with its path and a sentence, and all of them at once."""
+
+from typing import Any
+
+import pytest
+
+from tests.charts import rendering
+from tests.charts.rendering import IN_PLACE, RELEASE_ID
+from twin import helm
+from twin.helm import HelmError
+
+SCHEMA = [
+    ({"replicas": 2}, "values: additional properties 'replicas' not allowed"),
+    ({"image": {"tag": "26.07-py3"}}, "image: additional properties 'tag' not allowed"),
+    (
+        {"image": {"digest": "sha256:abc"}},
+        "image.digest: 'sha256:abc' does not match pattern '^(sha256:[0-9a-f]{64})?$'",
+    ),
+    (
+        {"image": {"repository": "nvcr.io/nvidia/tritonserver:26.07-py3"}},
+        "image.repository: 'nvcr.io/nvidia/tritonserver:26.07-py3' does not match pattern "
+        "'^[a-z0-9]+([._-][a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$'",
+    ),
+    (
+        {"image": {"pullPolicy": "Sometimes"}},
+        "image.pullPolicy: value must be one of 'Always', 'IfNotPresent', 'Never'",
+    ),
+    ({"server": {"version": 26.07}}, "server.version: got number, want string"),
+    ({"server": {"version": "26.13"}}, "server.version: '26.13' does not match pattern '^[1-9][0-9]\\\\.(0[1-9]|1[0-2])$'"),
+    (
+        {"server": {"metricsConfig": {"histogram_latency": True}}},
+        "server.metricsConfig: additional properties 'histogram_latency' not allowed",
+    ),
+    (
+        {"server": {"extraArgs": ["--log-verbose 1"]}},
+        "server.extraArgs[0]: '--log-verbose 1' does not match pattern '^--[a-z][a-z0-9-]*(=.+)?$'",
+    ),
+    ({"server": {"responseCacheBytes": -1}}, "server.responseCacheBytes: minimum: got -1, want 0"),
+    ({"server": {"responseCacheBytes": "64Mi"}}, "server.responseCacheBytes: got string, want integer"),
+    ({"server": {"rateLimiter": {"slots": 4}}}, "server.rateLimiter: additional properties 'slots' not allowed"),
+    (
+        {"server": {"rateLimiter": {"resources": {"slots": 0}}}},
+        "server.rateLimiter.resources.slots: minimum: got 0, want 1",
+    ),
+    ({"release": {"configName": "my config"}}, "release.configName: 'my config' does not match pattern '^[A-Za-z0-9._-]*$'"),
+    ({"rollout": {"mode": "in_place"}}, "rollout.mode: value must be one of 'rolling', 'in-place'"),
+    ({"replicaCount": -1}, "replicaCount: minimum: got -1, want 0"),
+    ({"replicaCount": 1.5}, "replicaCount: got number, want null or integer"),
+    ({"autoscaling": {"owner": "keda"}}, "autoscaling.owner: value must be one of 'none', 'external'"),
+    ({"gpu": {"count": 0.5}}, "gpu.count: got number, want integer"),
+    ({"gpu": {"count": "1"}}, "gpu.count: got string, want integer"),
+    (
+        {"gpu": {"resourceName": "amd.com/gpu"}},
+        "gpu.resourceName: 'amd.com/gpu' does not match pattern "
+        "'^nvidia\\\\.com/(gpu|gpu\\\\.shared|mig-[0-9]+g\\\\.[0-9]+gb)$'",
+    ),
+    ({"resources": {"cpu": 3}}, "resources.cpu: got number, want string"),
+    ({"resources": {"memory": "12G"}}, "resources.memory: '12G' does not match pattern '^([1-9][0-9]*(Mi|Gi))?$'"),
+    (
+        {"resources": {"limits": {"memory": "12Gi"}}},
+        "resources: additional properties 'limits' not allowed",
+    ),
+    ({"shm": {"size": "1.5Gi"}}, "shm.size: '1.5Gi' does not match pattern '^[1-9][0-9]*(Mi|Gi)$'"),
+    (
+        {"release": {"id": "v1.2"}},
+        "release.id: 'v1.2' does not match pattern '^([0-9a-f]{12})?$'",
+    ),
+    ({"release": {"bytes": -1}}, "release.bytes: minimum: got -1, want 0"),
+    ({"release": {"models": {"resnet50": 0}}}, "release.models.resnet50: minimum: got 0, want 1"),
+    ({"release": {"models": {"resnet50": "latest"}}}, "release.models.resnet50: got string, want integer"),
+    (
+        {"modelRepository": {"s3": {"bucket": "s3://models"}}},
+        "modelRepository.s3.bucket: 's3://models' does not match pattern '^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$'",
+    ),
+    (
+        {"modelRepository": {"s3": {"prefix": f"/releases/{RELEASE_ID}/"}}},
+        f"modelRepository.s3.prefix: '/releases/{RELEASE_ID}/' does not match pattern "
+        "'^([0-9A-Za-z._-]+(/[0-9A-Za-z._-]+)*)?$'",
+    ),
+    (
+        {"modelRepository": {"s3": {"accessKey": "AKIA"}}},
+        "modelRepository.s3: additional properties 'accessKey' not allowed",
+    ),
+    ({"startup": {"periodSeconds": 0}}, "startup.periodSeconds: minimum: got 0, want 1"),
+    ({"drain": {"preStopSeconds": "30s"}}, "drain.preStopSeconds: got string, want integer"),
+    ({"networkPolicy": {"clients": []}}, "networkPolicy.clients: minItems: got 0, want 1"),
+    ({"networkPolicy": {"monitoring": [{}]}}, "networkPolicy.monitoring[0]: minProperties: got 0, want 1"),
+    ({"spread": {"zone": "Never"}}, "spread.zone: value must be one of 'ScheduleAnyway', 'DoNotSchedule'"),
+    ({"tolerations": [{"key": "a", "operater": "Exists"}]}, "tolerations[0]: additional properties 'operater' not allowed"),
+    ({"extraEnv": [{"value": "1"}]}, "extraEnv[0]: missing property 'name'"),
+    ({"nodeSelector": {"pool": 5}}, "nodeSelector.pool: got number, want string"),
+]
+
+CONTRADICTIONS = [
+    (
+        {"autoscaling": {"owner": "external"}},
+        "replicaCount: is 2, but autoscaling.owner is external; leave it out, each apply would reset the autoscaler",
+    ),
+    (
+        {"replicaCount": None},
+        "replicaCount: is missing; nobody else sets the number of pods while autoscaling.owner is none",
+    ),
+    (
+        {"server": {"version": "24.10"}},
+        "server.version: 24.10 is refused; older servers than 26.04 have known remote crashes and CVEs",
+    ),
+    (
+        {"resources": {"nvidia.com/gpu": 1}},
+        "resources.nvidia.com/gpu: GPUs are given once, by gpu.count and gpu.resourceName",
+    ),
+    (
+        {"gpu": {"count": 2, "resourceName": "nvidia.com/gpu.shared"}},
+        "gpu.count: is 2, but a pod can use one nvidia.com/gpu.shared only; more shares add no capacity",
+    ),
+    (
+        {"shm": {"size": "12Gi"}},
+        "shm.size: 12Gi of /dev/shm and 1Gi for the server (shm.memoryMargin) "
+        "do not fit into resources.memory, which is 12Gi",
+    ),
+    (
+        {"drain": {"longestBatchSeconds": 61}},
+        "drain.longestBatchSeconds: is 61, more than drain.longestRequestSeconds (60); a batch is a part of its requests",
+    ),
+    (
+        {"modelRepository": {"s3": {"endpoint": "http://minio:9000/models"}}},
+        "modelRepository.s3.endpoint: http://minio:9000/models is not http://host:port or https://host:port; "
+        "bucket and path have their own values",
+    ),
+    (
+        {"modelRepository": {"s3": {"endpoint": "minio:9000"}}},
+        "modelRepository.s3.endpoint: minio:9000 is not http://host:port or https://host:port; "
+        "bucket and path have their own values",
+    ),
+    (
+        {"modelRepository": {"s3": {"prefix": "releases/000000000000"}}},
+        f"modelRepository.s3.prefix: releases/000000000000 does not end in release.id ({RELEASE_ID}); "
+        "the pods would be labelled with a release that they do not serve",
+    ),
+    (
+        {"rollout": {"mode": "in-place"}},
+        f"modelRepository.s3.prefix: releases/{RELEASE_ID} is one release, but rollout.mode is in-place; "
+        "give the prefix that rollouts write to, such as live",
+    ),
+    (
+        {**IN_PLACE, "release": {"configName": "prod"}},
+        "release.configName: is prod, but rollout.mode is in-place; leave it out, the rollout writes the config that a "
+        "model is served with",
+    ),
+    (
+        {"release": {"models": {}}},
+        "release.models: is empty; a release without models would be ready and answer 404 to every request",
+    ),
+    (
+        {"release": {"bytes": 0}},
+        "release.bytes: is 0; give the size of the release, it sizes the startup probe and the cache volume",
+    ),
+    (
+        {"serviceAccount": {"create": False}},
+        "serviceAccount.name: is missing; name the existing service account, or set serviceAccount.create to true",
+    ),
+    (
+        {"extraEnv": [{"name": "AWS_ACCESS_KEY_ID", "value": "AKIA"}]},
+        "extraEnv: AWS_ACCESS_KEY_ID would win over the role of the service account; "
+        "AWS is reached without static credentials",
+    ),
+    (
+        {
+            "modelRepository": {"s3": {"endpoint": "http://minio:9000"}},
+            "extraEnv": [{"name": "AWS_SECRET_ACCESS_KEY", "value": "s3cr3t"}],
+        },
+        "extraEnv: AWS_SECRET_ACCESS_KEY has its value in the clear; take it from a Secret (valueFrom)",
+    ),
+    ({"extraEnv": [{"name": "POD_IP", "value": "1.2.3.4"}]}, "extraEnv: POD_IP is set by the chart"),
+    (
+        {"extraEnv": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]},
+        "extraEnv: CUDA_VISIBLE_DEVICES is decided by the device plugin; overriding it breaks the isolation of GPUs",
+    ),
+]
+
+OWNED_FLAGS = [
+    "--model-control-mode=poll",
+    "--model-repository=/models",
+    "--model-store=/models",
+    "--repository-poll-secs=5",
+    "--load-model=*",
+    "--exit-on-error=false",
+    "--exit-timeout-secs=5",
+    "--strict-model-config=false",
+    "--strict-readiness=false",
+    "--disable-auto-complete-config",
+    "--allow-client-shm=true",
+    "--http-port=9000",
+    "--grpc-restricted-protocol=health:a=b",
+    "--http-restricted-api=health:a=b",
+    "--http-max-input-size=1",
+    "--metrics-config=summary_latencies=true",
+    "--log-format=default",
+    "--rate-limit=off",
+    "--rate-limit-resource=slots:2",
+    "--cache-config=local,size=1048576",
+    "--response-cache-byte-size=1048576",
+    "--model-config-name=h100",
+]
+
+
+def refusal(overrides: dict[str, Any]) -> str:
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("overrides", "sentence"), SCHEMA)
+def test_the_schema_refuses(overrides: dict[str, Any], sentence: str) -> None:
+    assert refusal(overrides) == sentence
+
+
+@pytest.mark.parametrize(("overrides", "sentence"), CONTRADICTIONS)
+def test_a_contradiction_is_explained(overrides: dict[str, Any], sentence: str) -> None:
+    assert refusal(overrides) == sentence
+
+
+@pytest.mark.parametrize("flag", OWNED_FLAGS)
+def test_a_flag_of_the_charts_own_is_refused_as_an_extra(flag: str) -> None:
+    assert refusal({"server": {"extraArgs": [flag]}}) == (
+        f"server.extraArgs: {flag} is set by the chart or would undo what the chart relies on; use the values of the chart"
+    )
+
+
+def test_all_schema_errors_are_reported_at_once() -> None:
+    overrides = {"gpu": {"count": 0.5}, "replicas": 1, "shm": {"size": "2G"}}
+    assert refusal(overrides).splitlines() == [
+        "gpu.count: got number, want integer",
+        "shm.size: '2G' does not match pattern '^[1-9][0-9]*(Mi|Gi)$'",
+        "values: additional properties 'replicas' not allowed",
+    ]
+
+
+def test_all_missing_values_are_named_at_once() -> None:
+    with pytest.raises(HelmError) as error:
+        helm.render(rendering.CHART, name="triton", namespace="triton", values={})
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
+        "image.digest",
+        "modelRepository.s3.bucket",
+        "modelRepository.s3.prefix",
+        "modelRepository.s3.region",
+        "release.id",
+        "release.models",
+        "release.bytes",
+        "resources.cpu",
+        "resources.memory",
+        "replicaCount",
+    ]
+
+
+def test_all_contradictions_are_reported_at_once() -> None:
+    overrides = {"drain": {"longestBatchSeconds": 61}, "server": {"version": "25.12"}}
+    assert [line.partition(":")[0] for line in refusal(overrides).splitlines()] == [
+        "server.version",
+        "drain.longestBatchSeconds",
+    ]

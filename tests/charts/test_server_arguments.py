@@ -1,0 +1,166 @@
+"""The command line and the environment of the server."""
+
+from typing import Any
+
+import pytest
+
+from spec.triton_options import FLAGS, check_arguments, newer_than
+from spec.versions import TRITON_RELEASES
+from tests.charts import rendering
+from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
+from twin.tritonserver import TritonServer
+
+RESTRICTED = "model-repository,model-config,shared-memory,trace,logging"
+
+
+def test_the_arguments_of_prod() -> None:
+    container = rendering.container(environment="prod")
+    assert container["command"] == ["tritonserver"]
+    assert container["args"] == [
+        f"--model-repository=s3://triton-prod-models/releases/{RELEASE_ID}",
+        "--model-control-mode=none",
+        "--exit-on-error=true",
+        "--exit-timeout-secs=65",
+        "--disable-auto-complete-config",
+        "--log-format=ISO8601",
+        "--http-max-input-size=67108864",
+        f"--http-restricted-api={RESTRICTED}:x-admin-key=$(ADMIN_KEY)",
+        f"--grpc-restricted-protocol={RESTRICTED}:admin-key=$(ADMIN_KEY)",
+        "--grpc-max-connection-age=300000",
+        "--grpc-max-connection-age-grace=60000",
+        "--metrics-interval-ms=5000",
+        "--metrics-config=histogram_latencies=true",
+    ]
+
+
+@pytest.mark.parametrize("version", TRITON_RELEASES)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("more", [{}, {"release": {"configName": "prod"}}, IN_PLACE], ids=["plain", "config", "in-place"])
+def test_every_accepted_release_understands_the_arguments(version: str, environment: str, more: dict[str, Any]) -> None:
+    server = {
+        "version": version,
+        "metricsConfig": {"summary_latencies": True},
+        "responseCacheBytes": 64 * 1024**2,
+        "rateLimiter": {"resources": {"slots": 4, "decoder": 1}},
+    }
+    args = rendering.container({"server": server, **more}, environment=environment)["args"]
+    assert check_arguments(args, TRITON_RELEASES[version].server) == []
+
+
+def test_the_response_cache_is_given_in_bytes() -> None:
+    container = rendering.container({"server": {"responseCacheBytes": 64 * 1024**2}})
+    assert rendering.flag(container, "--cache-config") == "local,size=67108864"
+
+
+def test_the_rate_limiter_is_on_with_the_resources_of_a_pod() -> None:
+    args = rendering.container({"server": {"rateLimiter": {"resources": {"slots": 4, "decoder": 1}}}})["args"]
+    assert args[-3:] == ["--rate-limit=execution_count", "--rate-limit-resource=decoder:1", "--rate-limit-resource=slots:4"]
+
+
+def test_neither_is_there_by_default() -> None:
+    args = rendering.container()["args"]
+    assert [arg for arg in args if arg.startswith(("--cache", "--rate-limit", "--model-config-name"))] == []
+
+
+def test_the_models_are_served_with_the_named_configs() -> None:
+    container = rendering.container({"release": {"configName": "prod"}})
+    assert rendering.flag(container, "--model-config-name") == "prod"
+
+
+def test_in_place_the_models_of_the_live_prefix_are_loaded_at_the_start() -> None:
+    container = rendering.container(IN_PLACE, environment="prod")
+    assert container["args"][:3] == [
+        "--model-repository=s3://triton-prod-models/live",
+        "--model-control-mode=explicit",
+        "--load-model=*",
+    ]
+    assert [arg for arg in container["args"] if "config-name" in arg] == []
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_real_server_knows_every_flag(environment: str, real_server: TritonServer) -> None:
+    both = {"server": {"metricsConfig": {"summary_latencies": True}}}
+    rendered = {arg.partition("=")[0] for arg in rendering.container(both, environment=environment)["args"]}
+    unknown = rendered - set(real_server.flags)
+    assert unknown == {"--http-max-input-size"}
+    assert all(newer_than(FLAGS[flag].since, "2.51.0") for flag in unknown)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("", "s3://"),
+        ("http://127.0.0.1:5000", "s3://http://127.0.0.1:5000/"),
+        ("https://minio.example:9443", "s3://https://minio.example:9443/"),
+        ("http://minio.minio", "s3://http://minio.minio:80/"),
+        ("https://minio.example", "s3://https://minio.example:443/"),
+    ],
+)
+def test_the_endpoint_goes_into_the_repository_url_with_its_port(endpoint: str, expected: str) -> None:
+    container = rendering.container({"modelRepository": {"s3": {"endpoint": endpoint}}})
+    repository = rendering.flag(container, "--model-repository")
+    assert repository == f"{expected}triton-prod-models/releases/{RELEASE_ID}"
+
+
+def test_metrics_settings_follow_the_values() -> None:
+    settings = {"histogram_latencies": False, "summary_latencies": True}
+    container = rendering.container({"server": {"metricsConfig": settings}})
+    assert rendering.flag(container, "--metrics-config") == "summary_latencies=true"
+
+
+def test_auto_completion_can_be_left_on() -> None:
+    container = rendering.container({"server": {"disableAutoCompleteConfig": False}})
+    assert "--disable-auto-complete-config" not in container["args"]
+
+
+def test_further_flags_come_last_and_unchanged() -> None:
+    extra = ["--cuda-memory-pool-byte-size=0:268435456", "--grpc-infer-allocation-pool-size=16"]
+    assert rendering.container({"server": {"extraArgs": extra}})["args"][-2:] == extra
+
+
+def test_the_image_is_given_by_digest() -> None:
+    digest = "sha256:" + "0123456789abcdef" * 4
+    assert rendering.container()["image"] == f"nvcr.io/nvidia/tritonserver@{digest}"
+
+
+def test_the_environment_of_the_server() -> None:
+    assert rendering.env() == {
+        "POD_IP": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        "ADMIN_KEY": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        "AWS_REGION": {"value": "us-west-2"},
+        "AWS_DEFAULT_REGION": {"value": "us-west-2"},
+        "AWS_EC2_METADATA_DISABLED": {"value": "true"},
+        "TRITON_AWS_MOUNT_DIRECTORY": {"value": "/models"},
+        "HOME": {"value": "/tmp"},
+    }
+
+
+def test_the_admin_key_comes_from_a_secret_when_one_is_named() -> None:
+    key = rendering.env({"controlApi": {"existingSecret": "triton-admin", "secretKey": "key"}})["ADMIN_KEY"]
+    assert key == {"valueFrom": {"secretKeyRef": {"name": "triton-admin", "key": "key"}}}
+
+
+def test_every_variable_in_the_arguments_is_defined() -> None:
+    names = set(rendering.env())
+    used = {part.partition(")")[0] for arg in rendering.container()["args"] for part in arg.split("$(")[1:]}
+    assert used == {"ADMIN_KEY"}
+    assert used <= names
+
+
+def test_further_variables_come_after_the_charts_own() -> None:
+    secret: dict[str, Any] = {"secretKeyRef": {"name": "minio", "key": "id"}}
+    overrides = {
+        "modelRepository": {"s3": {"endpoint": "http://minio.minio:9000"}},
+        "extraEnv": [{"name": "AWS_ACCESS_KEY_ID", "valueFrom": secret}, {"name": "OMP_NUM_THREADS", "value": "1"}],
+    }
+    found = rendering.env(overrides)
+    assert list(found)[-2:] == ["AWS_ACCESS_KEY_ID", "OMP_NUM_THREADS"]
+    assert found["AWS_ACCESS_KEY_ID"] == {"valueFrom": secret}
+
+
+def test_directories_in_the_environment_are_mounted_volumes() -> None:
+    container = rendering.container()
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    directories = {e["value"] for e in container["env"] if e.get("value", "").startswith("/")}
+    assert directories == {"/models", "/tmp"}
+    assert directories <= mounts

@@ -1,0 +1,176 @@
+"""Cache volume, /dev/shm, /tmp and what the pod asks of its node.
+
+See docs/facts/triton-s3.md#copies and docs/facts/triton-server.md#shared-memory.
+"""
+
+import math
+from typing import Any
+
+import pytest
+
+from spec.settings.checks.triton import pod_disk_gib
+from tests.charts import rendering
+from tests.charts.rendering import GIB, IN_PLACE
+from twin.helm import HelmError
+
+MIB = 1024**2
+
+
+def volumes(overrides: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    return {v["name"]: v["emptyDir"] for v in rendering.pod(overrides, **options)["volumes"]}
+
+
+def test_the_cache_has_room_for_the_release_and_what_a_restart_leaves() -> None:
+    release = {"bytes": 10 * GIB + 1}
+    assert volumes({"release": release})["models"] == {"sizeLimit": "20481Mi"}
+    assert volumes({"release": release, "modelCache": {"headroom": 3}})["models"] == {"sizeLimit": "30721Mi"}
+
+
+def test_a_small_release_gets_the_smallest_cache() -> None:
+    assert volumes({"release": {"bytes": 100}})["models"] == {"sizeLimit": "1024Mi"}
+    minimum = {"modelCache": {"minimumSize": "300Mi"}}
+    assert volumes({"release": {"bytes": 100}, **minimum})["models"] == {"sizeLimit": "300Mi"}
+
+
+def test_shared_memory_is_a_tmpfs_of_the_given_size() -> None:
+    assert volumes({"shm": {"size": "3Gi"}})["shm"] == {"medium": "Memory", "sizeLimit": "3Gi"}
+
+
+def test_every_writable_path_is_a_volume() -> None:
+    mounts = {m["name"]: m["mountPath"] for m in rendering.container()["volumeMounts"]}
+    assert mounts == {"shm": "/dev/shm", "models": "/models", "tmp": "/tmp"}
+    assert set(volumes()) == set(mounts)
+
+
+def test_the_pod_asks_for_exactly_what_it_may_use() -> None:
+    resources = rendering.container({"release": {"bytes": 5 * GIB}})["resources"]
+    expected = {
+        "cpu": "3",
+        "memory": "12Gi",
+        "nvidia.com/gpu": "1",
+        "ephemeral-storage": f"{10 * 1024 + 1024 + 256}Mi",
+    }
+    assert resources == {"requests": expected, "limits": expected}
+
+
+@pytest.mark.parametrize(
+    ("memory", "size", "margin", "fits"),
+    [
+        ("4Gi", "2Gi", "2Gi", True),
+        ("4Gi", "2Gi", "2049Mi", False),
+        ("4096Mi", "3Gi", "1Gi", True),
+        ("512Mi", "64Mi", "448Mi", True),
+        ("512Mi", "65Mi", "448Mi", False),
+    ],
+)
+def test_shared_memory_and_the_server_fit_into_the_memory_limit(memory: str, size: str, margin: str, fits: bool) -> None:
+    overrides = {"resources": {"memory": memory}, "shm": {"size": size, "memoryMargin": margin}}
+    if fits:
+        assert volumes(overrides)["shm"]["sizeLimit"] == size
+    else:
+        with pytest.raises(HelmError) as error:
+            rendering.render(overrides)
+        assert str(error.value) == (
+            f"shm.size: {size} of /dev/shm and {margin} for the server (shm.memoryMargin) "
+            f"do not fit into resources.memory, which is {memory}"
+        )
+
+
+def test_the_local_environment_fits_into_one_gibibyte() -> None:
+    overrides = {"resources": {"memory": "1Gi"}, "release": {"bytes": 10_000}}
+    resources = rendering.container(overrides, environment="local")["resources"]
+    assert resources["limits"]["memory"] == "1Gi"
+    assert resources["limits"]["ephemeral-storage"] == f"{1024 + 256 + 256}Mi"
+
+
+def test_the_response_cache_is_inside_the_memory_limit() -> None:
+    def overrides(cache: int) -> dict[str, Any]:
+        return {
+            "resources": {"memory": "4Gi"},
+            "shm": {"size": "1Gi", "memoryMargin": "2Gi"},
+            "server": {"responseCacheBytes": cache},
+        }
+
+    rendering.render(overrides(GIB))
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides(GIB + 1))
+    assert str(error.value) == (
+        "shm.size: 1Gi of /dev/shm, 1025Mi of response cache (server.responseCacheBytes) and 2Gi for the server "
+        "(shm.memoryMargin) do not fit into resources.memory, which is 4Gi"
+    )
+
+
+def test_in_place_the_cache_has_room_for_two_versions_of_every_model() -> None:
+    assert volumes({**IN_PLACE, "release": {"bytes": 4 * GIB}})["models"] == {"sizeLimit": f"{4 * 4 * 2 * 1024}Mi"}
+    assert volumes({**IN_PLACE, "release": {"bytes": 5 * GIB}})["models"] == {"sizeLimit": f"{8 * 4 * 2 * 1024}Mi"}
+
+
+@pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
+@pytest.mark.parametrize("release_bytes", [1, GIB // 2, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
+@pytest.mark.parametrize(("mode", "overrides"), [("rolling", {}), ("in-place", IN_PLACE)])
+def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
+    environment: str, release_bytes: int, mode: str, overrides: dict[str, Any]
+) -> None:
+    values = {**overrides, "release": {"bytes": release_bytes}}
+    resources = rendering.container(values, environment=environment)["resources"]
+    mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
+    assert pod_disk_gib(release_bytes, mode) == math.ceil(mebibytes / 1024)
+
+
+MOUNTED: dict[str, Any] = {
+    "modelRepository": {"s3": {"bucket": "", "prefix": "", "region": ""}, "volume": {"claimName": "models-of-today"}}
+}
+
+
+def test_a_mounted_release_is_read_where_it_is_and_never_written() -> None:
+    pod, container = rendering.pod(MOUNTED), rendering.container(MOUNTED)
+    volume = next(item for item in pod["volumes"] if item["name"] == "models")
+    assert volume == {"name": "models", "persistentVolumeClaim": {"claimName": "models-of-today", "readOnly": True}}
+    mount = next(item for item in container["volumeMounts"] if item["name"] == "models")
+    assert mount == {"name": "models", "mountPath": f"/models/{rendering.RELEASE_ID}", "readOnly": True}
+    assert rendering.flag(container, "--model-repository") == mount["mountPath"]
+
+
+def test_a_release_may_be_a_folder_of_a_volume() -> None:
+    folder = {"subPath": f"releases/{rendering.RELEASE_ID}"}
+    overrides = {"modelRepository": {**MOUNTED["modelRepository"], "volume": {"claimName": "all", **folder}}}
+    mount = next(item for item in rendering.container(overrides)["volumeMounts"] if item["name"] == "models")
+    assert mount == {"name": "models", "mountPath": f"/models/{rendering.RELEASE_ID}", **folder, "readOnly": True}
+
+
+def test_a_mounted_release_takes_no_disk() -> None:
+    overrides = {**MOUNTED, "release": {"bytes": 500 * GIB}}
+    mebibytes = rendering.container(overrides)["resources"]["requests"]["ephemeral-storage"]
+    assert mebibytes == f"{1024 + 256}Mi"
+    assert pod_disk_gib(500 * GIB, copied=False) == math.ceil((1024 + 256) / 1024)
+
+
+def test_who_mounts_calls_neither_s3_nor_sts() -> None:
+    assert [name for name in rendering.env(MOUNTED) if name.startswith(("AWS_", "TRITON_AWS"))] == []
+    egress = rendering.only(rendering.render(MOUNTED), "NetworkPolicy")["spec"]["egress"]
+    assert [port["port"] for rule in egress for port in rule["ports"]] == [53, 53]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            {"modelRepository": {"volume": {"claimName": "models"}}},
+            "modelRepository.s3.bucket: is triton-prod-models, but the release is in a volume "
+            "(modelRepository.volume.claimName); leave it out, or leave the volume out",
+        ),
+        (
+            {**MOUNTED, "rollout": {"mode": "in-place"}},
+            "modelRepository.volume.claimName: is models-of-today, but rollout.mode is in-place; a mounted release does not "
+            "change under running pods, use S3 or the mode rolling",
+        ),
+        (
+            {"modelRepository": {"volume": {"subPath": "releases"}}},
+            "modelRepository.volume.subPath: is releases, but there is no volume; give its claimName, or leave it out",
+        ),
+    ],
+)
+def test_a_release_comes_from_one_place(overrides: dict[str, Any], said: str) -> None:
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides)
+    assert said in str(error.value).splitlines()

@@ -1,0 +1,122 @@
+"""The chart of the workers: what it renders with what the program computes, what it refuses, what it says of itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.serving.worker import RequestSource, WorkersArgs, values
+from tests.charts import pod_security, values_reference
+from tests.charts.rendering import ENVIRONMENTS, ROOT, only
+from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
+from twin import helm
+from twin.helm import HelmError
+from worker.settings import from_environment
+
+CHART = ROOT / "charts" / "worker"
+VALUES_TEXT = (CHART / "values.yaml").read_text()
+URL = "https://sqs.us-west-2.amazonaws.com/123456789012/triton-staging-requests"
+SOURCE = RequestSource(URL, "triton-requests-staging", "us-west-2", "arn:aws:iam::123456789012:role/worker")
+
+
+def computed(section: dict[str, Any]) -> dict[str, Any]:
+    """What the program computes for a stack with this section."""
+    worker = settings({"worker": section}).worker
+    assert worker is not None
+    return values(WorkersArgs(None, "staging", worker, 16, SOURCE))  # type: ignore[arg-type]
+
+
+def render(given: dict[str, Any], environment: str = "staging") -> list[dict[str, Any]]:
+    files = [ROOT / "helm-values" / "worker" / f"{layer}.yaml" for layer in ("base", environment)]
+    return helm.render(CHART, name="triton-worker", namespace="triton-worker", values=given, value_files=files)
+
+
+def container(given: dict[str, Any]) -> dict[str, Any]:
+    (found,) = only(render(given), "Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("section", [KEDA, BY_HAND, {**KEDA, "awsEndpoint": "http://127.0.0.1:5000"}])
+def test_every_object_is_valid_for_every_minor_and_restricted(environment: str, section: dict[str, Any]) -> None:
+    objects = render(computed(section), environment)
+    assert [item["kind"] for item in objects] == ["NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Deployment"]
+    for minor in KUBERNETES_MINORS:
+        assert_valid(objects, minor)
+    deployment = only(objects, "Deployment")
+    assert deployment["metadata"]["name"] == "triton-worker"
+    assert pod_security.violations(deployment["spec"]["template"]["spec"]) == []
+
+
+def test_replicas_are_rendered_only_where_nothing_else_owns_them() -> None:
+    assert "replicas" not in only(render(computed(KEDA)), "Deployment")["spec"]
+    assert only(render(computed(BY_HAND)), "Deployment")["spec"]["replicas"] == 2
+
+
+def test_the_worker_understands_the_environment_that_the_chart_gives_it() -> None:
+    reply = "arn:aws:sqs:us-west-2:123456789012:answers"
+    given = container(computed({**KEDA, "replyQueueArns": [reply]}))
+    variables = {entry["name"]: entry.get("value", "10.0.0.1") for entry in given["env"]}
+    listen = variables.pop("WORKER_LISTEN").replace("$(POD_IP)", variables["POD_IP"])
+    told = from_environment({**variables, "WORKER_LISTEN": listen})
+    assert (told.queue_url, told.bucket, told.concurrency) == (URL, SOURCE.bucket, 16)
+    assert told.triton_url == "dns:///triton-headless.triton.svc.cluster.local:8001"
+    assert told.reply_queues == {"https://sqs.us-west-2.amazonaws.com/123456789012/answers"}
+    assert (told.visibility_seconds, told.poll_seconds, told.request_seconds) == (210, 20, 60)
+    assert given["command"] == ["python", "-m", "worker"]
+
+
+def test_a_pod_has_the_time_that_its_worker_takes_to_end() -> None:
+    pod = only(render(computed(KEDA)), "Deployment")["spec"]["template"]["spec"]
+    env = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
+    assert int(env["WORKER_GRACE_SECONDS"]) == 20 + 60 + 10
+    assert pod["terminationGracePeriodSeconds"] == int(env["WORKER_GRACE_SECONDS"]) + 5
+
+
+def test_the_network_policy_lets_out_to_triton_and_aws_and_in_from_monitoring() -> None:
+    spec = only(render(computed({**KEDA, "awsEndpoint": "http://127.0.0.1:5000"})), "NetworkPolicy")["spec"]
+    assert [port["port"] for rule in spec["egress"] for port in rule["ports"]] == [53, 53, 8001, 443, 5000]
+    assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [8080]
+
+
+def test_everything_that_is_missing_is_said_at_once() -> None:
+    with pytest.raises(HelmError) as caught:
+        helm.render(CHART, name="w", namespace="w", values={"drain": {"graceSeconds": 80}})
+    said = [line.partition(":")[0] for line in str(caught.value).splitlines() if ": is " in line]
+    assert [path.rpartition(" ")[2] for path in said] == [
+        *("image.digest", "aws.region", "queue.url", "queue.visibilityTimeoutSeconds", "bucket", "concurrency"),
+        *("resources.cpu", "resources.memory", "replicaCount", "drain.graceSeconds"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"replicaCount": 3}, "replicaCount: is 3, but autoscaling.owner is external; leave it out, each apply would reset"),
+        ({"queue": {"visibilityTimeoutSeconds": 60}}, "queue.visibilityTimeoutSeconds: is 60, not more than"),
+        ({"queue": {"pollSeconds": 21}}, "queue.pollSeconds: maximum: got 21, want 20"),
+        ({"image": {"tag": "1"}}, "image: additional properties 'tag' not allowed"),
+    ],
+)
+def test_contradictions_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(HelmError) as caught:
+        render(helm.merge(computed(KEDA), changes))
+    assert said in str(caught.value)
+
+
+def test_every_value_is_described_in_values_schema_and_readme() -> None:
+    documented = values_reference.documented(VALUES_TEXT)
+    assert set(values_reference.leaves(yaml.safe_load(VALUES_TEXT))) == {value.path for value in documented}
+    rows = [line for line in (CHART / "README.md").read_text().splitlines() if line.startswith("| `")]
+    assert rows == [value.row() for value in documented]
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    for value in documented:
+        node = schema
+        for key in value.path.split("."):
+            node = node["properties"][key]
+        assert node.get("description"), value.path

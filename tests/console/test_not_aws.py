@@ -1,0 +1,155 @@
+"""What answers in place of AWS is named, by every command that asks AWS: a real server that is none of AWS's."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import modelctl.cli
+import stackctl.cost.cli
+import stackctl.destroy.cli
+import stackctl.orphans.cli
+import stackctl.preflight.cli
+from console.not_aws import NotAws
+from stackctl.account.guard import Caller, caller
+from stackctl.account.read_only import AwsUnusable, Readers
+from stackctl.preflight.check import Check, Subject, findings
+from stackctl.preflight.operations import OPERATIONS
+from tests.aws_environment import use_none_of_the_developers
+from tests.spec.stack_config import settings
+
+ROOT = Path(__file__).parents[2]
+REGION = "us-west-2"
+PAGE = "\n<!DOCTYPE html>\n<html><title>Log in</title><p>This network asks who you are.</html>"
+PROXYS = "<html><body><h1>Blocked</h1></body></html>"
+WHY = (
+    "a proxy, a network's login page or a test server answers in place of the service; check HTTPS_PROXY and "
+    "AWS_ENDPOINT_URL"
+)
+
+
+@contextmanager
+def answering(status: int, body: str) -> Iterator[str]:
+    """The address of a server that answers everything alike."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body.encode())
+
+        do_GET = do_POST = do_HEAD = _answer
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def instead_of_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[int, str], str]]:
+    """`instead_of_aws(status, body)` has every service answered so; returns the address."""
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    monkeypatch.chdir(ROOT)
+    servers = []
+
+    def begin(status: int, body: str) -> str:
+        server = answering(status, body)
+        address = server.__enter__()
+        servers.append(server)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        return address
+
+    yield begin
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "answer"),
+    [
+        (200, PAGE, "a page of HTML"),
+        (200, PROXYS, "a page of HTML"),
+        (302, PAGE, "a page of HTML"),
+        (403, PAGE, "a page of HTML"),
+        (407, PROXYS, "a page of HTML"),
+        (200, "welcome", "what cannot be parsed"),
+        (403, "no", "what cannot be parsed"),
+    ],
+)
+def test_who_answers_in_place_of_sts_is_named(
+    instead_of_aws: Callable[[int, str], str], status: int, body: str, answer: str
+) -> None:
+    address = instead_of_aws(status, body)
+    with pytest.raises(AwsUnusable) as refused:
+        caller(Readers(REGION, OPERATIONS))
+    assert str(refused.value) == f"AWS cannot be asked: {address} answers GetCallerIdentity with {answer}: {WHY}"
+
+
+def test_where_a_service_speaks_json_a_page_is_no_answer_either(instead_of_aws: Callable[[int, str], str]) -> None:
+    address = instead_of_aws(200, PAGE)
+    readers = Readers(REGION, OPERATIONS)
+    with pytest.raises(NotAws, match=f"^{address} answers DescribeAddon"):
+        readers("eks").describe_addon_versions()
+    subject = Subject(settings(), readers, Caller("123456789012", "arn:aws:iam::123456789012:user/me"))
+    found = findings(Check("x", lambda one: one.readers("eks").describe_addon_versions()["addons"]), subject)
+    assert [finding.message for finding in found] == [
+        f"AWS does not answer: {address} answers DescribeAddonVersions with a page of HTML: {WHY}"
+    ]
+
+
+@pytest.mark.parametrize("command", [stackctl.preflight.cli.main, stackctl.orphans.cli.main, stackctl.destroy.cli.main])
+def test_a_command_about_a_stack_ends_with_that_sentence(
+    instead_of_aws: Callable[[int, str], str], command: Callable[..., None]
+) -> None:
+    address = instead_of_aws(200, PAGE)
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, ["dev"])
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        2,
+        "",
+        f"AWS cannot be asked: {address} answers GetCallerIdentity with a page of HTML: {WHY}\n",
+    )
+
+
+def test_refreshing_prices_ends_with_that_sentence(
+    instead_of_aws: Callable[[int, str], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = instead_of_aws(200, PAGE)
+    monkeypatch.setattr(sys, "argv", ["cost", "refresh", "us-west-2"])
+    with pytest.raises(SystemExit) as ended:
+        stackctl.cost.cli.main()
+    assert (ended.value.code, capsys.readouterr().err) == (
+        1,
+        f"error: the Price List API: {address} answers GetProducts with a page of HTML: {WHY}\n",
+    )
+
+
+def test_the_bucket_of_models_is_told_from_a_page(instead_of_aws: Callable[[int, str], str]) -> None:
+    address = instead_of_aws(200, PAGE)
+    done = CliRunner().invoke(modelctl.cli.app, ["list", "--bucket", "models"])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"modelctl: s3://models at {address}: {address} answers ListObjectsV2 with a page of HTML: {WHY}\n",
+    )

@@ -1,0 +1,56 @@
+"""A wrong or missing stack name: one sentence and one exit code in every command that takes one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spec.stack_names import NoSuchStack, file_of
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = [
+    ["twin", "preview"],
+    ["stackctl.cost", "show"],
+    ["stackctl.preflight"],
+    ["stackctl.orphans"],
+    ["stackctl.destroy"],
+    ["stackctl.rules"],
+    ["stackctl.review", "collect", "--preview", "-"],
+]
+THERE_ARE = "there are: dev, local, prod, staging"
+
+
+def refused(command: list[str], *stack: str) -> tuple[int, str]:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *stack],
+        cwd=ROOT,
+        env=environment,
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_refuses_a_wrong_name_alike(command: list[str]) -> None:
+    assert refused(command, "nope") == (2, f"error: no stack file stacks/Pulumi.nope.yaml; {THERE_ARE}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_refuses_to_guess_a_stack(command: list[str]) -> None:
+    assert refused(command) == (2, f"error: no stack is named; {THERE_ARE}\n")
+
+
+def test_a_path_is_no_name(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").touch()
+    (tmp_path / "Pulumi.other.yaml").touch()
+    assert file_of("dev", tmp_path) == tmp_path / "stacks" / "Pulumi.dev.yaml"
+    with pytest.raises(NoSuchStack, match=r"^no stack file stacks/Pulumi\.x/\.\./\.\./Pulumi\.other\.yaml; there are: dev$"):
+        file_of("x/../../Pulumi.other", tmp_path)

@@ -1,0 +1,64 @@
+"""Values of the charts that scale pods, against docs/facts/charts.md: the charts cannot be pulled here."""
+
+from typing import Any
+
+import pytest
+
+from infra.platform import keda, prometheus_adapter
+from spec import versions
+from spec.scaling.signal import RECORDINGS, signals
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import HPA
+from twin import chart_crds
+
+ARN = "arn:aws:iam::123456789012:role/keda"
+
+
+def test_karpenter_and_its_kinds_are_of_one_version() -> None:
+    assert versions.KARPENTER.version == versions.KARPENTER_CRDS.version
+
+
+@pytest.mark.parametrize(("chart", "pin"), [("keda", versions.KEDA), ("karpenter-crd", versions.KARPENTER_CRDS)])
+def test_the_kinds_of_the_twin_are_of_the_version_of_the_chart(chart: str, pin: versions.ChartPin) -> None:
+    """Of KEDA and of Karpenter, chart and program have the same version."""
+    assert chart_crds.SOURCES[chart].version == f"v{pin.version}"
+
+
+def test_kedas_operator_has_a_token_for_a_role() -> None:
+    given = keda.values(ARN, monitored=False)
+    assert given["podIdentity"]["aws"]["irsa"] == {"enabled": True, "roleArn": ARN, "stsRegionalEndpoints": "true"}
+    assert "prometheus" not in given
+
+
+def test_each_part_of_keda_is_there_twice_and_spelt_as_the_chart_does() -> None:
+    given = keda.values(ARN, monitored=True)
+    assert [given[part]["replicaCount"] for part in ("operator", "metricsServer", "webhooks")] == [2, 2, 2]
+    assert set(given["podDisruptionBudget"]) == {"operator", "metricServer", "webhooks"}
+    assert {part: on["serviceMonitor"]["enabled"] for part, on in given["prometheus"].items()} == {
+        "operator": True,
+        "metricServer": True,
+        "webhooks": True,
+    }
+
+
+def test_the_adapter_serves_custom_metrics_alone() -> None:
+    rules: dict[str, Any] = prometheus_adapter.values("http://p.monitoring.svc:9090")["rules"]
+    assert (rules["default"], rules["external"], rules["resource"]) == (False, [], {})
+    assert [rule["name"]["as"] for rule in rules["custom"]] == ["triton_pending_requests", "triton_busy_instances"]
+
+
+def test_the_adapter_asks_the_prometheus_of_the_stack() -> None:
+    given = prometheus_adapter.values("http://p.monitoring.svc:9090")["prometheus"]
+    assert given == {"url": "http://p.monitoring.svc", "port": 9090}
+
+
+def test_each_metric_of_the_autoscaler_is_one_of_the_adapters() -> None:
+    served = {rule["name"]["as"] for rule in prometheus_adapter.values("http://p:9090")["rules"]["custom"]}
+    asked = {signal.pods_metric()["pods"]["metric"]["name"] for signal in signals(settings(HPA))}
+    assert asked == served == {recording.metric for recording in RECORDINGS}
+
+
+def test_a_rule_finds_the_series_that_it_names() -> None:
+    for rule, recording in zip(prometheus_adapter.values("http://p:9090")["rules"]["custom"], RECORDINGS, strict=True):
+        assert rule["seriesQuery"].startswith(f"{recording.series}{{")
+        assert rule["name"]["matches"] == f"^{recording.series}$"

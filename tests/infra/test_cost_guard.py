@@ -1,0 +1,160 @@
+"""Budget and anomaly alarm, through the twin's handlers; and what a stack file may say of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from infra.aws.budget import CostGuard, CostGuardArgs
+from spec.settings import Settings, SettingsError
+from tests.stackctl.cost.test_usage import ROOT, stack
+from tests.system.component.engine.lifecycle import destroy, refresh
+from tests.system.component.engine.program import run
+from tests.system.component.engine.recording import Recording, StackFailed
+from twin.aws import table
+from twin.aws.clients import Clients
+
+BUDGET = "aws:budgets/budget:Budget"
+MONITOR = "aws:costexplorer/anomalyMonitor:AnomalyMonitor"
+SUBSCRIPTION = "aws:costexplorer/anomalySubscription:AnomalySubscription"
+
+
+@pytest.fixture
+def clients() -> Iterator[Clients]:
+    with mock_aws():
+        yield Clients("us-west-2")
+
+
+def made(clients: Clients, *, preview: bool = False, **changes: Any) -> Recording:
+    args: dict[str, Any] = {
+        "name": "triton-prod-us-west-2",
+        "monthly_usd": 5000,
+        "anomaly_usd": None,
+        "emails": ["oncall@example.com"],
+        "topic_arn": None,
+        "cost_tags": {"project": "triton-eks", "environment": "prod"},
+        "monitored_tag": ("project", "triton-eks"),
+        "tags": {"project": "triton-eks"},
+        **changes,
+    }
+
+    def program() -> None:
+        CostGuard("cost", CostGuardArgs(**args))
+
+    return run(program, project="triton-eks", stack="prod", config={}, root=ROOT, clients=clients, preview=preview)
+
+
+def test_the_budget_is_of_this_stack_and_tells_in_time(clients: Clients) -> None:
+    made(clients)
+    found = clients("budgets").describe_budget(AccountId=clients.account_id, BudgetName="triton-prod-us-west-2")["Budget"]
+    assert found["BudgetLimit"] == {"Amount": "5000", "Unit": "USD"}
+    assert found["FilterExpression"] == {
+        "And": [
+            {"Tags": {"Key": "environment", "Values": ["prod"], "MatchOptions": ["EQUALS"]}},
+            {"Tags": {"Key": "project", "Values": ["triton-eks"], "MatchOptions": ["EQUALS"]}},
+        ]
+    }
+    notifications = clients("budgets").describe_notifications_for_budget(
+        AccountId=clients.account_id, BudgetName="triton-prod-us-west-2"
+    )["Notifications"]
+    assert [(one["NotificationType"], one["Threshold"]) for one in notifications] == [
+        ("ACTUAL", 80),
+        ("ACTUAL", 100),
+        ("FORECASTED", 100),
+    ]
+
+
+def test_unusual_costs_are_told_by_mail_daily_and_to_a_topic_at_once(clients: Clients) -> None:
+    topic = clients("sns").create_topic(Name="costs")["TopicArn"]
+    recording = made(clients, topic_arn=topic)
+    monitor = recording.one(MONITOR)
+    specification = json.loads(monitor.checked["monitorSpecification"])
+    assert specification.pop("Tags") == {"Key": "project", "MatchOptions": None, "Values": ["triton-eks"]}
+    assert set(specification.values()) == {None}
+    told = {
+        (item.checked["frequency"], *(one["type"] for one in item.checked["subscribers"]))
+        for item in recording.of_type(SUBSCRIPTION)
+    }
+    assert told == {("DAILY", "EMAIL"), ("IMMEDIATE", "SNS")}
+    for item in recording.of_type(SUBSCRIPTION):
+        assert item.checked["monitorArnLists"] == [monitor.outputs["arn"]]
+        assert item.checked["thresholdExpression"]["dimension"]["values"] == ["500"]  # a tenth of the budget
+    for notification in recording.one(BUDGET).checked["notifications"]:
+        assert notification["subscriberSnsTopicArns"] == [topic]
+
+
+def test_preview_and_up_register_the_same_a_refresh_finds_no_drift_and_a_destroy_leaves_nothing(clients: Clients) -> None:
+    preview, up = made(clients, preview=True), made(clients)
+    assert preview.urns() == up.urns()
+    found = refresh(clients, up)
+    assert (found.outputs, found.inputs) == ([], [])
+    destroy(clients, up)
+    assert clients("budgets").describe_budgets(AccountId=clients.account_id).get("Budgets", []) == []
+    made(clients)  # nothing of it is in the way of another
+
+
+def test_a_changed_budget_is_changed_in_place(clients: Clients) -> None:
+    recording = made(clients)
+    budget, handler = recording.one(BUDGET), table.handler(BUDGET)
+    new = {**budget.checked, "limitAmount": "7000"}
+    assert handler.diff(budget.checked, new).replaces == ()
+    handler.update(clients, budget.id, dict(budget.outputs), new)
+    state = handler.read(clients, budget.id, dict(budget.outputs))
+    assert state is not None and state["limitAmount"] == "7000"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"topic_arn": "arn:aws:sns:us-west-2:123456789012:nobody"}, "the SNS topic .*nobody does not exist"),
+        ({"name": "a" * 101}, "BudgetName: 101 characters, at most 100"),
+        ({"emails": ["a@example.com"] * 11}, "11; at most 10"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused(clients: Clients, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(StackFailed, match=said):
+        made(clients, **changes)
+
+
+def test_mail_cannot_be_immediate(clients: Clients) -> None:
+    subscribers = [{"type": "EMAIL", "address": "a@example.com"}]
+    inputs = {"frequency": "IMMEDIATE", "monitorArnLists": ["arn"], "name": "n", "subscribers": subscribers}
+    problems = list(table.handler(SUBSCRIPTION).rules(inputs))
+    assert [str(problem) for problem in problems] == [
+        "subscribers[0]: EMAIL with frequency IMMEDIATE: SNS is IMMEDIATE, EMAIL is not"
+    ]
+
+
+def limited(limits: dict[str, Any]) -> Settings:
+    return stack("dev", lambda sections: sections.update({"cost": limits}))
+
+
+def test_a_stack_may_have_limits_and_needs_none() -> None:
+    assert stack("dev").cost is None
+    limits = limited({"monthlyUsd": 800, "emails": ["oncall@example.com"]}).cost
+    assert limits is not None and (limits.monthly_usd, limits.emails, limits.anomaly_usd) == (
+        800,
+        ("oncall@example.com",),
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"monthlyUsd": 800}, "cost: tells nobody; give emails, like"),
+        ({"emails": ["a@example.com"]}, "cost.monthlyUsd: is missing; give the budget in US dollars a month"),
+        ({"monthlyUsd": 0, "topicArn": "x"}, "cost.monthlyUsd: 0 is out of range; use 1 to 10000000 US dollars a month"),
+        ({"monthlyUsd": 8, "emails": ["me"]}, r"cost.emails\[0\]: 'me' is not an e-mail address of at most 50 characters"),
+        ({"monthlyUsd": 8, "emails": ["a@b.c", "a@b.c"]}, "cost.emails: a@b.c is listed twice"),
+        ({"monthlyUsd": 8, "emails": [f"a{n}@b.c" for n in range(11)]}, "11 addresses are listed; AWS takes up to 10"),
+        ({"monthlyUsd": 8, "mails": ["a@b.c"]}, "cost.mails: unknown key; did you mean 'emails'"),
+    ],
+)
+def test_a_mistake_is_told_with_what_would_be_right(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        limited(limits)

@@ -1,0 +1,239 @@
+"""GPU pools as Karpenter knows them, from the same settings as node groups; the kinds are those of Karpenter's Go module.
+
+The chart of cluster-autoscaler cannot be pulled here: its values are held against docs/facts/charts.md#cluster-autoscaler.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.aws.account import Account
+from infra.platform import cluster_autoscaler, karpenter, node_interruptions
+from infra.platform.cluster_autoscaler import ClusterAutoscalerArgs
+from infra.platform.karpenter import KarpenterArgs
+from infra.platform.karpenter_policy import controller_policy
+from infra.platform.karpenter_pools import NodeFacts, ami_alias, node_class_spec, node_pool_spec
+from spec import gpu_pool
+from spec.settings.model import GpuPool
+from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
+from tests import crds
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
+
+ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="")
+FACTS = NodeFacts(
+    cluster_name="triton-staging",
+    ami_release="1.35.6-20260728",
+    instance_profile="profile",
+    security_group_id="sg-0123456789abcdef0",
+    subnet_ids={"us-west-2a": "subnet-0a", "us-west-2b": "subnet-0b", "us-west-2c": "subnet-0c"},
+    tags={"owner": "me"},
+)
+RESERVATION = "cr-0123456789abcdef0"
+RESERVED = {"reservationId": RESERVATION, "zones": ["us-west-2b"]}
+
+
+def pool(**changes: Any) -> GpuPool:
+    merged = {**KARPENTER, **{f"gpu.pools[0].{key}": value for key, value in changes.items()}}
+    return settings(merged).gpu.pools[0]
+
+
+def requirement(spec: dict[str, Any], key: str) -> list[str]:
+    (found,) = [item for item in spec["template"]["spec"]["requirements"] if item["key"] == key]
+    assert found["operator"] == "In"
+    return list(found["values"])
+
+
+POOLS: dict[str, dict[str, Any]] = {
+    "on-demand": {},
+    "spot": {"capacity": "spot", "instanceTypes": ["g5.xlarge", "g5.2xlarge"]},
+    "reservation": {"capacity": "reservation", **RESERVED},
+    "one zone": {"zones": ["us-west-2a"]},
+}
+
+
+@pytest.mark.parametrize("changes", POOLS.values(), ids=POOLS)
+def test_karpenter_accepts_what_is_made_of_a_pool(changes: dict[str, Any]) -> None:
+    of = pool(**changes)
+    metadata = {"name": of.name}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": metadata}
+    node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata}
+    assert crds.problems("karpenter-crd", {**node_class, "spec": node_class_spec(of, FACTS)}) == []
+    assert crds.problems("karpenter-crd", {**node_pool, "spec": node_pool_spec(of)}) == []
+
+
+def test_karpenter_refuses_a_field_that_it_does_not_know() -> None:
+    """The check can fail."""
+    spec = node_pool_spec(pool())
+    spec["disruption"]["consolidateWhen"] = "empty"
+    node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "g5"}, "spec": spec}
+    (problem,) = crds.problems("karpenter-crd", node_pool)
+    assert problem.startswith("spec.disruption: Additional properties are not allowed ('consolidateWhen'")
+
+
+@pytest.mark.parametrize(
+    ("changes", "chain"),
+    [
+        ({}, ["on-demand"]),
+        ({"capacity": "spot"}, ["spot", "on-demand"]),
+        ({"capacity": "reservation", **RESERVED}, ["reserved", "spot", "on-demand"]),
+        ({"capacity": "capacity-block", **RESERVED, "instanceTypes": ["p5.48xlarge"]}, ["reserved"]),
+    ],
+)
+def test_capacity_is_taken_from_where_the_pool_begins_down_to_on_demand(changes: dict[str, Any], chain: list[str]) -> None:
+    assert requirement(node_pool_spec(pool(**changes)), "karpenter.sh/capacity-type") == chain
+
+
+def test_nodes_are_like_those_of_a_node_group() -> None:
+    of = pool()
+    template = node_pool_spec(of)["template"]
+    assert template["metadata"]["labels"] == gpu_pool.labels(of)
+    assert template["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    assert requirement(node_pool_spec(of), "node.kubernetes.io/instance-type") == ["g5.xlarge"]
+
+
+def test_a_pool_has_no_more_gpus_than_its_largest_number_of_nodes() -> None:
+    assert node_pool_spec(pool(max=6))["limits"] == {"nvidia.com/gpu": "6"}
+    p4d = settings(KARPENTER).gpu.pools[1]
+    assert node_pool_spec(p4d)["limits"] == {"nvidia.com/gpu": "16"}
+
+
+def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
+    """And none for its age, which asks no budget."""
+    assert node_pool_spec(pool())["template"]["spec"]["expireAfter"] == "Never"
+    assert node_pool_spec(pool())["disruption"] == {
+        "consolidationPolicy": "WhenEmpty",
+        "consolidateAfter": "15m",
+        "budgets": [{"nodes": "1"}],
+    }
+
+
+def test_instances_start_as_those_of_a_node_group_do() -> None:
+    spec = node_class_spec(pool(), FACTS)
+    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
+    assert spec["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+    (disk,) = spec["blockDeviceMappings"]
+    assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"], disk["ebs"]["volumeSize"]) == (True, "gp3", "200Gi")
+    assert spec["instanceStorePolicy"] == "RAID0"
+    assert spec["kubelet"] == {"maxPods": 110}
+    assert spec["tags"] == {"owner": "me", "Name": "triton-staging-g5"}
+
+
+def test_instances_start_in_the_zones_of_their_pool() -> None:
+    everywhere = [{"id": "subnet-0a"}, {"id": "subnet-0b"}, {"id": "subnet-0c"}]
+    assert node_class_spec(pool(), FACTS)["subnetSelectorTerms"] == everywhere
+    assert node_class_spec(pool(zones=["us-west-2b"]), FACTS)["subnetSelectorTerms"] == [{"id": "subnet-0b"}]
+
+
+def test_a_reservation_is_named() -> None:
+    assert "capacityReservationSelectorTerms" not in node_class_spec(pool(), FACTS)
+    spec = node_class_spec(pool(capacity="reservation", **RESERVED), FACTS)
+    assert spec["capacityReservationSelectorTerms"] == [{"id": RESERVATION}]
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_each_release_of_the_images_has_an_alias(version: str) -> None:
+    assert ami_alias(KUBERNETES[version].ami_release).startswith("al2023@v2026")
+
+
+def policy() -> dict[str, dict[str, Any]]:
+    document = json.loads(controller_policy(ACCOUNT, "c", "arn:role", "arn:queue"))
+    return {statement["Sid"]: statement for statement in document["Statement"]}
+
+
+def test_the_controller_changes_only_what_carries_the_clusters_tag() -> None:
+    free = {"LaunchWithWhatIsThere", "LookAround"}
+    for sid, statement in policy().items():
+        if sid in free or not any(action.startswith("ec2:") for action in statement["Action"]):
+            continue
+        tags = {key.partition("/")[2]: value for key, value in statement["Condition"]["StringEquals"].items()}
+        assert tags["kubernetes.io/cluster/c"] == "owned", sid
+
+
+def test_the_controller_makes_no_instance_profiles_and_has_no_wildcards() -> None:
+    actions = {action for statement in policy().values() for action in statement["Action"]}
+    assert {action for action in actions if "InstanceProfile" in action} == {
+        "iam:GetInstanceProfile",
+        "iam:ListInstanceProfiles",
+    }
+    assert not [action for action in actions if "*" in action]
+
+
+def test_the_policy_fits_a_role() -> None:
+    """10,240 characters, white space not counted, for all inline policies of a role (IAM quotas)."""
+    assert len(controller_policy(ACCOUNT, "triton-staging", "arn:aws:iam::123456789012:role/" + "x" * 64, "q" * 80)) < 10_240
+
+
+def test_only_our_rules_may_write_to_the_queue_of_interruptions() -> None:
+    statements = json.loads(node_interruptions.queue_policy("arn:queue", "arn:rules"))["Statement"]
+    (allowed,) = [item for item in statements if item["Effect"] == "Allow"]
+    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": "arn:rules"}}
+
+
+def karpenter_args() -> KarpenterArgs:
+    return KarpenterArgs(
+        account=ACCOUNT,
+        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
+        cluster_name="triton-staging",
+        cluster_arn="arn:cluster",
+        node_role_name="nodes",
+        node_role_arn="arn:nodes",
+        security_group_id="sg-0",
+        subnet_ids=FACTS.subnet_ids,
+        ami_release=FACTS.ami_release,
+        pools=(),
+        isolated=False,
+        monitored=True,
+        tags={},
+    )
+
+
+def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
+    given = karpenter.values(replace(karpenter_args(), isolated=True), "q")
+    assert given["settings"] == {
+        "clusterName": "triton-staging",
+        "interruptionQueue": "q",
+        "isolatedVPC": True,
+        "eksControlPlane": True,
+        "featureGates": {"reservedCapacity": True, "nodeRepair": True},
+    }
+    assert (given["replicas"], given["serviceAccount"]["name"]) == (2, "karpenter")
+
+
+def autoscaler_values(version: str) -> dict[str, Any]:
+    args = ClusterAutoscalerArgs(
+        account=ACCOUNT,
+        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
+        oidc=None,  # type: ignore[arg-type]
+        cluster_name="triton-staging",
+        kubernetes_version=version,
+        monitored=False,
+        tags={},
+    )
+    return cluster_autoscaler.values(args, "arn:role")
+
+
+def test_cluster_autoscaler_is_told_where_to_look_or_it_would_not_be_there_at_all() -> None:
+    given = autoscaler_values("1.35")
+    assert (given["autoDiscovery"], given["awsRegion"]) == ({"clusterName": "triton-staging"}, "us-west-2")
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_cluster_autoscaler_is_of_the_clusters_minor_version(version: str) -> None:
+    assert autoscaler_values(version)["image"]["tag"].startswith(f"v{version}.")
+    assert version in CLUSTER_AUTOSCALER_IMAGES
+
+
+def test_an_empty_gpu_node_is_below_the_threshold_at_which_it_goes() -> None:
+    assert 0 < autoscaler_values("1.35")["extraArgs"]["scale-down-gpu-utilization-threshold"] < 1 / 8
+
+
+def test_cluster_autoscaler_resizes_the_groups_of_its_cluster_alone() -> None:
+    statements = json.loads(cluster_autoscaler.autoscaler_policy(ACCOUNT, "c"))["Statement"]
+    (changing,) = [item for item in statements if "autoscaling:SetDesiredCapacity" in item["Action"]]
+    assert changing["Resource"] == ["arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:*:autoScalingGroupName/*"]
+    assert changing["Condition"] == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/c": "owned"}}
+    assert [item["Resource"] for item in statements if "*" in item["Resource"] and item["Sid"] != "LookAround"] == []

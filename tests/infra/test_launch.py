@@ -1,0 +1,83 @@
+"""User data of the nodes, read back as cloud-init and nodeadm read it; and launch templates that cannot be."""
+
+from email import message_from_string
+from email.message import Message
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from infra.aws.launch import LaunchTemplateArgs, launch_template, user_data
+
+
+def _part(text: str) -> Message:
+    """The one part of the MIME archive."""
+    archive = message_from_string(text)
+    assert archive["MIME-Version"] == "1.0"
+    assert archive.get_content_type() == "multipart/mixed"
+    assert archive.defects == []
+    parts = archive.get_payload()
+    assert isinstance(parts, list)
+    (part,) = parts
+    assert isinstance(part, Message)
+    return part
+
+
+def _config(max_pods: int, *, local_nvme: bool) -> dict[str, Any]:
+    return yaml.safe_load(str(_part(user_data(max_pods, local_nvme)).get_payload()))
+
+
+def test_nodeadm_gets_the_number_of_pods_in_a_mime_part_of_its_own_type() -> None:
+    assert _part(user_data(110, False)).get_content_type() == "application/node.eks.aws"
+    assert _config(110, local_nvme=False) == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"kubelet": {"config": {"maxPods": 110}}},
+    }
+
+
+def test_the_instance_store_becomes_one_array_that_pods_and_images_live_on() -> None:
+    assert _config(250, local_nvme=True)["spec"] == {
+        "kubelet": {"config": {"maxPods": 250}},
+        "instance": {"localStorage": {"strategy": "RAID0"}},
+    }
+
+
+def test_the_same_nodes_get_the_same_bytes_so_that_no_node_is_replaced_for_nothing() -> None:
+    assert user_data(110, True) == "\n".join(
+        [
+            "MIME-Version: 1.0",
+            'Content-Type: multipart/mixed; boundary="//"',
+            "",
+            "--//",
+            "Content-Type: application/node.eks.aws",
+            "",
+            "apiVersion: node.eks.aws/v1alpha1",
+            "kind: NodeConfig",
+            "spec:",
+            "  instance:",
+            "    localStorage:",
+            "      strategy: RAID0",
+            "  kubelet:",
+            "    config:",
+            "      maxPods: 110",
+            "",
+            "--//--",
+            "",
+        ]
+    )
+
+
+def test_efa_interfaces_without_a_security_group_are_a_mistake_of_the_program() -> None:
+    args = LaunchTemplateArgs(
+        instance_name="nodes",
+        disk_gib=100,
+        disk_throughput_mibs=125,
+        max_pods=110,
+        local_nvme=False,
+        tags={},
+        efa_interfaces=4,
+    )
+    with pytest.raises(ValueError, match="EFA interfaces needs the id of their security group"):
+        launch_template("nodes", args, pulumi.ResourceOptions())

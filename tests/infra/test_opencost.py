@@ -1,0 +1,67 @@
+"""OpenCost, an option of the stack's monitoring.
+
+The chart cannot be pulled here: its values are held against what its documentation says of them, and no chart renders them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+import pytest
+from moto import mock_aws
+
+from infra.platform import prometheus_stack
+from infra.platform.opencost import OpenCost, OpenCostArgs, values
+from spec.settings import SettingsError
+from spec.versions import OPENCOST
+from tests.stackctl.cost.test_usage import ROOT, stack
+from tests.system.component.engine.program import run
+from twin.aws.clients import Clients
+from twin.plugins.releases import STAND_INS
+
+
+def test_it_reads_the_stacks_own_prometheus() -> None:
+    found = values("triton-prod")["opencost"]
+    internal = found["prometheus"]["internal"]
+    address = f"http://{internal['serviceName']}.{internal['namespaceName']}.svc:{internal['port']}"
+    assert address == prometheus_stack.PROMETHEUS_URL
+    assert found["exporter"]["defaultClusterId"] == "triton-prod"
+    assert found["metrics"]["serviceMonitor"]["enabled"] is True
+
+
+def test_it_has_no_keys_and_no_way_in_from_outside() -> None:
+    found = values("triton-prod")
+    assert "aws" not in found["opencost"]["exporter"]
+    assert found["service"]["type"] == "ClusterIP"
+    assert found["opencost"]["ui"]["enabled"] is False
+
+
+def test_the_pinned_chart_is_released_into_the_namespace_of_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    def program() -> None:
+        provider = k8s.Provider("cluster", kubeconfig="{}")
+        args = OpenCostArgs(kubernetes=provider, namespace=prometheus_stack.NAMESPACE, cluster_name="triton-prod")
+        OpenCost("opencost", args, pulumi.ResourceOptions())
+
+    with mock_aws():
+        common: dict[str, Any] = {"project": "triton-eks", "stack": "prod", "config": {}, "root": ROOT}
+        found = run(program, **common, clients=Clients("us-west-2"))
+    chart = found.one("kubernetes:helm.sh/v3:Release", "opencost-release")
+    assert (chart.checked["chart"], chart.checked["version"], chart.checked["namespace"]) == (
+        "opencost",
+        OPENCOST.version,
+        "monitoring",
+    )
+    assert chart.provider
+    assert OPENCOST.name in STAND_INS
+
+
+def test_a_stack_asks_for_it_with_one_word_and_has_none_by_itself() -> None:
+    assert stack("prod").monitoring.open_cost is False  # type: ignore[union-attr]
+    asked = stack("prod", lambda sections: sections["monitoring"].update({"openCost": True}))
+    assert asked.monitoring is not None and asked.monitoring.open_cost is True
+    with pytest.raises(SettingsError, match=r"monitoring\.openCost: 'yes' is text; give true or false"):
+        stack("prod", lambda sections: sections["monitoring"].update({"openCost": "yes"}))

@@ -1,0 +1,119 @@
+"""The parity check in the cluster: what the stack says of it, what its image holds, and what its pod may do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pulumi_kubernetes as k8s
+import pytest
+
+from infra.platform import monitors
+from infra.serving.parity import ParityExporter, ParityExporterArgs
+from spec.versions import PROJECT
+from tests.charts import pod_security, rendering
+from tests.spec.stack_config import DIGEST, ECR, complaints, settings
+from tests.spec.test_stack_mistakes_monitoring import SECTION
+from tests.system.component.engine.account import fresh_account
+from tests.system.component.engine.program import run
+from tests.system.component.engine.recording import Recording
+from twin.aws.clients import Clients
+
+ROOT = Path(__file__).parents[2]
+IMAGE = f"{ECR}/modelctl@{DIGEST}"
+VALID = "give <mirror>/modelctl@sha256:<64 hex digits> (`crane digest` prints it)"
+
+
+@pytest.fixture(scope="module")
+def made() -> Recording:
+    def program() -> None:
+        provider = k8s.Provider("kubernetes", kubeconfig="{}")
+        ParityExporter("parity", ParityExporterArgs(kubernetes=provider, image=IMAGE))
+
+    with fresh_account(), contextlib.chdir(ROOT):
+        return run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=Clients("us-west-2"))
+
+
+def one(made: Recording, kind: str) -> dict[str, Any]:
+    return made.one(f"kubernetes:{kind}").checked
+
+
+def test_no_stack_has_it_unless_it_names_an_image() -> None:
+    monitoring = settings({"monitoring": SECTION}).monitoring
+    assert monitoring is not None
+    assert monitoring.parity_image is None
+    settings({"monitoring": {**SECTION, "parityImage": IMAGE}})
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (
+            f"{ECR}/modelctl:1.0",
+            f"'{ECR}/modelctl:1.0' is not an image of modelctl by its digest: its path has to end in /modelctl; {VALID}",
+        ),
+        (f"{ECR}/modelctl@sha256:{'0' * 64}", f"'sha256:{'0' * 12}...' is a placeholder; {VALID}"),
+    ],
+)
+def test_an_image_that_can_change_is_refused(image: str, said: str) -> None:
+    assert complaints({"monitoring": {**SECTION, "parityImage": image}}) == [f"monitoring.parityImage: {said}"]
+
+
+def test_it_may_list_endpoints_in_tritons_namespace_and_nothing_else(made: Recording) -> None:
+    role = one(made, "rbac.authorization.k8s.io/v1:Role")
+    assert role["rules"] == [{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]}]
+    assert role["metadata"]["namespace"] == "triton"
+    binding = one(made, "rbac.authorization.k8s.io/v1:RoleBinding")
+    account = one(made, "core/v1:ServiceAccount")["metadata"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+
+
+def test_its_monitor_selects_it_on_a_port_that_it_has(made: Recording) -> None:
+    template = one(made, "apps/v1:Deployment")["spec"]["template"]
+    monitor = monitors.pod_monitor(monitors.PARITY, "triton")["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    (container,) = template["spec"]["containers"]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    (port,) = [port["containerPort"] for port in container["ports"] if port["name"] == endpoint["port"]]
+    assert f"--serve=$(POD_IP):{port}" in container["args"]
+
+
+def test_triton_lets_it_in(made: Recording) -> None:
+    """By its namespace: the policy of the chart admits every pod of Triton's own."""
+    assert one(made, "apps/v1:Deployment")["metadata"]["namespace"] == "triton"
+    clients = rendering.only(rendering.render(environment="prod"), "NetworkPolicy")["spec"]["ingress"][0]["from"]
+    assert {"podSelector": {}} in clients
+
+
+def test_its_pod_is_restricted_as_its_namespace_demands(made: Recording) -> None:
+    assert pod_security.violations(one(made, "apps/v1:Deployment")["spec"]["template"]["spec"]) == []
+
+
+def test_the_image_holds_what_the_command_imports(tmp_path: Path) -> None:
+    copied = re.findall(r"^COPY (\S+) /app/(\S+)$", (ROOT / "modelctl" / "Dockerfile").read_text(), re.MULTILINE)
+    sent = (ROOT / "modelctl" / "Dockerfile.dockerignore").read_text()
+    assert copied
+    for source, target in copied:
+        assert f"\n!{source}\n" in sent
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(ROOT / source, tmp_path / target)
+    done = subprocess.run(
+        [sys.executable, "-m", "modelctl", "parity", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--serve" in done.stdout

@@ -1,0 +1,281 @@
+"""Which requests have a route to Triton, and how each model's are treated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.serving import routes
+from infra.serving.routes import ModelRoutesArgs, RoutedModel, object_name
+from spec.settings.gateway import Canary
+from spec.settings.serving import ModelServing, Sequence
+from tests import crds
+from tests.charts import rendering
+
+PRE_STOP, LONGEST = 30, 60
+Manifest = dict[str, Any]
+
+
+def serving(**keys: Any) -> ModelServing:
+    return ModelServing.model_validate({"device": "cpu", "sloP95Ms": 50, "expectedRate": 40.0, "peakRate": 120.5, **keys})
+
+
+PLAIN = RoutedModel("classify", 1, serving(), None)
+SEQUENCE = RoutedModel("track", 1, serving(sequence=Sequence(strategy="direct")), None)
+DECOUPLED = RoutedModel("tell", 1, serving(decoupled=True), None)
+UNKNOWN = RoutedModel("Pipe_line.v2", 3, None, None)
+OF_A_VERSION = RoutedModel("classify", 1, serving(), Canary(percent=5, version=2))
+OF_A_SERVICE = RoutedModel("classify", 1, serving(), Canary(percent=5, service="triton-next"))
+EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_A_VERSION, OF_A_SERVICE)
+
+
+def made(model: RoutedModel) -> dict[str, Manifest]:
+    """The objects of one model by kind."""
+    args = ModelRoutesArgs(None, (model,), PRE_STOP, LONGEST)  # type: ignore[arg-type]  # no cluster is asked
+    return {manifest["kind"]: manifest for manifest in routes.manifests(args)}
+
+
+def policy(model: RoutedModel) -> Manifest:
+    return made(model)["BackendTrafficPolicy"]["spec"]
+
+
+def http_rule(model: RoutedModel, method: str, path: str, **headers: str) -> Manifest | None:
+    """The rule that a request takes: the first that matches among those with an exact path, then the others."""
+
+    def matches(match: Manifest) -> bool:
+        kind, value = match["path"]["type"], match["path"]["value"]
+        right_path = value == path if kind == "Exact" else re.fullmatch(value, path) is not None
+        given = {name.replace("_", "-"): text for name, text in headers.items()}
+        right_headers = all(
+            re.fullmatch(header["value"], given.get(header["name"], "")) for header in match.get("headers", [])
+        )
+        return match["method"] == method and right_path and right_headers
+
+    rules = made(model)["HTTPRoute"]["spec"]["rules"]
+    return next((rule for rule in rules if any(matches(match) for match in rule["matches"])), None)
+
+
+def rewritten(rule: Manifest | None) -> str | None:
+    assert rule is not None
+    found = [item["urlRewrite"]["path"]["replaceFullPath"] for item in rule["filters"] if item["type"] == "URLRewrite"]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+def test_the_definitions_of_the_chart_know_every_field(model: RoutedModel) -> None:
+    for manifest in made(model).values():
+        assert crds.problems("gateway-helm", manifest) == []
+
+
+def test_inference_over_http_is_routed_with_and_without_a_version() -> None:
+    for path in ("/v2/models/classify/infer", "/v2/models/classify/versions/7/infer"):
+        rule = http_rule(PLAIN, "POST", path)
+        assert rule is not None
+        assert rule["backendRefs"] == [{"name": "triton", "port": 8000}]
+        assert rewritten(rule) is None
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metrics",
+        "/v2",
+        "/v2/health/ready",
+        "/v2/repository/index",
+        "/v2/repository/models/{}/load",
+        "/v2/repository/models/{}/unload",
+        "/v2/models/stats",
+        "/v2/models/{}",
+        "/v2/models/{}/stats",
+        "/v2/models/{}/config",
+        "/v2/models/{}/ready",
+        "/v2/models/{}/trace/setting",
+        "/v2/trace/setting",
+        "/v2/logging",
+        "/v2/systemsharedmemory/region/x/register",
+        "/v2/cudasharedmemory/status",
+        "/v2/models/{}/infer/../../../repository/index",
+        "/v2/models/{}/versions/1/../../config/infer",
+        "/v2/models/other/infer",
+    ],
+)
+def test_nothing_else_is(model: RoutedModel, method: str, path: str) -> None:
+    ids = {"x_request_id": "00", "x_sequence_id": "1"}
+    assert http_rule(model, method, path.format(model.name), **ids) is None
+
+
+def test_a_get_is_no_inference() -> None:
+    assert http_rule(PLAIN, "GET", "/v2/models/classify/infer") is None
+
+
+@pytest.mark.parametrize("end", ["generate", "generate_stream"])
+def test_only_a_decoupled_model_generates(end: str) -> None:
+    assert http_rule(DECOUPLED, "POST", f"/v2/models/tell/{end}") is not None
+    assert http_rule(PLAIN, "POST", f"/v2/models/classify/{end}") is None
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+def test_metrics_have_no_route(model: RoutedModel) -> None:
+    """Neither their port nor their Service is named anywhere."""
+    for manifest in made(model).values():
+        text = yaml.safe_dump(manifest)
+        assert "8002" not in text
+        assert "metrics" not in text
+
+
+def test_the_backend_is_a_service_of_the_chart_with_these_ports() -> None:
+    service = rendering.only(rendering.render(environment="prod"), "Service", routes.SERVICE)
+    ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    assert ports == {"http": routes.HTTP_PORT, "grpc": routes.GRPC_PORT}
+
+
+def grpc_matches(model: RoutedModel) -> Iterator[tuple[str, str, dict[str, str]]]:
+    for rule in made(model)["GRPCRoute"]["spec"]["rules"]:
+        for match in rule["matches"]:
+            headers = {header["name"]: header["value"] for header in match["headers"]}
+            yield match["method"]["service"], match["method"]["method"], headers
+
+
+def test_grpc_is_routed_by_the_header_that_names_the_model() -> None:
+    service = "inference.GRPCInferenceService"
+    assert list(grpc_matches(PLAIN)) == [(service, "ModelInfer", {"x-triton-model": "classify"})]
+    assert [method for _, method, _ in grpc_matches(DECOUPLED)] == ["ModelInfer", "ModelStreamInfer"]
+    assert made(PLAIN)["GRPCRoute"]["spec"]["rules"][0]["backendRefs"] == [{"name": "triton", "port": 8001}]
+
+
+def test_a_sequence_needs_its_header_and_goes_to_one_server_by_it() -> None:
+    assert http_rule(SEQUENCE, "POST", "/v2/models/track/infer") is None
+    assert http_rule(SEQUENCE, "POST", "/v2/models/track/infer", x_sequence_id="42") is not None
+    assert {headers["x-sequence-id"] for _, _, headers in grpc_matches(SEQUENCE)} == {".+"}
+    assert policy(SEQUENCE)["loadBalancer"] == {
+        "type": "ConsistentHash",
+        "consistentHash": {"type": "Headers", "headers": [{"name": "x-sequence-id"}]},
+    }
+    assert policy(PLAIN)["loadBalancer"] == {"type": "LeastRequest"}
+
+
+def test_the_two_routes_of_a_model_have_one_policy_and_a_listener_each() -> None:
+    objects = made(UNKNOWN)
+    name = objects["HTTPRoute"]["metadata"]["name"]
+    assert {(item["metadata"]["name"], item["metadata"]["namespace"]) for item in objects.values()} == {(name, "triton")}
+    targets = policy(UNKNOWN)["targetRefs"]
+    assert [(target["kind"], target["name"]) for target in targets] == [("HTTPRoute", name), ("GRPCRoute", name)]
+    listeners = [objects[kind]["spec"]["parentRefs"][0]["sectionName"] for kind in ("HTTPRoute", "GRPCRoute")]
+    assert listeners == ["http", "grpc"]
+
+
+def test_requests_are_sent_again_only_where_no_server_began_them() -> None:
+    retry = policy(PLAIN)["retry"]
+    assert retry["retryOn"] == {
+        "triggers": [
+            "connect-failure",
+            "refused-stream",
+            "reset-before-request",
+            "retriable-status-codes",
+            "unavailable",
+        ],
+        "httpStatusCodes": [503],
+    }
+    assert policy(PLAIN)["circuitBreaker"]["retryBudget"] == {"percent": {"numerator": 20}, "minRetryConcurrency": 3}
+    assert "retry" not in policy(SEQUENCE)
+
+
+def test_a_request_may_take_its_time_in_the_queue_and_its_slo() -> None:
+    """0.2 s here, in whole seconds. A model that the stack does not know: the longest of all. A stream: for ever."""
+    assert policy(PLAIN)["timeout"]["http"]["requestTimeout"] == "1s"
+    assert policy(UNKNOWN)["timeout"]["http"]["requestTimeout"] == f"{LONGEST}s"
+    assert policy(DECOUPLED)["timeout"]["http"]["requestTimeout"] == "0s"
+
+
+@pytest.mark.parametrize(("pre_stop", "idle"), [(30, "15s"), (10, "5s"), (2, "1s"), (1, "1s")])
+def test_idle_connections_are_gone_before_a_server_is_told_to_stop(pre_stop: int, idle: str) -> None:
+    spec = routes.policy_spec(PLAIN, "classify", pre_stop, LONGEST)
+    assert spec["timeout"]["http"]["connectionIdleTimeout"] == idle
+
+
+@pytest.mark.parametrize(
+    ("peak", "limit"),
+    [
+        (120.5, {"requests": 154, "unit": "Second"}),
+        (1.0, {"requests": 4, "unit": "Second"}),
+        (0.2, {"requests": 801, "unit": "Hour"}),
+        (0.001, {"requests": 10, "unit": "Hour"}),
+    ],
+)
+def test_each_envoy_lets_the_peak_rate_and_what_chance_adds_through(peak: float, limit: dict[str, Any]) -> None:
+    model = RoutedModel("classify", 1, serving(expectedRate=peak, peakRate=peak), None)
+    assert policy(model)["rateLimit"] == {"type": "Local", "local": {"rules": [{"limit": limit}]}}
+
+
+@pytest.mark.parametrize(
+    ("model", "counters"), [(PLAIN, 3), (OF_A_SERVICE, 3), (OF_A_VERSION, 4), (SEQUENCE, 4), (DECOUPLED, 6)], ids=str
+)
+def test_the_rate_is_counted_for_each_match_of_each_rule(model: RoutedModel, counters: int) -> None:
+    """Envoy Gateway makes a route of each, and Envoy a counter of each route: the number that docs/traffic.md gives."""
+    rules = [*routes.http_route_spec(model)["rules"], *routes.grpc_route_spec(model)["rules"]]
+    assert sum(len(rule["matches"]) for rule in rules) == counters
+
+
+def test_a_model_that_the_stack_says_nothing_of_has_the_least_rate_of_the_others() -> None:
+    ensemble = replace(UNKNOWN, least_peak_rate=serving().peak_rate)
+    assert policy(ensemble)["rateLimit"] == policy(PLAIN)["rateLimit"]
+    assert "rateLimit" not in policy(UNKNOWN)
+
+
+def test_there_is_room_for_what_may_be_in_flight() -> None:
+    busy = RoutedModel("busy", 1, serving(peakRate=2000.0, sloP95Ms=1000), None)
+    assert policy(busy)["circuitBreaker"]["maxParallelRequests"] == 8000
+    assert policy(PLAIN)["circuitBreaker"]["maxParallelRequests"] == 1024
+
+
+def test_a_canary_of_a_service_is_a_weight_over_http_and_grpc() -> None:
+    for kind, port in (("HTTPRoute", 8000), ("GRPCRoute", 8001)):
+        for rule in made(OF_A_SERVICE)[kind]["spec"]["rules"]:
+            assert rule["backendRefs"] == [
+                {"name": "triton", "port": port, "weight": 95},
+                {"name": "triton-next", "port": port, "weight": 5},
+            ]
+
+
+def test_a_canary_of_a_version_is_a_path_over_http_alone() -> None:
+    path = "/v2/models/classify/infer"
+    chosen = http_rule(OF_A_VERSION, "POST", path, x_request_id="5b5d3e1a-0000-4000-8000-00000000000c")
+    others = http_rule(OF_A_VERSION, "POST", path, x_request_id="5b5d3e1a-0000-4000-8000-00000000000d")
+    assert rewritten(chosen) == "/v2/models/classify/versions/2/infer"
+    assert rewritten(others) == "/v2/models/classify/versions/1/infer"
+    assert rewritten(http_rule(OF_A_VERSION, "POST", path)) == "/v2/models/classify/versions/1/infer"
+    pinned = http_rule(OF_A_VERSION, "POST", "/v2/models/classify/versions/1/infer", x_request_id="00")
+    assert rewritten(pinned) is None
+    assert made(OF_A_VERSION)["GRPCRoute"] == made(PLAIN)["GRPCRoute"]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 99))
+def test_the_share_of_ids_is_the_percentage(percent: int) -> None:
+    model = RoutedModel("classify", 1, None, Canary(percent=percent, version=2))
+    path = "/v2/models/classify/infer"
+    ids = [f"5b5d3e1a-0000-4000-8000-0000000000{bucket:02x}" for bucket in range(256)]
+    chosen = [rewritten(http_rule(model, "POST", path, x_request_id=one)) for one in ids]
+    share = 100 * chosen.count("/v2/models/classify/versions/2/infer") / 256
+    assert abs(share - percent) <= 0.2
+
+
+@settings(deadline=None)
+@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", fullmatch=True))
+def test_every_model_has_a_name_that_kubernetes_takes(name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", object_name(name))
+
+
+def test_models_that_look_alike_do_not_share_objects() -> None:
+    names = ["classify", "Classify", "classify.", "classify_", "c" * 60, "c" * 61]
+    assert len({object_name(name) for name in names}) == len(names)
+    assert object_name("classify") == "classify"

@@ -1,0 +1,169 @@
+"""What the program gives to the Triton chart, and the flags that people add to it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.app import deploy
+from infra.serving.options import check_drain, check_extra_arguments
+from infra.serving.triton import ModelSource, TritonServerArgs, model_prefixes, values
+from spec.settings import ModelServing, SettingsError, load_stack_file
+from spec.settings.model import Release
+from tests.charts import rendering
+from tests.spec.stack_config import settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def args(changes: dict[str, Any] | None = None, config_name: str | None = None) -> TritonServerArgs:
+    read = settings(changes)
+    assert isinstance(read.models.release, Release)
+    return TritonServerArgs(
+        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
+        environment="staging",
+        server=read.triton,
+        pool=read.triton_pool,
+        release=read.models.release,
+        config_name=config_name,
+        models=ModelSource(bucket="b-models", region="us-west-2", role_arn="arn:role", s3_endpoint=None),
+    )
+
+
+def test_without_wants_the_chart_gets_what_it_always_got() -> None:
+    given = values(args())
+    assert given["server"] == {"version": "26.07"}
+    assert given["release"] == {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 1}}
+    assert given["modelRepository"]["s3"]["prefix"] == "releases/3f2a9c1b7d04"
+    assert "rollout" not in given
+
+
+def test_the_models_of_a_stack_with_wants_are_served_with_its_configs() -> None:
+    assert values(args(config_name="staging"))["release"]["configName"] == "staging"
+
+
+def test_cache_and_rate_limiter_are_what_the_stack_says() -> None:
+    plain = args()
+    server = plain.server.model_copy(update={"response_cache_mib": 64, "rate_limiter_resources": {"slots": 4}})
+    assert values(replace(plain, server=server))["server"] == {
+        "version": "26.07",
+        "responseCacheBytes": 64 * 1024**2,
+        "rateLimiter": {"resources": {"slots": 4}},
+    }
+
+
+def test_in_place_the_pods_read_the_live_prefix_and_name_no_release() -> None:
+    given = values(args({"triton.rollout": "in-place"}, config_name="staging"))
+    assert given["modelRepository"]["s3"]["prefix"] == "live"
+    assert given["release"] == {"bytes": 123456, "models": {"resnet50": 1}}
+    assert given["rollout"] == {"mode": "in-place"}
+
+
+def test_the_reader_gets_the_live_prefix_only_where_rollouts_are_in_place() -> None:
+    assert model_prefixes(settings().triton) == ("releases/",)
+    assert model_prefixes(settings({"triton.rollout": "in-place"}).triton) == ("releases/", "live/")
+
+
+@pytest.mark.parametrize("rollout", ["rolling", "in-place"])
+def test_the_chart_takes_the_values_of_the_program(rollout: str) -> None:
+    given = values(args({"triton.rollout": rollout}, config_name="staging"))
+    rendered = rendering.render_values(given, environment="staging")
+    container = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    mode = {"rolling": "none", "in-place": "explicit"}[rollout]
+    assert rendering.flag(container, "--model-control-mode") == mode
+
+
+@pytest.fixture
+def helm_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Writes `server.extraArgs` of base.yaml and prod.yaml into a folder that becomes the working directory."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "helm-values" / "triton"
+    folder.mkdir(parents=True)
+
+    def write(base: list[str] | None, prod: list[str] | None) -> None:
+        for name, arguments in (("base", base), ("prod", prod)):
+            content = {} if arguments is None else {"server": {"extraArgs": arguments}}
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+
+    return write
+
+
+@pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])
+def test_the_flags_of_the_shipped_values_are_understood(environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    check_extra_arguments(environment, "2.71.0")
+
+
+def test_a_wrong_flag_is_said_with_its_file_and_path(helm_values: Callable[..., None]) -> None:
+    helm_values(["--rate-limit=2000", "--backend-config=trt,precision_mode=FP16"], None)
+    with pytest.raises(SettingsError) as error:
+        check_extra_arguments("prod", "2.71.0")
+    assert str(error.value).splitlines() == [
+        "helm-values/triton/base.yaml: server.extraArgs: --rate-limit: '2000' is not a choice; use execution_count or off; "
+        "it limits executions at a time, requests per second are for the gateway",
+        "helm-values/triton/base.yaml: server.extraArgs: --backend-config: there is no backend 'trt'; use python, "
+        "onnxruntime, tensorrt, openvino or pytorch",
+    ]
+
+
+def test_the_list_of_the_environment_takes_the_place_of_the_bases(helm_values: Callable[..., None]) -> None:
+    helm_values(["--rate-limit=2000"], ["--log-verbose=1"])
+    check_extra_arguments("prod", "2.71.0")
+    helm_values(["--log-verbose=1"], ["--allow-client-shm=false"])
+    with pytest.raises(SettingsError) as error:
+        check_extra_arguments("prod", "2.68.0")
+    assert str(error.value) == (
+        "helm-values/triton/prod.yaml: server.extraArgs: --allow-client-shm: came with server 2.69, 2.68.0 would not start; "
+        "leave it out"
+    )
+
+
+def test_a_wrong_flag_stops_the_program_before_it_asks_or_makes_anything(helm_values: Callable[..., None]) -> None:
+    """Without an engine the first question to the account would fail in another way."""
+    helm_values(["--model-warmup=1"], None)
+    with pytest.raises(SettingsError, match="--model-warmup: tritonserver has no such flag"):
+        deploy(settings({}, "prod"))
+
+
+def serving(**slo_p95_ms: int) -> dict[str, ModelServing]:
+    wants = {name: {"device": "cpu", "sloP95Ms": slo, "expectedRate": 1, "peakRate": 1} for name, slo in slo_p95_ms.items()}
+    return dict(settings({"models.release": None, "models.serving": wants}).models.serving)
+
+
+@pytest.fixture
+def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """base.yaml waits 60 s for a request, dev.yaml 30 s, prod.yaml says nothing."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "helm-values" / "triton"
+    folder.mkdir(parents=True)
+    for name, seconds in (("base", 60), ("dev", 30), ("prod", None)):
+        content = {} if seconds is None else {"drain": {"longestRequestSeconds": seconds}}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+
+
+@pytest.mark.usefixtures("drains")
+def test_a_pod_is_not_stopped_before_the_longest_request_that_it_accepted() -> None:
+    check_drain("prod", serving(quick=50, slow=30_000))
+    check_drain("prod", {})
+    with pytest.raises(SettingsError) as error:
+        check_drain("prod", serving(quick=50, slow=30_001))
+    assert str(error.value) == (
+        "helm-values/triton/base.yaml: drain.longestRequestSeconds: 60 s, but a request of slow may wait 30.001 s in the "
+        "queue and then take its SLO, 30.001 s; give 61 or more"
+    )
+
+
+@pytest.mark.usefixtures("drains")
+def test_the_drain_of_the_environment_takes_the_place_of_the_bases() -> None:
+    check_drain("prod", serving(slow=15_001))
+    with pytest.raises(SettingsError, match=r"^helm-values/triton/dev\.yaml: drain\.longestRequestSeconds: 30 s, "):
+        check_drain("dev", serving(slow=15_001))
+
+
+@pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])
+def test_the_shipped_drain_holds_the_longest_request(environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    check_drain(environment, load_stack_file(ROOT / "stacks" / f"Pulumi.{environment}.yaml").models.serving)

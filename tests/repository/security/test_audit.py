@@ -1,0 +1,102 @@
+"""`make audit`: it says what it knows, and a database that does not answer is no clean bill. Its tools are stand-ins."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def locks() -> set[str]:
+    """The lock of every tracked set of requirements."""
+    listed = subprocess.run(["git", "ls-files", "*.in"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    sets = {name.removesuffix(".in") for name in listed.stdout.split()}
+    runtime = "requirements/runtime"
+    return {"requirements.txt" if name == runtime else f"{name}.txt" for name in sets}
+
+
+LOCKS = sorted(locks())
+_WRITES_ITS_OUTPUT = """#!/bin/bash
+for word in "$@"; do case "$word" in --output-file=*) echo made > "${word#*=}" ;; esac; done
+while [ $# -gt 0 ]; do if [ "$1" = --output-file ]; then echo made > "$2"; fi; shift; done
+"""
+_CLEAN = "#!/bin/bash\necho 'No known vulnerabilities found' >&2\n"
+_VULNERABLE = """#!/bin/bash
+while [ $# -gt 0 ]; do if [ "$1" = --output ]; then echo '| jinja2 | 2.0 | CVE-2024-0001 |' > "$2"; fi; shift; done
+exit 1
+"""
+_UNREACHABLE = "#!/bin/bash\necho 'ERROR: uv: Dependency not found on PyPI and could not be audited' >&2\nexit 1\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose environments are there, with stand-ins for the tools but pip-audit."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for lock in LOCKS:
+        (tmp_path / lock).parent.mkdir(exist_ok=True)
+        (tmp_path / lock).touch()
+    for program in ("pip-licenses", "cyclonedx-py"):
+        stand_in(tmp_path, program, _WRITES_ITS_OUTPUT)
+    (tmp_path / ".venv" / ".installed").touch()
+    (tmp_path / ".venv" / "audit" / ".installed").touch()
+    return tmp_path
+
+
+def stand_in(checkout: Path, name: str, text: str) -> None:
+    program = checkout / ".venv" / "audit" / "bin" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+def audit(checkout: Path) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(checkout)}
+    command = ["make", "--no-print-directory", "audit"]
+    return subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_it_makes_the_licence_list_and_the_sboms(checkout: Path) -> None:
+    stand_in(checkout, "pip-audit", _CLEAN)
+    done = audit(checkout)
+    assert done.returncode == 0, done.stderr
+    made = sorted(path.name for path in (checkout / ".audit").iterdir())
+    assert made == ["licences.md", "policies.cdx.json", "program.cdx.json", "worker.cdx.json"]
+    clean = [line for line in done.stdout.splitlines() if line.endswith(" has a known vulnerability")]
+    assert sorted(clean) == [f"audit: no package of {lock} has a known vulnerability" for lock in LOCKS]
+
+
+def test_a_known_vulnerability_is_shown_and_fails(checkout: Path) -> None:
+    stand_in(checkout, "pip-audit", _VULNERABLE)
+    done = audit(checkout)
+    assert done.returncode != 0
+    assert "| jinja2 | 2.0 | CVE-2024-0001 |" in done.stdout
+    said = re.search(
+        r"^audit: (.+): raise the packages above in the \.in file of each, then `make lock`$", done.stderr, re.M
+    )
+    assert said is not None and sorted(said[1].split()) == LOCKS
+
+
+def test_a_database_that_does_not_answer_fails_and_says_that_nothing_is_known(checkout: Path) -> None:
+    stand_in(checkout, "pip-audit", _UNREACHABLE)
+    done = audit(checkout)
+    assert done.returncode != 0
+    assert "could not be audited" in done.stderr
+    assert "about all of requirements.txt (why stands above): nothing is known about it" in done.stderr
+    assert "has a known vulnerability" not in done.stdout
+
+
+def test_every_lock_is_hashed_and_every_requirement_pinned() -> None:
+    """`pip install --require-hashes` takes nothing else."""
+    for lock in LOCKS:
+        text = (ROOT / lock).read_text().replace("\\\n", " ")
+        lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+        assert lines
+        for line in lines:
+            assert "==" in line.split(" ")[0], (lock, line[:80])
+            assert "--hash=sha256:" in line, (lock, line[:80])

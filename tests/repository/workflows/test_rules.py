@@ -1,0 +1,216 @@
+"""What every workflow keeps to: pinned actions, least permissions, no injection, limits."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bootstrap import github
+from tests.repository.workflows import workflow_files as files
+from tests.repository.workflows.workflow_files import Document, Step
+from twin import tools
+
+PIN = re.compile(r"^\s*(?:- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<sha>[0-9a-f]{40})  # v\d+\.\d+\.\d+$")
+EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
+MOST_MINUTES = 180
+WRITES = {
+    ("preview", "preview"): {"id-token"},
+    ("preview", "comment"): {"pull-requests"},
+    ("offline-comment", "comment"): {"pull-requests"},
+    ("deploy", "dev"): {"id-token"},
+    ("deploy", "staging"): {"id-token"},
+    ("deploy", "prod"): {"id-token"},
+    ("deploy-stack", "up"): {"id-token"},
+    ("drift", "look"): {"id-token"},
+    ("drift", "tell"): {"issues"},
+    ("destroy", "destroy"): {"id-token"},
+}
+"""What each job may write. A job that is not here may write nothing."""
+CREDENTIALS = [
+    one for one in files.steps() if str(one.content.get("uses", "")).startswith("aws-actions/configure-aws-credentials@")
+]
+JOBS = [pytest.param(name, job, content, id=f"{name}/{job}") for name, job, content in files.jobs()]
+
+
+@pytest.fixture(scope="session")
+def actionlint(pytestconfig: pytest.Config) -> Path:
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # a first build takes a minute and says so
+        return tools.ensure(["actionlint"], Console(stderr=True))["actionlint"]
+
+
+@pytest.fixture(scope="session")
+def shellcheck() -> str:
+    import shutil
+    import sys
+
+    return str(shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck")
+
+
+def run(*command: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)), cwd=files.ROOT, input=stdin, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.timeout(1800)
+def test_actionlint_and_shellcheck_find_nothing(actionlint: Path, shellcheck: str) -> None:
+    done = run(actionlint, "-shellcheck", shellcheck, "-no-color", *sorted(files.FOLDER.glob("*.yml")))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.timeout(1800)
+def test_actionlint_would_find_something(actionlint: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yml"
+    broken.write_text(files.text("drift").replace("needs: look", "needs: loook"), encoding="utf-8")
+    assert 'needs job "loook"' in run(actionlint, "-no-color", broken).stdout
+
+
+@pytest.mark.parametrize("step", [one for one in files.steps() if one.script], ids=str)
+def test_shellcheck_finds_nothing_in_a_step(step: Step, shellcheck: str) -> None:
+    done = run(shellcheck, "--shell=bash", "-", stdin=f"set -eo pipefail\n{step.script}")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "file", sorted([*files.FOLDER.glob("*.yml"), *files.ACTIONS.glob("*/*.yml")]), ids=lambda file: file.stem
+)
+def test_every_action_is_pinned_by_its_commit_with_the_version_beside_it(file: Path) -> None:
+    used = [line for line in file.read_text(encoding="utf-8").splitlines() if re.match(r"\s*(- )?uses:", line)]
+    foreign = [line for line in used if "uses: ./" not in line]
+    assert [line for line in foreign if not PIN.match(line)] == []
+
+
+def test_one_action_has_one_version() -> None:
+    pins: dict[str, set[str]] = {}
+    for file in (*files.FOLDER.glob("*.yml"), *files.ACTIONS.glob("*/*.yml")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if match := PIN.match(line):
+                pins.setdefault(match["action"], set()).add(line.partition("@")[2])
+    assert {action: found for action, found in pins.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("name", files.NAMES)
+def test_a_workflow_may_do_nothing_by_itself(name: str) -> None:
+    assert files.load(name)["permissions"] == {}
+
+
+@pytest.mark.parametrize(("name", "job", "content"), JOBS)
+def test_a_job_may_write_what_it_is_for_and_nothing_else(name: str, job: str, content: Document) -> None:
+    permissions: dict[str, Any] = content["permissions"]
+    assert {scope for scope, access in permissions.items() if access == "write"} == WRITES.get((name, job), set())
+    assert set(permissions.values()) <= {"read", "write"}
+
+
+@pytest.mark.parametrize(("name", "job", "content"), JOBS)
+def test_a_job_ends_in_time(name: str, job: str, content: Document) -> None:
+    if "uses" not in content:  # that of the called workflow counts
+        assert 1 <= content["timeout-minutes"] <= MOST_MINUTES
+
+
+@pytest.mark.parametrize("step", [one for one in files.steps() if one.script], ids=str)
+def test_no_expression_is_in_a_script(step: Step) -> None:
+    """GitHub would paste text of a pull request into it before the shell reads it."""
+    assert EXPRESSION.findall(step.script or "") == []
+
+
+@pytest.mark.parametrize("name", files.NAMES)
+def test_a_workflow_runs_bash_that_ends_at_the_first_failure(name: str) -> None:
+    document = files.load(name)
+    if any(one.script for one in files.steps() if one.workflow == name):
+        assert document["defaults"] == {"run": {"shell": "bash"}}
+
+
+@pytest.mark.parametrize("name", [name for name in files.NAMES if name not in ("deploy", "deploy-stack", "destroy")])
+def test_runs_do_not_pile_up(name: str) -> None:
+    assert set(files.load(name)["concurrency"]) == {"group", "cancel-in-progress"}
+
+
+def test_one_run_per_stack_changes_it_and_none_is_cut_off() -> None:
+    groups = [
+        files.load("deploy-stack")["jobs"]["up"]["concurrency"],
+        files.load("destroy")["jobs"]["destroy"]["concurrency"],
+    ]
+    assert groups == [{"group": "stack-${{ inputs.stack }}", "cancel-in-progress": False}] * 2
+
+
+def test_a_checkout_leaves_no_token_behind() -> None:
+    checkouts = [one for one in files.steps() if str(one.content.get("uses", "")).startswith("actions/checkout@")]
+    assert len(checkouts) >= 8
+    assert [str(one) for one in checkouts if one.content["with"].get("persist-credentials") is not False] == []
+
+
+def test_what_runs_a_forks_code_has_neither_credentials_nor_the_right_to_write() -> None:
+    document = files.load("offline")
+    assert set(document[True]) == {"pull_request", "push"}
+    assert "pull_request_target" not in "".join(map(files.text, files.NAMES))
+    for job in document["jobs"].values():
+        assert job["permissions"] == {"contents": "read"}
+    assert "secrets." not in files.text("offline") and "vars." not in files.text("offline")
+
+
+def test_who_comments_on_a_fork_runs_none_of_its_code_and_installs_nothing() -> None:
+    (job,) = files.load("offline-comment")["jobs"].values()
+    assert "ref" not in job["steps"][0]["with"]  # the default branch
+    scripts = "".join(step.get("run", "") for step in job["steps"])
+    assert set(re.findall(r"python3 -m ([\w.]+)", scripts)) == {"stackctl.review"}
+    assert "pip" not in scripts and "make" not in scripts
+
+
+@pytest.mark.parametrize(("name", "job"), [("preview", "preview"), ("drift", "look")])
+def test_credentials_that_read_are_for_branches_of_this_repository(name: str, job: str) -> None:
+    content = files.load(name)["jobs"][job]
+    assert "vars.AWS_PREVIEW_ROLE" in content["if"]
+    assert "vars.AWS_DEPLOY_ROLE" not in files.text(name)
+
+
+def test_who_changes_an_environment_is_approved_by_it() -> None:
+    assert files.load("deploy-stack")["jobs"]["up"]["environment"] == "${{ inputs.stack }}"
+    assert files.load("destroy")["jobs"]["destroy"]["environment"] == "${{ inputs.stack }}"
+
+
+def test_the_same_commit_goes_from_environment_to_environment() -> None:
+    jobs = files.load("deploy")["jobs"]
+    order = [(name, job.get("needs"), job["with"]["stack"], job["with"].get("before")) for name, job in jobs.items()]
+    assert order == [
+        ("dev", None, "dev", None),
+        ("staging", "dev", "staging", "dev"),
+        ("prod", "staging", "prod", "staging"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "job"), [(one.workflow, one.job) for one in CREDENTIALS])
+def test_credentials_last_as_long_as_the_job_may_take(name: str, job: str) -> None:
+    (step,) = [one for one in CREDENTIALS if (one.workflow, one.job) == (name, job)]
+    lasts = int(step.content["with"].get("role-duration-seconds", 3600))
+    most = github.DEPLOY_SECONDS if "DEPLOY" in step.content["with"]["role-to-assume"] else github.PREVIEW_SECONDS
+    assert files.load(name)["jobs"][job]["timeout-minutes"] * 60 <= lasts <= most
+
+
+def test_a_run_that_waits_for_approval_or_was_cut_off_is_not_commented_on() -> None:
+    condition = files.load("offline-comment")["jobs"]["comment"]["if"]
+    assert """contains(fromJSON('["success", "failure", "timed_out"]'), github.event.workflow_run.conclusion)""" in condition
+
+
+def test_prod_is_not_destroyed_from_here() -> None:
+    assert files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"] == ["dev", "staging"]
+
+
+def test_the_cli_is_of_the_version_that_the_twin_has() -> None:
+    (step,) = [one for one in files.steps() if str(one.content.get("uses", "")).startswith("pulumi/actions@")]
+    assert f"v{step.content['with']['pulumi-version']}" == tools.FAMILIES["pulumi"].version()
+
+
+def test_the_matrix_has_every_stack() -> None:
+    stacks = {file.stem.removeprefix("Pulumi.") for file in (files.ROOT / "stacks").glob("Pulumi.*.yaml")}
+    assert set(files.load("offline")["jobs"]["preview"]["strategy"]["matrix"]["stack"]) == stacks
+    for name, job in (("preview", "comment"), ("offline-comment", "comment"), ("drift", "tell")):
+        told = re.search(r"--stacks ([a-z ]+)", files.step(name, job, "Render").script or "")
+        assert told and set(told[1].split()) == (stacks if name == "offline-comment" else stacks - {"local"})
+    for name, job in (("preview", "preview"), ("drift", "look")):
+        assert set(files.load(name)["jobs"][job]["strategy"]["matrix"]["stack"]) == stacks - {"local"}

@@ -1,0 +1,364 @@
+"""Every step that has a script is run, as it stands in the file.
+
+What a step of reports and comments starts is real. What would need AWS, a twin or a quarter of an hour, `pulumi`, `make` and
+Python where it starts those, is a stand-in that records how it was called.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from stackctl.review import report
+from tests.repository.workflows import workflow_files as files
+from tests.repository.workflows.stand_ins import StandIns
+from tests.stackctl.review import scenarios
+from tests.stackctl.review.test_github import GitHub, github  # noqa: F401 - a fixture
+
+_GATE = "Fail where the preview failed or a mandatory policy is not kept"
+_UNSAID = "Fail where the preview failed and the report does not say why"
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+def runs(*names: str) -> Callable[[Test], Test]:
+    """Says which steps a test runs, `WORKFLOW/JOB/NAME` with its parameters in braces. `checkout` holds the test to that."""
+
+    def decorate(test: Test) -> Test:
+        _DECLARED[test.__name__] = names
+        return test
+
+    return decorate
+
+
+_DECLARED: dict[str, tuple[str, ...]] = {}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """What a step finds: the tracked folders that it uses, and this Python as the checkout's."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("benchmarks", "console", "infra", "modelctl", "spec", "stackctl", "stacks", ".github"):
+        (folder / name).symlink_to(files.ROOT / name)
+    (folder / "virtual_environment.py").symlink_to(files.ROOT / "virtual_environment.py")
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "python3"):
+        (folder / ".venv" / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (folder / ".venv" / "bin" / name).chmod(0o755)
+    yield folder
+    parameters = getattr(request.node, "callspec", None)
+    declared = expanded(request.node.originalname, parameters.params if parameters is not None else {})
+    assert set((tmp_path / "ran").read_text(encoding="utf-8").splitlines()) == declared
+
+
+def expanded(test: str, parameters: Mapping[str, Any]) -> set[str]:
+    return {name.format(**parameters) for name in _DECLARED.get(test, ())}
+
+
+@pytest.fixture
+def stand_ins(checkout: Path, tmp_path: Path) -> StandIns:
+    """Stand-ins on PATH of the checkout."""
+    return StandIns(tmp_path / "stand-ins", checkout / ".venv" / "bin")
+
+
+def run(step: files.Step, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a step's script as GitHub does: a file of its own, bash, in the checkout."""
+    script = folder.parent / "step.sh"
+    script.write_text(step.script or "", encoding="utf-8")
+    with (folder.parent / "ran").open("a", encoding="utf-8") as ran:
+        ran.write(f"{step}\n")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "AWS_", "PULUMI_"))}
+    path = os.pathsep.join([str(folder / ".venv" / "bin"), inherited.get("PATH", os.defpath)])
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        cwd=folder,
+        env={**inherited, "PATH": path, "PYTHONPATH": str(files.ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def write_reports(folder: Path, *made: Any) -> None:
+    (folder / "reports").mkdir(exist_ok=True)
+    for one in made:
+        (folder / "reports" / f"{one.stack}.json").write_text(one.to_json(), encoding="utf-8")
+
+
+@runs("{workflow}/{job}/Report")
+@pytest.mark.parametrize(
+    ("workflow", "job"), [("preview", "preview"), ("offline", "preview"), ("drift", "look")], ids=lambda part: part
+)
+def test_a_report_is_made_of_the_events(workflow: str, job: str, checkout: Path) -> None:
+    events = scenarios.stream(scenarios.step("delete", "aws:sqs/queue:Queue", "q", old={}), scenarios.summary(delete=1))
+    (checkout / "events.json").write_text(events, encoding="utf-8")
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=files.ROOT, capture_output=True, text=True, check=True, timeout=30
+    )
+    done = run(files.step(workflow, job, "Report"), checkout, STACK="prod", BASE=head.stdout.strip())
+    assert (done.returncode, done.stderr) == (0, "")
+    made = report.from_json((checkout / "reports" / "prod.json").read_text(encoding="utf-8"))
+    assert [(step.action, step.name) for step in made.plan.steps] == [("delete", "q")]
+    assert made.base == (None if workflow == "drift" else head.stdout.strip())
+
+
+@runs("{workflow}/preview/" + _GATE)
+@pytest.mark.parametrize("workflow", ["preview", "offline"])
+def test_the_gate_is_the_last_word(workflow: str, checkout: Path) -> None:
+    gate = files.step(workflow, "preview", _GATE)
+    write_reports(checkout, scenarios.nothing())
+    assert run(gate, checkout, STATUS="0").returncode == 0
+    write_reports(checkout, scenarios.much())
+    assert run(gate, checkout, STATUS="0").returncode == 1
+
+
+@runs("{workflow}/{job}/Render")
+@pytest.mark.parametrize(
+    ("workflow", "job", "output", "missing"),
+    [
+        ("preview", "comment", "comment.md", ["staging"]),
+        ("offline-comment", "comment", "comment.md", ["local", "staging"]),
+        ("drift", "tell", "issue.md", ["staging"]),
+    ],
+)
+def test_reports_are_rendered_and_those_that_are_missing_named(
+    workflow: str, job: str, output: str, missing: list[str], checkout: Path
+) -> None:
+    write_reports(checkout, scenarios.nothing(), scenarios.much())
+    done = run(files.step(workflow, job, "Render"), checkout)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (checkout / output).read_text(encoding="utf-8")
+    assert text.count("\n### ") == 2 + len(missing)
+    assert [stack for stack in ("dev", "local", "prod", "staging") if f"| `{stack}` **failed** |" in text] == missing
+
+
+@runs("{workflow}/comment/Render")
+@pytest.mark.parametrize("workflow", ["preview", "offline-comment"])
+def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -> None:
+    assert run(files.step(workflow, "comment", "Render"), checkout).returncode == 0
+    text = (checkout / "comment.md").read_text(encoding="utf-8")
+    assert text.count("There is no report of this stack") == text.count("\n### ") == (4 if "offline" in workflow else 3)
+
+
+def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture
+    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": "token"}
+
+
+@runs("preview/comment/Comment")
+def test_the_comment_is_written_to_the_pull_request_of_the_run(checkout: Path, github: GitHub) -> None:  # noqa: F811
+    (checkout / "comment.md").write_text("<!-- triton-eks: preview -->\nhello", encoding="utf-8")
+    done = run(files.step("preview", "comment", "Comment"), checkout, NUMBER="7", **server(github))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert github.requests[-1] == "POST /repos/org/repo/issues/7/comments"
+
+
+@runs("offline-comment/comment/Comment")
+def test_a_forks_comment_goes_to_the_pull_request_that_github_names(checkout: Path, github: GitHub) -> None:  # noqa: F811
+    github.pulls = [{"number": 9, "head": {"label": "me:topic; rm -rf $(x)", "sha": "abc"}}]
+    (checkout / "comment.md").write_text("<!-- triton-eks: offline -->\nhello", encoding="utf-8")
+    head = {"HEAD_OWNER": "me", "HEAD_BRANCH": "topic; rm -rf $(x)", "HEAD_SHA": "abc"}
+    done = run(files.step("offline-comment", "comment", "Comment"), checkout, **head, **server(github))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert github.requests[-1] == "POST /repos/org/repo/issues/9/comments"
+    stale = run(
+        files.step("offline-comment", "comment", "Comment"), checkout, **{**head, "HEAD_SHA": "old"}, **server(github)
+    )
+    assert stale.returncode == 1
+    assert len(github.comments) == 1
+
+
+@runs("drift/tell/Open, edit or close the issue")
+def test_drift_opens_one_issue_and_the_next_quiet_night_closes_it(checkout: Path, github: GitHub) -> None:  # noqa: F811
+    tell = files.step("drift", "tell", "Open, edit or close the issue")
+    (checkout / "issue.md").write_text("<!-- triton-eks: drift -->\nAWS differs", encoding="utf-8")
+    write_reports(checkout, scenarios.nothing(), scenarios.much())
+    for _ in range(2):
+        assert run(tell, checkout, LOOKED="success", **server(github)).returncode == 0
+    assert [(issue["title"], issue["state"]) for issue in github.issues] == [("AWS differs from main", "open")]
+    shutil.rmtree(checkout / "reports")
+    write_reports(checkout, scenarios.nothing())
+    assert run(tell, checkout, LOOKED="failure", **server(github)).returncode == 0
+    assert github.issues[0]["state"] == "open"
+    assert run(tell, checkout, LOOKED="success", **server(github)).returncode == 0
+    assert github.issues[0]["state"] == "closed"
+
+
+@runs("destroy/guard/The name was typed twice")
+def test_destroy_wants_the_name_twice(checkout: Path) -> None:
+    guard = files.step("destroy", "guard", "The name was typed twice")
+    assert run(guard, checkout, STACK="dev", CONFIRM="dev").returncode == 0
+    refused = run(guard, checkout, STACK="dev", CONFIRM="dve")
+    assert refused.returncode == 1
+    assert "nothing was destroyed" in refused.stdout
+
+
+def engine_events(checkout: Path, tmp_path: Path) -> tuple[str, str]:
+    """What a preview step has left: the events, and its exit code as the next steps are told it."""
+    status = (tmp_path / "output").read_text(encoding="utf-8").removeprefix("status=").strip()
+    return (checkout / "events.json").read_text(encoding="utf-8"), status
+
+
+PREVIEWS = [
+    pytest.param(
+        "preview",
+        "preview",
+        "Preview",
+        "pulumi preview --stack dev --json --non-interactive --policy-pack policies",
+        id="preview",
+    ),
+    pytest.param(
+        "drift",
+        "look",
+        "Preview with a refresh",
+        "pulumi preview --stack dev --refresh --expect-no-changes --json --non-interactive",
+        id="drift",
+    ),
+    pytest.param(
+        "offline",
+        "preview",
+        "Preview on the twin, against the base",
+        ".venv/bin/python -m twin preview dev --against abc --events",
+        id="offline",
+    ),
+]
+
+
+@runs("{workflow}/{job}/{name}")
+@pytest.mark.parametrize(("workflow", "job", "name", "command"), PREVIEWS)
+def test_a_preview_leaves_its_events_and_its_exit_code(
+    workflow: str, job: str, name: str, command: str, checkout: Path, stand_ins: StandIns, tmp_path: Path
+) -> None:
+    stand_ins.put("pulumi", "python")
+    for code in (0, 1, 255):
+        stand_ins.answer({command: ("{}\n", code)})
+        (tmp_path / "output").unlink(missing_ok=True)
+        done = run(
+            files.step(workflow, job, name), checkout, STACK="dev", BASE="abc", GITHUB_OUTPUT=str(tmp_path / "output")
+        )
+        assert (done.returncode, engine_events(checkout, tmp_path)) == (0, ("{}\n", str(code)))
+    assert stand_ins.calls == [command] * 3
+
+
+@runs("{workflow}/{job}/{name}")
+@pytest.mark.parametrize(
+    ("workflow", "job", "name"), [("preview", "preview", _GATE), ("offline", "preview", _GATE), ("drift", "look", _UNSAID)]
+)
+def test_a_preview_that_failed_and_has_told_nobody_fails_the_job(workflow: str, job: str, name: str, checkout: Path) -> None:
+    """A stream that ends too early may look like a preview without changes."""
+    write_reports(checkout, scenarios.nothing())
+    judged = {status: run(files.step(workflow, job, name), checkout, STATUS=status) for status in ("0", "1", "255", "")}
+    assert {status: done.returncode for status, done in judged.items()} == {"0": 0, "1": 1, "255": 1, "": 1}
+    assert "::error::the preview ended with exit code 255" in judged["255"].stdout
+
+
+@runs("preview/preview/Preview", "preview/preview/Report", "preview/preview/" + _GATE)
+def test_a_stream_that_was_cut_off_fails_the_job(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
+    stand_ins.put("pulumi")
+    cut_off = scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", old={}, new={}))
+    stand_ins.answer({"pulumi preview --stack dev --json --non-interactive --policy-pack policies": (cut_off, 137)})
+    run(files.step("preview", "preview", "Preview"), checkout, STACK="dev", GITHUB_OUTPUT=str(tmp_path / "output"))
+    events, status = engine_events(checkout, tmp_path)
+    assert (events, status) == (cut_off, "137")
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=files.ROOT, capture_output=True, text=True, check=True, timeout=30
+    )
+    run(files.step("preview", "preview", "Report"), checkout, STACK="dev", BASE=head.stdout.strip())
+    assert run(files.step("preview", "preview", _GATE), checkout, STATUS=status).returncode != 0
+
+
+@runs("drift/look/" + _UNSAID)
+def test_drift_that_was_found_is_no_failure_of_the_look(checkout: Path) -> None:
+    write_reports(checkout, scenarios.much())
+    assert run(files.step("drift", "look", _UNSAID), checkout, STATUS="1").returncode == 0
+
+
+_BRING = "Bring the release that the environment before has had"
+_OUTPUTS = {
+    "pulumi stack output modelBucket --stack dev": ("models-dev\n", 0),
+    "pulumi stack output modelBucket --stack staging": ("models-staging\n", 0),
+}
+
+
+@runs("deploy-stack/up/" + _BRING)
+def test_a_release_is_brought_from_the_bucket_of_the_environment_before(checkout: Path, stand_ins: StandIns) -> None:
+    stand_ins.put("pulumi", "python")
+    stand_ins.answer(_OUTPUTS)
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stand_ins.calls == [
+        *_OUTPUTS,
+        ".venv/bin/python -m modelctl promote staging --before dev --from models-dev --bucket models-staging",
+    ]
+
+
+@runs("deploy-stack/up/" + _BRING)
+@pytest.mark.parametrize("failing", _OUTPUTS)
+def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand_ins: StandIns) -> None:
+    stand_ins.put("pulumi", "python")
+    stand_ins.answer({**_OUTPUTS, failing: ("", 255)})
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
+    assert done.returncode == 255
+    assert stand_ins.calls[-1] == failing
+
+
+COMMANDS = [
+    ("deploy-stack", "up", "Up", "pulumi up --stack dev --yes --non-interactive --suppress-outputs --policy-pack policies"),
+    ("destroy", "destroy", "Destroy", "make destroy STACK=dev CONFIRM=dev"),
+    ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
+    ("offline", "preview", "Python packages", "make venv"),
+    ("nightly", "e2e-slow", "KEDA, Prometheus and its adapter, pods that follow a load, upgrades", "make e2e-slow"),
+    ("nightly", "audit", "Known vulnerabilities of the pinned packages, their licences and SBOMs", "make audit"),
+]
+
+
+@runs("{workflow}/{job}/{name}")
+@pytest.mark.parametrize(("workflow", "job", "name", "command"), COMMANDS)
+def test_a_step_is_one_command_and_ends_as_it_ends(
+    workflow: str, job: str, name: str, command: str, checkout: Path, stand_ins: StandIns
+) -> None:
+    stand_ins.put("pulumi", "make")
+    for code in (0, 2):
+        stand_ins.answer({command: ("", code)})
+        assert run(files.step(workflow, job, name), checkout, STACK="dev").returncode == code
+    assert stand_ins.calls == [command] * 2
+
+
+_PACKAGES = "Python packages of the program and of its policies, by hash"
+
+
+@runs("actions/setup/" + _PACKAGES)
+def test_program_and_policies_have_an_environment_each_installed_by_hash(checkout: Path, stand_ins: StandIns) -> None:
+    stand_ins.put("python", "python3")
+    assert run(files.step("actions", "setup", _PACKAGES), checkout).returncode == 0
+    install = "-m pip install --quiet --disable-pip-version-check --require-hashes --requirement"
+    assert stand_ins.calls == [
+        "python3 -m venv .venv",
+        f".venv/bin/python {install} requirements.txt",
+        "python3 -m venv policies/venv",
+        f"policies/venv/bin/python {install} policies/requirements.txt",
+    ]
+
+
+def declared() -> Iterator[str]:
+    """The steps that the tests of this file run, by their declarations and parameters."""
+    for test in _DECLARED:
+        given = [mark.args for mark in getattr(globals()[test], "pytestmark", ()) if mark.name == "parametrize"]
+        for chosen in itertools.product(*(values for _, values in given)):
+            parameters: dict[str, Any] = {}
+            for (names, _), value in zip(given, chosen, strict=True):
+                values = getattr(value, "values", value) if not isinstance(names, str) else (value,)
+                parameters.update(zip([names] if isinstance(names, str) else names, values, strict=True))
+            yield from expanded(test, parameters)
+
+
+def test_every_step_that_has_a_script_is_run() -> None:
+    assert {str(step) for step in files.steps() if step.script} ^ set(declared()) == set()

@@ -1,0 +1,67 @@
+"""The workflows as data: their jobs, steps and what their steps run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / ".github" / "workflows"
+ACTIONS = ROOT / ".github" / "actions"
+NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.yml")))
+
+Document = dict[Any, Any]
+
+
+def load(name: str) -> Document:
+    """A workflow. The key `on` is True in YAML 1.1, and so it is here."""
+    document: Document = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
+    return document
+
+
+def text(name: str) -> str:
+    return (FOLDER / f"{name}.yml").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one job."""
+
+    workflow: str
+    job: str
+    content: Document
+
+    @property
+    def script(self) -> str | None:
+        """What it runs in a shell."""
+        script: str | None = self.content.get("run")
+        return script
+
+    def __str__(self) -> str:
+        return f"{self.workflow}/{self.job}/{self.content.get('name') or self.content.get('uses')}"
+
+
+def jobs() -> Iterator[tuple[str, str, Document]]:
+    """Workflow, name and content of every job."""
+    for name in NAMES:
+        for job, content in load(name)["jobs"].items():
+            yield name, job, content
+
+
+def steps() -> list[Step]:
+    """Every step of every workflow and of our own actions."""
+    found = [Step(name, job, step) for name, job, content in jobs() for step in content.get("steps", ())]
+    for file in sorted(ACTIONS.glob("*/action.yml")):
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found += [Step("actions", file.parent.name, step) for step in content["runs"]["steps"]]
+    return found
+
+
+def step(workflow: str, job: str, name: str) -> Step:
+    """The step of that name."""
+    (found,) = [one for one in steps() if (one.workflow, one.job, one.content.get("name")) == (workflow, job, name)]
+    return found

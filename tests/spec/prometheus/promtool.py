@@ -1,0 +1,61 @@
+"""The real promtool on rule groups and on the cases of tests/spec/prometheus/cases.
+
+A case file is one of promtool's unit test files. Its key `groups` is ours: the groups that its cases are about.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spec.prometheus.rule import Group
+
+CASES = Path(__file__).parent / "cases"
+Case = dict[str, Any]
+
+
+def cases(folder: str) -> dict[str, Case]:
+    """The case files in a folder, by name."""
+    return {path.stem: yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((CASES / folder).glob("*.yaml"))}
+
+
+def check(promtool: Path, groups: Sequence[Group], folder: Path) -> subprocess.CompletedProcess[str]:
+    """`promtool check rules`, with every lint."""
+    return _run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(_write(folder / "rules.yaml", groups)))
+
+
+def unit_test(promtool: Path, groups: Sequence[Group], case: Case, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`promtool test rules` over one case file."""
+    rules = _write(folder / "rules.yaml", concerned(groups, case))
+    content = {key: value for key, value in case.items() if key != "groups"}
+    # Sums of floats differ in their last bit; a recording has to be there before the alert that reads it.
+    content |= {"rule_files": [str(rules)], "group_eval_order": case["groups"], "fuzzy_compare": True}
+    (folder / "case.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return _run(promtool, "test", "rules", str(folder / "case.yaml"))
+
+
+def concerned(groups: Sequence[Group], case: Case) -> list[Group]:
+    """The groups that a case is about: their recordings, and those of their alerts that it names.
+
+    Without annotations: promtool compares those word by word.
+    """
+    text = json.dumps(case)
+    chosen = deepcopy([group for group in groups if group["name"] in case["groups"]])
+    for group in chosen:
+        group["rules"] = [rule for rule in group["rules"] if "record" in rule or rule["alert"] in text]
+        for rule in group["rules"]:
+            rule.pop("annotations", None)
+    return chosen
+
+
+def _write(path: Path, groups: Sequence[Group]) -> Path:
+    path.write_text(yaml.safe_dump({"groups": list(groups)}, sort_keys=False))
+    return path
+
+
+def _run(promtool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([promtool, *arguments], capture_output=True, text=True, timeout=120, check=False)

@@ -1,0 +1,40 @@
+"""The stacks whose rules are tested: every stack file, and one whose models have SLOs."""
+
+from functools import cache
+from pathlib import Path
+
+from spec.prometheus.rule import Group, Rule
+from spec.prometheus.rule_file import groups
+from spec.settings import Settings, load_stack_file
+from spec.settings.serving import ModelServing
+
+ROOT = Path(__file__).resolve().parents[3]
+SERVING = "staging with SLOs"
+"""Two replicas; `classify` with a histogram around its 50 ms, `embed.v2` with 200 ms and no histogram."""
+
+STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
+
+
+@cache
+def settings(stack: str) -> Settings:
+    """Of a stack file, or of SERVING."""
+    if stack != SERVING:
+        return load_stack_file(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
+    staging = load_stack_file(ROOT / "stacks" / "Pulumi.staging.yaml")
+    wants = {
+        "classify": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0),
+        "embed.v2": want(sloP95Ms=200, expectedRate=5.0, peakRate=20.0, latencyHistogram=False),
+    }
+    return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
+
+
+def want(**keys: object) -> ModelServing:
+    return ModelServing.model_validate({"device": "cpu", **keys})
+
+
+def rules(stack: str) -> list[Rule]:
+    return [rule for group in rule_groups(stack) for rule in group["rules"]]
+
+
+def rule_groups(stack: str) -> list[Group]:
+    return groups(settings(stack))

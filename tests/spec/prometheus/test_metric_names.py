@@ -1,0 +1,81 @@
+"""Every metric that a rule reads is exported by somebody: nobody alerts on a name that an article made up."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelctl.rollout import exporter
+from tests.spec.prometheus.boards import read_by_dashboards
+from tests.spec.prometheus.promql import metrics
+from tests.spec.prometheus.stacks import SERVING, STACKS, rules
+
+HERE = Path(__file__).parent
+HISTOGRAM_SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+@cache
+def recorded() -> set[str]:
+    """The names in the scrapes of the real server."""
+    lines = [line for path in HERE.glob("recorded/*.prom") for line in path.read_text().splitlines()]
+    return {re.split(r"[ {]", line, maxsplit=1)[0] for line in lines if not line.startswith("#")}
+
+
+@cache
+def elsewhere() -> dict[str, str]:
+    """Names that only others export, and the source of each."""
+    listed: dict[str, dict[str, str]] = yaml.safe_load((HERE / "elsewhere.yaml").read_text())
+    return {name: source for names in listed.values() for name, source in names.items()}
+
+
+def family(name: str) -> str:
+    return next((name.removesuffix(suffix) for suffix in HISTOGRAM_SUFFIXES if name.endswith(suffix)), name)
+
+
+def known(name: str) -> bool:
+    return name in recorded() or {name, family(name)} & elsewhere().keys() != set()
+
+
+def read_by_rules() -> set[str]:
+    """What the rules of all stacks read, without what they record themselves."""
+    every = [rule for stack in [*STACKS, SERVING] for rule in rules(stack)]
+    return {name for rule in every for name in metrics(rule["expr"])} - {rule.get("record") for rule in every}
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ('sum by (namespace, model) (rate(nv_x{le=~"50([.]0)?"}[5m])) / 1e6', {"nv_x"}),
+        ("a:b:c > 0 unless on (namespace) group_left () up == 1", {"a:b:c", "up"}),
+        ("max_over_time(x[5m] offset 15m) * 60 >= 10 or 0 * y", {"x", "y"}),
+        ('absent(up{job="nv_no"} == 1)', {"up"}),
+    ],
+)
+def test_the_metrics_of_an_expression_are_found(expression: str, names: set[str]) -> None:
+    assert metrics(expression) == names
+
+
+def test_every_metric_in_a_rule_is_exported_by_somebody() -> None:
+    assert sorted(name for name in read_by_rules() if not known(name)) == []
+
+
+def test_a_name_that_no_server_exports_is_noticed() -> None:
+    assert not known("triton_inference_queue_size")
+    assert not known("nv_inference_load_ratio_bucket")
+
+
+def test_the_list_of_names_from_elsewhere_holds_nothing_else() -> None:
+    read = read_by_rules() | read_by_dashboards()
+    unused = sorted(name for name in elsewhere() if name not in read and name not in {family(n) for n in read})
+    assert unused == []
+    assert sorted(elsewhere().keys() & recorded()) == []
+
+
+def test_the_parity_check_exports_what_the_rules_read() -> None:
+    assert {exporter.INFO, exporter.UP} <= read_by_rules()
+
+
+def test_the_recorded_server_has_a_response_cache_and_summaries() -> None:
+    assert {"nv_cache_num_hits_per_model", "nv_inference_request_summary_us"} <= recorded()

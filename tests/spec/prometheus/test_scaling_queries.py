@@ -1,0 +1,130 @@
+"""The very queries that scalers ask, against the real promtool: what they say of a busy, an idle and a missing fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.scaling.signal import BUSY, PENDING, Signal, signals
+from tests.spec.prometheus import promtool as tool
+from tests.spec.prometheus.stacks import SERVING, rule_groups, settings
+
+pytestmark = pytest.mark.timeout(1800)
+
+PENDING_OF_CLASSIFY = Signal(PENDING, "classify", 8)
+BUSY_OF_CLASSIFY = Signal(BUSY, "classify", 0.7)
+AT = "5m"
+
+Series = list[tuple[str, str]]
+
+
+def metric(name: str, pod: str, **labels: str) -> str:
+    pairs = {"namespace": "triton", "pod": pod, "model": "classify", "version": "1", **labels}
+    labelled = ",".join(f'{key}="{value}"' for key, value in pairs.items())
+    return f"{name}{{{labelled}}}"
+
+
+def counters(pod: str, *, infer_us: int, executions: int, requests: int, **labels: str) -> Series:
+    """A pod's counters, growing by so much every 15 s."""
+    growth = {
+        "nv_inference_compute_infer_duration_us": infer_us,
+        "nv_inference_exec_count": executions,
+        "nv_inference_request_success": requests,
+    }
+    return [(metric(name, pod, **labels), f"0+{step}x40") for name, step in growth.items()]
+
+
+def pending(pod: str, value: int, **labels: str) -> Series:
+    return [(metric("nv_inference_pending_request_count", pod, **labels), f"{value}+0x40")]
+
+
+def answer(promtool: Path, folder: Path, signal: Signal, series: Series, expected: float | None) -> None:
+    """Fails unless the query's answer is one element of this value, or (None) nothing at all."""
+    case: dict[str, Any] = {
+        "groups": ["triton.recording"],
+        "evaluation_interval": "15s",
+        "tests": [
+            {
+                "interval": "15s",
+                "input_series": [{"series": name, "values": values} for name, values in series],
+                "promql_expr_test": [
+                    {
+                        "expr": signal.query,
+                        "eval_time": AT,
+                        "exp_samples": [] if expected is None else [{"labels": "{}", "value": expected}],
+                    }
+                ],
+            }
+        ],
+    }
+    done = tool.unit_test(promtool, rule_groups(SERVING), case, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_busy_instances_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path) -> None:
+    """Each pod executes 15 batches of 4 of 0.6 s in 15 s: each request is charged the time of its whole batch."""
+    loaded = [
+        entry
+        for pod in ("triton-a", "triton-b")
+        for entry in counters(pod, infer_us=4 * 15 * 600_000, executions=15, requests=60)
+    ]
+    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, loaded, 1.2)
+
+
+def test_waiting_requests_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path) -> None:
+    answer(promtool, tmp_path, PENDING_OF_CLASSIFY, pending("triton-a", 5) + pending("triton-b", 7), 12)
+
+
+def test_other_models_and_other_namespaces_do_not_count(promtool: Path, tmp_path: Path) -> None:
+    others = pending("triton-a", 50, model="embed") + pending("triton-a", 70, namespace="elsewhere")
+    answer(promtool, tmp_path, PENDING_OF_CLASSIFY, pending("triton-a", 5) + others, 5)
+
+
+def test_a_pair_of_series_of_a_gpu_counts_once(promtool: Path, tmp_path: Path) -> None:
+    """On a GPU each metric is there with and without `gpu_uuid`, and one of the two stays 0.
+
+    See docs/facts/triton-metrics.md#pairs-on-gpus.
+    """
+    with_gpu = {"gpu_uuid": "GPU-0"}
+    waiting = pending("triton-a", 6, **with_gpu) + pending("triton-a", 0)
+    answer(promtool, tmp_path, PENDING_OF_CLASSIFY, waiting, 6)
+    executing = counters("triton-a", infer_us=4 * 15 * 600_000, executions=15, requests=60, **with_gpu)
+    idle = counters("triton-a", infer_us=0, executions=0, requests=0)
+    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, executing + idle, 0.6)
+
+
+@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+def test_an_idle_fleet_is_0_and_not_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
+    """Nothing would be a failure (`ignoreNullValues` false), and the fallback would hold an idle fleet up."""
+    idle = counters("triton-a", infer_us=0, executions=0, requests=0) + pending("triton-a", 0)
+    answer(promtool, tmp_path, signal, idle, 0)
+
+
+@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+def test_a_fleet_that_is_not_scraped_is_nothing_and_not_0(signal: Signal, promtool: Path, tmp_path: Path) -> None:
+    """0 would scale a fleet in full work down to its minimum."""
+    answer(promtool, tmp_path, signal, [("up{job='other'}", "1x40")], None)
+
+
+@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+def test_a_fleet_that_is_not_scraped_any_more_becomes_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
+    """Scrapes ended four minutes ago, gone from the queries because a failed scrape marks its series as stale."""
+    gone = [
+        (name, f"{values.partition('x')[0]}x3 stale")
+        for name, values in counters("triton-a", infer_us=900_000, executions=15, requests=60) + pending("triton-a", 4)
+    ]
+    answer(promtool, tmp_path, signal, gone, None)
+
+
+def test_a_pod_that_has_just_started_takes_nothing_from_the_others(promtool: Path, tmp_path: Path) -> None:
+    """It has no rate before its second scrape."""
+    loaded = counters("triton-a", infer_us=4 * 15 * 600_000, executions=15, requests=60)
+    new = [(name, f"_x19 {'0 ' * 2}".strip()) for name, _ in counters("triton-b", infer_us=0, executions=0, requests=0)]
+    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, loaded + new, 0.6)
+
+
+def test_the_queries_of_a_stack_are_those_that_are_tested() -> None:
+    asked = {signal.query for signal in signals(settings(SERVING)) if signal.model == "classify"}
+    assert asked == {PENDING_OF_CLASSIFY.query, BUSY_OF_CLASSIFY.query}

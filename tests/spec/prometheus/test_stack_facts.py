@@ -1,0 +1,78 @@
+"""What the rules take for granted of the chart, the program and the models' generated configs."""
+
+import pytest
+
+from infra.serving.triton import SERVICE_ACCOUNT
+from modelctl.configure.derive import histogram_buckets_ms
+from spec.prometheus.rule import DEPLOYMENT, JOB, NAMESPACE, duration
+from spec.prometheus.rule_file import groups, prometheus_rule
+from spec.prometheus.timing import timing
+from spec.settings import Release
+from tests.charts import rendering
+from tests.spec.prometheus.stacks import SERVING, STACKS, rules, settings
+
+
+def alerts(stack: str, name: str) -> list[dict[str, object]]:
+    return [rule for rule in rules(stack) if rule.get("alert") == name]
+
+
+def test_triton_runs_where_the_rules_look_for_it() -> None:
+    deployment = rendering.deployment()
+    assert (SERVICE_ACCOUNT.namespace, deployment["metadata"]["name"]) == (NAMESPACE, DEPLOYMENT)
+    assert deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == JOB
+    assert [container["name"] for container in rendering.pod()["containers"]] == ["triton"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize(("size", "models"), [(15_693, 1), (123_456_789_012, 3), (5_000_000_000, 12)])
+def test_a_start_takes_as_long_as_the_startup_probe_allows(stack: str, size: int, models: int) -> None:
+    served = {f"model{number}": 1 for number in range(models)}
+    configured = settings(stack)
+    release = Release.model_construct(id="0" * 12, bytes=size, models=served)
+    configured = configured.model_copy(update={"models": configured.models.model_copy(update={"release": release})})
+    probe = rendering.container({"release": {"bytes": size, "models": served}}, environment=stack)["startupProbe"]
+    allowed = probe["periodSeconds"] * probe["failureThreshold"]
+    assert allowed - probe["periodSeconds"] < timing(configured).start <= allowed
+
+
+@pytest.mark.parametrize("slo_ms", [1, 25, 50, 333, 60_000])
+def test_the_generated_config_has_a_bucket_that_ends_at_the_slo(slo_ms: int) -> None:
+    assert float(slo_ms) in histogram_buckets_ms(slo_ms)
+
+
+def test_a_stack_without_triton_is_not_told_that_it_is_down() -> None:
+    staging = settings("staging")
+    without = staging.model_copy(update={"models": staging.models.model_copy(update={"release": None})})
+    assert "TritonDown" not in [rule.get("alert") for group in groups(without) for rule in group["rules"]]
+    assert [rule["for"] for rule in alerts("staging", "TritonDown")] == ["2m"]
+
+
+def test_the_only_pod_of_a_fleet_may_be_away_for_as_long_as_it_starts() -> None:
+    staging = settings("staging")
+    one = staging.model_copy(update={"triton": staging.triton.model_copy(update={"replicas": 1})})
+    (down,) = [rule for group in groups(one) for rule in group["rules"] if rule.get("alert") == "TritonDown"]
+    assert down["for"] == duration(timing(staging).start + 120)
+
+
+def test_a_decoupled_model_without_a_histogram_has_no_latency_to_judge() -> None:
+    base = settings(SERVING)
+    stream = base.models.serving["embed.v2"].model_copy(update={"decoupled": True})
+    changed = base.model_copy(update={"models": base.models.model_copy(update={"serving": {"chat": stream}})})
+    names = {rule.get("alert") for group in groups(changed) for rule in group["rules"]}
+    assert not names & {"TritonMeanLatencyHigh", "TritonLatencyBudgetBurn", "TritonSloNotMeasured"}
+    assert "TritonAvailabilityBudgetBurn" in names
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(30, "1m"), (60, "1m"), (301, "6m"), (3600, "1h"), (5400, "90m")])
+def test_a_duration_is_rounded_up_to_minutes(seconds: int, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_object_of_the_operator_holds_the_same_groups() -> None:
+    staging = settings("staging")
+    rule = prometheus_rule(staging, "https://runbooks.example.com/")
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert rule["metadata"]["namespace"] == NAMESPACE
+    assert rule["spec"]["groups"] == groups(staging, "https://runbooks.example.com")
+    (down,) = [r for group in rule["spec"]["groups"] for r in group["rules"] if r.get("alert") == "TritonDown"]
+    assert down["annotations"]["runbook_url"] == "https://runbooks.example.com/TritonDown.md"

@@ -1,0 +1,112 @@
+"""What Triton is scaled on: queries, metric types and targets, which can only be made together."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec.prometheus.recording import recording_group
+from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Signal, busy_target, pending_target, quantity, signals
+from spec.settings.serving import ModelServing
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
+
+
+def targets(changes: dict[str, Any]) -> dict[str, float]:
+    return {signal.name: signal.target for signal in signals(settings({**SCALED, **changes}))}
+
+
+def wants(**keys: Any) -> ModelServing:
+    return ModelServing.model_validate({**CLASSIFY, **keys}, strict=False)
+
+
+def test_a_model_is_scaled_on_its_queue_and_on_its_instances() -> None:
+    assert targets({}) == {"busy-classify": 0.7, "pending-classify": 8}
+
+
+def test_the_measured_pod_has_the_target_that_was_measured() -> None:
+    """20/s * 0.2 s of a pod of one instance with batches of 4 (docs/facts/triton-metrics.md#measured-pod)."""
+    assert pending_target(wants(maxBatchSize=4), 1) == 4
+
+
+def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
+    on_gpu = {**CLASSIFY, "device": "gpu", "instances": 2, "gpuMemoryMiB": 900, "maxBatchSize": 16}
+    pool = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2}
+    assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 5.6, "pending-classify": 128}
+
+
+def test_a_stack_can_give_either_target_of_a_model_itself() -> None:
+    given_ = {"autoscaling": scaling(targets={"classify": {"pending": 3}})}
+    assert targets(given_) == {"busy-classify": 0.7, "pending-classify": 3}
+    given_ = {"autoscaling": scaling(targets={"classify": {"busy": 0.5}})}
+    assert targets(given_) == {"busy-classify": 0.5, "pending-classify": 8}
+
+
+def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() -> None:
+    serving = {"embed.v2": CLASSIFY, "classify": {**CLASSIFY, "instances": 2}}
+    assert targets({"models.serving": serving}) == {
+        "pending-classify": 16,
+        "busy-classify": 1.4,
+        "pending-embed.v2": 8,
+        "busy-embed.v2": 0.7,
+    }
+
+
+def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
+    recorded = {rule["record"] for rule in recording_group()["rules"]}
+    assert {recording.series for recording in RECORDINGS} <= recorded
+    signal = Signal(PENDING, "embed.v2", 4)
+    assert signal.query == 'sum(pod_model:triton_pending_requests:sum{namespace="triton",model="embed.v2"})'
+
+
+def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
+    assert [field.name for field in fields(Signal)] == ["recording", "model", "target"]
+    signal = Signal(BUSY, "classify", 0.7)
+    assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
+    assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"
+    with pytest.raises(AttributeError):
+        setattr(signal, "METRIC_TYPE", "Value")  # noqa: B010 - as somebody would who does not check types
+
+
+@pytest.mark.parametrize("target", [0, -1, float("nan"), float("inf")])
+def test_a_target_is_a_number_that_one_can_divide_by(target: float) -> None:
+    with pytest.raises(ValueError, match="it has to be more than 0"):
+        Signal(PENDING, "classify", target)
+
+
+def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
+    assert Signal(BUSY, "classify", 0.7).keda_trigger("http://p:9090") == {
+        "type": "prometheus",
+        "name": "busy-classify",
+        "metricType": "AverageValue",
+        "useCachedMetrics": True,
+        "metadata": {
+            "serverAddress": "http://p:9090",
+            "query": 'sum(pod_model:triton_busy_instances:rate1m{namespace="triton",model="classify"})',
+            "threshold": "0.7",
+            "ignoreNullValues": "false",
+        },
+    }
+
+
+def test_an_autoscaler_asks_for_the_same_number_of_the_same_model() -> None:
+    assert Signal(BUSY, "classify", 0.7).pods_metric() == {
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": "triton_busy_instances", "selector": {"matchLabels": {"model": "classify"}}},
+            "target": {"type": "AverageValue", "averageValue": "700m"},
+        },
+    }
+
+
+@pytest.mark.parametrize(("value", "text"), [(4, "4"), (4.0, "4"), (0.7, "700m"), (5.6, "5600m"), (0.0004, "1m")])
+def test_quantities(value: float, text: str) -> None:
+    assert quantity(value) == text
+
+
+@given(st.integers(1, 64), st.integers(1, 4096))
+def test_targets_grow_with_what_a_pod_holds_and_never_ask_for_more_than_it_has(instances: int, batch: int) -> None:
+    assert 0 < busy_target(instances) < instances
+    assert pending_target(wants(maxBatchSize=batch), instances) == instances * batch

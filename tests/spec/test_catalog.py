@@ -1,0 +1,103 @@
+"""The catalogue agrees with what EC2 says of the instance types (as recorded in moto)."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import moto
+import pytest
+
+from spec.catalog import (
+    CPU_FAMILIES,
+    FAMILY_REGIONS,
+    GPU_FAMILIES,
+    INSTANCE_TYPES,
+    REGIONS,
+    UNSUITABLE_FAMILIES,
+    InstanceType,
+)
+from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
+
+_RECORDED = Path(moto.__file__).parent / "ec2" / "resources"
+
+
+def _recorded(path: str) -> Any:
+    return json.loads(gzip.decompress((_RECORDED / path).read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def ec2_types() -> dict[str, Any]:
+    return _recorded("instance_types.json.gz")
+
+
+@pytest.mark.parametrize("known", INSTANCE_TYPES.values(), ids=lambda known: known.name)
+def test_hardware_is_what_ec2_says(known: InstanceType, ec2_types: dict[str, Any]) -> None:
+    said = ec2_types[known.name]
+    gpu = said.get("GpuInfo", {"Gpus": [{}]})["Gpus"][0]
+    store_gb = said.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)
+    assert known == InstanceType(
+        name=known.name,
+        gpu_name=gpu.get("Name"),
+        gpus=gpu.get("Count", 0),
+        gpu_memory_gib=gpu.get("MemoryInfo", {"SizeInMiB": 0})["SizeInMiB"] // 1024,
+        compute_capability=known.compute_capability,
+        vcpus=said["VCpuInfo"]["DefaultVCpus"],
+        memory_gib=said["MemoryInfo"]["SizeInMiB"] // 1024,
+        nvme_gib=int(store_gb * 1000**3 / 1024**3),
+        efa_interfaces=said["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+        price_usd_hour=known.price_usd_hour,
+    )
+    assert said["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"]
+
+
+@pytest.mark.parametrize("family", [*GPU_FAMILIES, *CPU_FAMILIES])
+def test_a_family_is_in_the_regions_that_ec2_lists(family: str) -> None:
+    offerings = (_RECORDED / "instance_type_offerings" / "availability-zone").glob("*.json.gz")
+    there = set()
+    for path in offerings:
+        types = json.loads(gzip.decompress(path.read_bytes()))
+        if any(offer["InstanceType"].startswith(f"{family}.") for offer in types):
+            there.add(path.name.removesuffix(".json.gz"))
+    assert FAMILY_REGIONS[family] == there
+
+
+def test_every_gpu_type_runs_the_default_triton() -> None:
+    oldest = TRITON_RELEASES[DEFAULT_TRITON_VERSION].minimum_compute_capability
+    capabilities = {known.family: known.compute_capability for known in INSTANCE_TYPES.values() if known.gpus}
+    assert capabilities == {"g4dn": 7.5, "g5": 8.6, "g6": 8.9, "p4d": 8.0, "p4de": 8.0, "p5": 9.0}
+    assert all(capability >= oldest for capability in capabilities.values() if capability)
+
+
+def test_the_ami_follows_from_the_gpu() -> None:
+    assert INSTANCE_TYPES["g5.xlarge"].ami_type == "AL2023_x86_64_NVIDIA"
+    assert INSTANCE_TYPES["m7i.large"].ami_type == "AL2023_x86_64_STANDARD"
+
+
+def test_a_node_keeps_a_part_of_its_memory_and_cpu_for_itself() -> None:
+    """At most 14 GiB of a g5.xlarge can be requested: docs/facts/gpu-nodes.md#memory-of-a-node."""
+    g5 = INSTANCE_TYPES["g5.xlarge"]
+    assert int(g5.usable_memory_gib) == 14
+    assert g5.usable_cpu_millis == 4000 - 80 - 200
+    assert (g5.max_pods, INSTANCE_TYPES["g5.8xlarge"].max_pods) == (110, 250)
+    for known in INSTANCE_TYPES.values():
+        assert 0 < known.usable_memory_gib < known.memory_gib
+        assert 0 < known.usable_cpu_millis < known.vcpus * 1000
+
+
+def test_no_family_is_both_offered_and_refused() -> None:
+    assert not UNSUITABLE_FAMILIES.keys() & {known.family for known in INSTANCE_TYPES.values()}
+    assert "us-west-2" in REGIONS
+
+
+def test_every_gpu_type_has_an_instance_store_so_that_root_volumes_need_no_throughput() -> None:
+    assert [known.name for known in INSTANCE_TYPES.values() if known.gpus and not known.nvme_gib] == []
+
+
+def test_prices_grow_with_the_gpus_of_a_family() -> None:
+    for family in GPU_FAMILIES:
+        by_gpus: dict[int, float] = {}
+        for known in INSTANCE_TYPES.values():
+            if known.family == family:
+                by_gpus[known.gpus] = min(by_gpus.get(known.gpus, known.price_usd_hour), known.price_usd_hour)
+        assert [by_gpus[gpus] for gpus in sorted(by_gpus)] == sorted(by_gpus.values())

@@ -1,0 +1,298 @@
+"""Loading a stack: what valid settings look like, where they come from, and that everything wrong is said at once."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi.runtime
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from spec import versions
+from spec.settings import Settings, SettingsError, from_pulumi, load, load_stack_file
+from spec.settings.model import Document
+from spec.settings.section import Absent, Section
+from tests.spec.stack_config import ADMIN, DIGEST, ECR, LARGEST_ON_G5_XLARGE, REMOVED, TODAY, complaints, config, settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_valid_stack_is_read_into_typed_values() -> None:
+    read = settings({"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4}, "gpu.pools[0].zones": ["us-west-2a"]})
+    assert read.cluster_name == "triton-staging"
+    assert read.region == "us-west-2"
+    assert read.network.cidr == IPv4Network("10.30.0.0/16")
+    assert read.network.zones == ("us-west-2a", "us-west-2b", "us-west-2c")
+    assert read.network.flow_log_retention_days == 30
+    assert read.cluster.admin_role_arns == (ADMIN,)
+    assert read.cluster.public_access_cidrs == ()
+    assert read.nodes.system.disk_gib == 50
+    pool = read.triton_pool
+    assert (pool.name, pool.zones, pool.sharing.strategy, pool.sharing.replicas) == ("g5", ("us-west-2a",), "mps", 4)
+    assert (pool.reservation_id, pool.efa) == (None, False)
+    assert read.models.s3_endpoint is None
+    assert read.models.release is not None
+    assert read.models.release.models == {"resnet50": 1}
+    assert (read.triton.memory_gib, read.triton.cpu, read.pod_autoscaler, read.node_autoscaler) == (12, "3", "none", "none")
+    assert read.warnings == ()
+
+
+def test_a_pool_without_sharing_is_exclusive_and_may_say_so() -> None:
+    silent, said = settings(), settings({"gpu.pools[0].sharing": "exclusive"})
+    assert silent.gpu == said.gpu
+    assert (silent.gpu.pools[0].sharing.strategy, silent.gpu.pools[0].sharing.replicas) == ("exclusive", 1)
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        settings().network.nat = "none"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"network.zones": 2},
+        {"network.nat": "none"},  # endpoints are full and the image is in ECR of the region
+        {"models.release": REMOVED},
+        {"models.release": None},
+        {"models.s3Endpoint": "http://127.0.0.1:5000"},
+        {"models.s3Endpoint": "https://minio.example.com:9000"},
+        {"cluster.endpoint": "public", "cluster.publicAccessCidrs": ["198.51.100.0/24"]},
+        {"gpu.pools[0].instanceTypes": ["g5.xlarge", "g5.2xlarge", "g5.4xlarge"]},
+        {
+            "gpu.pools[1].instanceTypes": ["p5.48xlarge"],
+            "gpu.pools[1].capacity": "capacity-block",
+            "gpu.pools[1].reservationId": "cr-0123456789abcdef0",
+            "gpu.pools[1].zones": ["us-west-2a"],
+            "gpu.pools[1].efa": True,
+        },
+        {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
+        {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
+        {"models.release.bytes": LARGEST_ON_G5_XLARGE},
+        {"triton.image": f"{ECR}:443/nvidia/tritonserver@{DIGEST}"},
+        {"aws:defaultTags": {"tags": {"owner": "ml-platform", "cost-center": "inference"}}},
+    ],
+    ids=str,
+)
+def test_what_is_valid_is_accepted(changes: dict[str, Any]) -> None:
+    assert isinstance(settings(changes), Settings)
+
+
+def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
+    """Structural ones (a typo, text for a number, a fraction) do not keep relations among the rest from being checked."""
+    assert complaints(
+        {
+            "triton.gpus": 0.5,
+            "triton.image": "nvcr.io/nvidia/tritonserver:latest",
+            "triton.pool": "g55",
+            "environment": "dev",
+            "network.cidr": "10.100.0.0/16",
+            "network.zonse": 3,
+            "cluster.version": "1.33",
+            "cluster.logRetentionDays": "365",
+            "gpu.pools[0].desired": 7,
+            "gpu.pools[0].instanceTypes": ["p3.2xlarge"],
+            "gpu.pools[1].min": "none",
+            "gpu.pools[1].name": "g5",
+            "models": [],
+        }
+    ) == [
+        "environment: 'dev' is not the stack 'staging'; a stack is named after its environment",
+        "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
+        "flowLogRetentionDays",
+        "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
+        "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
+        'cluster.version: EKS ended standard support of 1.33 on 2026-07-29; use "1.34" or "1.35"',
+        "gpu.pools[1].min: 'none' is text; give a whole number",
+        "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
+        "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
+        "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute capability 7.0 and Triton "
+        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, p4d, p4de or p5",
+        "models: it is a list; give a mapping of keys to values",
+        "triton.gpus: 0.5 is a fraction; give a whole number",
+        "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "
+        "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)",
+        "triton.pool: there is no GPU pool 'g55'; did you mean 'g5'? use g5",
+    ]
+
+
+def test_a_check_whose_inputs_are_invalid_neither_hides_nor_repeats_what_was_said() -> None:
+    assert complaints({"gpu.pools[0].max": "many", "nodes.system.min": 6}) == [
+        "nodes.system.min: 6 is more than max 4; give min <= desired <= max",
+        "gpu.pools[0].max: 'many' is text; give a whole number",
+    ]
+
+
+def test_an_empty_config_names_every_section() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({}, "dev", today=TODAY)
+    assert [problem.path for problem in caught.value.problems] == [
+        "aws:region",
+        *("environment", "tags", "network", "cluster", "nodes", "gpu", "models", "triton"),
+    ]
+
+
+def test_a_check_that_reads_an_absent_value_learns_that_it_is_absent_not_a_default() -> None:
+    with pytest.raises(Absent):
+        _ = Document.model_construct().network
+    with pytest.raises(AttributeError):
+        _ = Section.model_construct().no_such_key  # type: ignore[attr-defined]
+
+
+def _paths(value: Any, at: str = "") -> list[str]:
+    inner: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        inner = [(f"{at}.{key}" if at else key, item) for key, item in value.items()]
+    if isinstance(value, list):
+        inner = [(f"{at}[{index}]", item) for index, item in enumerate(value)]
+    return [path for step, item in inner for path in (step, *_paths(item, step))]
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+_ALL_PATHS = _paths({key.removeprefix("triton-eks:"): value for key, value in config({}).items()})
+
+
+@hypothesis_settings(max_examples=150, deadline=None)
+@given(st.sampled_from(_ALL_PATHS), _VALUES)
+def test_no_value_anywhere_makes_anything_but_settings_or_a_sentence(path: str, value: Any) -> None:
+    try:
+        load(config({path: value}), "staging", today=TODAY)
+    except SettingsError as error:
+        assert error.problems
+        assert all(problem.path and problem.message for problem in error.problems)
+
+
+@pytest.mark.parametrize(
+    ("version", "today", "warning"),
+    [
+        ("1.35", date(2026, 12, 26), None),
+        ("1.35", date(2026, 12, 27), "EKS ends standard support of 1.35 on 2027-03-27, in 90 days; "),
+        ("1.34", TODAY, "EKS ends standard support of 1.34 on 2026-12-02, in 11 days; "),
+        ("1.34", date(2026, 12, 1), "EKS ends standard support of 1.34 on 2026-12-02, in 1 days; "),
+    ],
+)
+def test_a_version_near_the_end_of_its_support_is_warned_about(version: str, today: date, warning: str | None) -> None:
+    warnings = settings({"cluster.version": version}, today=today).warnings
+    said = [problem.message for problem in warnings if problem.path == "cluster.version"]
+    assert len(said) == (warning is not None)
+    assert warning is None or said[0].startswith(warning)
+
+
+def test_a_version_is_refused_from_the_day_its_support_ended() -> None:
+    assert complaints({"cluster.version": "1.34"}, today=date(2026, 12, 2)) == [
+        'cluster.version: EKS ended standard support of 1.34 on 2026-12-02; use "1.35"'
+    ]
+
+
+def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
+    example = f"{ECR}/nvidia/tritonserver@{versions.example_digest('26.07')}"
+    assert [problem.path for problem in settings({"triton.image": example}).warnings] == ["triton.image"]
+    local = {"environment": "local", "triton.image": example}
+    assert settings(local, stack="local").warnings == ()
+
+
+def test_a_stack_without_a_release_is_warned_that_triton_is_not_deployed() -> None:
+    assert [problem.path for problem in settings({"models.release": REMOVED}).warnings] == ["models.release"]
+
+
+def test_a_driver_older_than_cuda_needs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = replace(versions.KUBERNETES["1.35"], nvidia_driver="570.211.01")
+    monkeypatch.setitem(versions.KUBERNETES, "1.35", old)  # type: ignore[arg-type]
+    assert complaints({}) == [
+        "triton.version: CUDA 13.3 in 26.07 needs driver 580.65.06 and the AMI of Kubernetes 1.35 has 570.211.01; "
+        "raise its ami_release"
+    ]
+
+
+def test_gpus_older_than_the_image_was_built_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    strict = replace(versions.TRITON_RELEASES["26.07"], minimum_compute_capability=8.0)
+    monkeypatch.setitem(versions.TRITON_RELEASES, "26.07", strict)  # type: ignore[arg-type]
+    assert complaints({"gpu.pools[0].instanceTypes": ["g4dn.xlarge"]}) == [
+        "triton.pool: g4dn.xlarge has compute capability 7.5 and Triton needs 8.0; use a pool with newer GPUs"
+    ]
+
+
+def test_the_engine_hands_sections_over_as_json_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_text = {k: v if isinstance(v, str) else json.dumps(v) for k, v in config({}).items()}
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(as_text | {"pulumi:tags": "{}"}))
+    assert from_pulumi().network == settings().network
+
+
+def test_config_set_in_process_is_read_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_CONFIG", raising=False)
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
+    token = pulumi.runtime.config.CONFIG.set({"triton-eks:environment": "staging"})
+    try:
+        with pytest.raises(SettingsError) as caught:
+            from_pulumi()
+    finally:
+        pulumi.runtime.config.CONFIG.reset(token)
+    assert "environment" not in [problem.path for problem in caught.value.problems]
+    assert "network" in [problem.path for problem in caught.value.problems]
+
+
+@pytest.fixture
+def stack_file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "Pulumi.staging.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_stack_file_may_carry_what_pulumi_writes_into_it(stack_file: Callable[[str], Path]) -> None:
+    path = stack_file(json.dumps({"config": config({}), "encryptionsalt": "v1:abc"}))
+    assert load_stack_file(path, today=TODAY) == settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("config:\n  a: 1\n  a: 2\n", "line 3, column 3: key 'a' is there twice; give valid YAML"),
+        ("config: [\n", "line 2, column 1: expected the node content, but found '<stream end>'; give valid YAML"),
+        ("", "config: is missing; give the mapping of all settings"),
+        ("config: 3\n", "config: is missing; give the mapping of all settings"),
+        ("config: {}\nconfg: {}\n", "confg: unknown key; did you mean 'config'? settings go under config"),
+    ],
+)
+def test_a_file_that_is_not_a_stack_file_is_refused(stack_file: Callable[[str], Path], text: str, line: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_stack_file(stack_file(text), today=TODAY)
+    assert str(caught.value) == f"stacks/Pulumi.staging.yaml: {line}"
+
+
+def test_a_number_that_yaml_cannot_hold_exactly_is_still_a_sentence() -> None:
+    assert complaints({"triton.gpus": math.inf}) == ["triton.gpus: inf is a fraction; give a whole number"]
+
+
+def test_without_nat_the_device_plugins_image_is_warned_about() -> None:
+    assert [problem.path for problem in settings({"network.nat": "none"}).warnings] == ["network.nat"]
+
+
+def test_without_nat_each_section_that_needs_the_internet_is_named_once() -> None:
+    stack = yaml.safe_load((ROOT / "stacks" / "Pulumi.staging.yaml").read_text())["config"]
+    stack["triton-eks:network"] |= {"nat": "none", "endpoints": "full"}
+    warned = {problem.path: problem.message for problem in load(stack, "staging", today=TODAY).warnings}
+    needs = {path: text.partition(";")[0] for path, text in warned.items() if text.startswith("without NAT no pod reaches ")}
+    assert needs == {
+        "monitoring": "without NAT no pod reaches the images of kube-prometheus-stack and dcgm-exporter, SNS (sns)",
+        "gateway": "without NAT no pod reaches the images of Envoy Gateway and the AWS Load Balancer Controller",
+        "tracing": "without NAT no pod reaches the image of the OpenTelemetry collector, X-Ray (xray)",
+        "triton.autoscaler": "without NAT no pod reaches the images of KEDA",
+        "nodes.autoscaler": "without NAT no pod reaches the image of karpenter",
+    }

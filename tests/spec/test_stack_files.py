@@ -1,0 +1,85 @@
+"""The files of this repository: every stack is valid, and the project file leaves them to the settings."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spec import versions
+from spec.settings import load_stack_file
+from tests.spec.stack_config import TODAY
+
+ROOT = Path(__file__).parents[2]
+STACKS = ("local", "dev", "staging", "prod")
+
+
+def _file(stack: str) -> Path:
+    return ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_shipped_stack_is_valid_and_only_warns_of_the_example_digest(stack: str) -> None:
+    read = load_stack_file(_file(stack), today=TODAY)
+    assert read.environment == stack
+    of_examples = {"local": [], "dev": ["triton.image"]}.get(stack, ["triton.image", "worker.image"])
+    assert [problem.path for problem in read.warnings] == of_examples
+
+
+def test_there_is_no_other_stack() -> None:
+    assert sorted(path.name for path in (ROOT / "stacks").iterdir()) == sorted(_file(stack).name for stack in STACKS)
+
+
+def test_the_vpcs_of_the_environments_can_be_peered() -> None:
+    ranges = [load_stack_file(_file(stack), today=TODAY).network.cidr for stack in STACKS]
+    assert not any(one.overlaps(other) for one in ranges for other in ranges if one is not other)
+
+
+def test_only_local_leaves_the_release_to_the_twin() -> None:
+    releases = {stack: load_stack_file(_file(stack), today=TODAY).models.release for stack in STACKS}
+    assert releases.pop("local") is None
+    assert all(releases.values())
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_example_digest_is_the_one_that_versions_documents(stack: str) -> None:
+    triton = load_stack_file(_file(stack), today=TODAY).triton
+    assert triton.version == versions.DEFAULT_TRITON_VERSION
+    assert triton.image.endswith("@" + versions.example_digest(triton.version))
+
+
+def test_the_project_leaves_every_check_of_a_stack_file_to_the_settings() -> None:
+    """The engine refuses a stack that lacks a declared key before the program could say what is wrong with the rest."""
+    project: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    assert project["name"] == versions.PROJECT
+    assert project["stackConfigDir"] == "stacks"
+    assert not project.keys() & {"main", "config"}
+
+
+def test_pins_look_like_what_aws_and_helm_publish() -> None:
+    for version, pins in versions.KUBERNETES.items():
+        assert version in versions.KUBERNETES_SUPPORT
+        assert pins.ami_release.startswith(version + ".")
+        assert re.fullmatch(r"\d+\.\d+\.\d+-20\d{6}", pins.ami_release)
+        assert pins.addons.keys() == {
+            *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent"),
+            *("aws-mountpoint-s3-csi-driver", "aws-fsx-csi-driver", "eks-node-monitoring-agent"),
+        }
+        assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
+        assert pins.addons["kube-proxy"].startswith(f"v{version}.")
+
+
+def test_every_pin_carries_a_comment_that_an_update_bot_can_follow() -> None:
+    lines = (ROOT / "spec" / "versions.py").read_text().splitlines()
+    pinned = [i for i, line in enumerate(lines) if re.search(r'eksbuild|ami_release="|version="v?\d|^DEFAULT_TRITON', line)]
+    charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
+    # Nine add-ons and an AMI for each Kubernetes version, Triton, and the charts.
+    assert len(pinned) == len(versions.KUBERNETES) * (9 + 1) + 1 + len(charts)
+    for i in pinned:
+        above = [line.strip() for line in lines[i - 3 : i]]
+        assert any(line.startswith("# renovate: ") for line in above), lines[i]
+
+
+def test_drivers_are_ordered_as_numbers() -> None:
+    assert versions.driver_key("580.65.06") < versions.driver_key("580.159.03")

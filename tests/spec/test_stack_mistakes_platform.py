@@ -1,0 +1,288 @@
+"""Mistakes about the region, tags, network, cluster and system nodes of a stack file."""
+
+from typing import Any
+
+import pytest
+
+from tests.spec.stack_config import ADMIN, DIGEST, complaints
+
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"aws:region": "us-east1", "network.zones": 2},
+        ["aws:region: 'us-east1' is not a region of spec/catalog.py; did you mean 'us-east-1'?"],
+    ),
+    (
+        {"aws:region": "ap-southeast-4", "network.zones": 2},
+        [
+            "gpu.pools[0].instanceTypes[0]: EC2 has no g5 in ap-southeast-4; "
+            "that region has no GPUs at all, use another one",
+            "gpu.pools[1].instanceTypes[0]: EC2 has no p4d in ap-southeast-4; "
+            "that region has no GPUs at all, use another one",
+        ],
+    ),
+    (
+        {"aws:region": "ca-west-1", "network.zones": 2, "gpu.pools": "none"},
+        [
+            "nodes.system.instanceTypes[0]: EC2 has no m7i in ca-west-1; use m6i",
+            "gpu.pools: 'none' is text; give a list in square brackets",
+        ],
+    ),
+    (
+        {"aws:region": "us-west-22"},
+        [("aws:region: 'us-west-22' is not a region of spec/catalog.py; did you mean 'us-west-2'?")],
+    ),
+    (
+        {"aws:region": "Oregon"},
+        [
+            (
+                "aws:region: 'Oregon' is not a region of spec/catalog.py; use af-south-1, ap-east-1,"
+                " ap-northeast-1, ap-northeast-2, ap-northeast-3, ap-south-1, ap-south-2, "
+                "ap-southeast-1, ap-southeast-2, ap-southeast-3, ap-southeast-4, ap-southeast-5, "
+                "ca-central-1, ca-west-1, eu-central-1, eu-central-2, eu-north-1, eu-south-1, "
+                "eu-south-2, eu-west-1, eu-west-2, eu-west-3, il-central-1, me-central-1, me-south-1,"
+                " sa-east-1, us-east-1, us-east-2, us-west-1 or us-west-2"
+            )
+        ],
+    ),
+    (
+        {"aws:region": "us-wset-2"},
+        [("aws:region: 'us-wset-2' is not a region of spec/catalog.py; did you mean 'us-west-2'?")],
+    ),
+    ({"tags": {"owner": "a"}}, ["tags: 'cost-center' is missing; every resource is tagged with owner and cost-center"]),
+    ({"tags.cost-center": 42}, ["tags.cost-center: 42 is a number; give text of 1 to 256 characters, in quotes"]),
+    ({"tags.aws:x": "1"}, [("tags.aws:x: 'aws:x' is reserved (aws: by AWS, kubernetes.io/ by EKS); use another tag key")]),
+    ({"tags.owner": ""}, ["tags.owner: it has 0 characters; give text of 1 to 256 characters"]),
+    (
+        {"tags": {"owner": "a", "cost-center": "b", "kubernetes.io/cluster/x": "1"}},
+        [
+            (
+                "tags.kubernetes.io/cluster/x: 'kubernetes.io/cluster/x' is reserved (aws: by AWS, "
+                "kubernetes.io/ by EKS); use another tag key"
+            )
+        ],
+    ),
+    (
+        {"aws:defaultTags": {"tags": {"owner": "a"}}},
+        [("aws:defaultTags.tags: cost-center, owner differ from triton-eks:tags; give the same tags in both")],
+    ),
+    ({"network.cidr": "10.30.1.0/16"}, ["network.cidr: '10.30.1.0/16' has host bits set; write 10.30.0.0/16"]),
+    (
+        {"network.cidr": "10.30.0.0"},
+        ["network.cidr: '10.30.0.0' has no prefix length; give an IPv4 range like 10.40.0.0/16"],
+    ),
+    (
+        {"network.cidr": "10.30.0.300/16"},
+        [("network.cidr: '10.30.0.300/16' is not an IPv4 range; give an IPv4 range like 10.40.0.0/16")],
+    ),
+    (
+        {"network.cidr": "8.8.0.0/16"},
+        [("network.cidr: 8.8.0.0/16 is not a private range; use one inside 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16")],
+    ),
+    (
+        {"network.cidr": "10.0.0.0/8"},
+        [
+            "network.cidr: 10.0.0.0/8 is larger than AWS allows; use a /16 to /20",
+            (
+                "network.cidr: 10.0.0.0/8 overlaps 10.100.0.0/16, from which EKS may take Kubernetes "
+                "services; use another range"
+            ),
+        ],
+    ),
+    (
+        {"network.cidr": "10.30.0.0/24"},
+        [("network.cidr: 10.30.0.0/24 is too small for three subnets in each of four zones; use a /16 to /20")],
+    ),
+    (
+        {"network.cidr": "10.100.0.0/16"},
+        [
+            (
+                "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take "
+                "Kubernetes services; use another range"
+            )
+        ],
+    ),
+    (
+        {"network.cidr": "172.20.0.0/18"},
+        [
+            (
+                "network.cidr: 172.20.0.0/18 overlaps 172.20.0.0/16, from which EKS may take "
+                "Kubernetes services; use another range"
+            )
+        ],
+    ),
+    (
+        {"network.cidr": "10.30.0.0/20"},
+        [
+            (
+                "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the "
+                "nodes need up to 1592 (prefix delegation, every node group at max); use a larger "
+                "range or lower max"
+            )
+        ],
+    ),
+    ({"network.zones": 1}, ["network.zones: 1 is out of range; use 2 to 4 zones"]),
+    ({"network.zones": 5}, ["network.zones: 5 is out of range; use 2 to 4 zones"]),
+    ({"network.zones": ["us-west-2a"]}, ["network.zones: 1 zones are listed; use 2 to 4 zones"]),
+    (
+        {"network.zones": "two"},
+        [("network.zones: 'two' is text; give how many (2 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
+    ),
+    (
+        {"network.zones": ["us-west-2a", "us-west-2a"]},
+        ["network.zones[1]: 'us-west-2a' is listed twice; list each zone once"],
+    ),
+    (
+        {"network.zones": ["us-west-2a", "us-east-1b"]},
+        ["network.zones[1]: 'us-east-1b' is not a zone of us-west-2; give one like us-west-2a"],
+    ),
+    (
+        {"network.zones": [1, 2]},
+        [("network.zones: 1 is a number; give how many (2 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
+    ),
+    (
+        {"network.nat": "none", "network.endpoints": "none"},
+        [
+            (
+                "network.nat: 'none' with endpoints 'none' leaves nodes no way to join the cluster or"
+                " to pull images; use single or per_az, or endpoints: full"
+            )
+        ],
+    ),
+    (
+        {"network.nat": "none", "triton.image": f"nvcr.io/nvidia/tritonserver@{DIGEST}"},
+        [
+            (
+                "triton.image: 'nvcr.io/nvidia/tritonserver' cannot be reached without NAT; mirror it"
+                " to ECR in us-west-2 (<account>.dkr.ecr.us-west-2.amazonaws.com/...)"
+            )
+        ],
+    ),
+    (
+        {"network.flowLogRetentionDays": 33},
+        [
+            (
+                "network.flowLogRetentionDays: CloudWatch has no retention of 33 days; the next one "
+                "is 60 (it accepts 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, "
+                "1096, 1827, 2192, 2557, 2922, 3288, 3653)"
+            )
+        ],
+    ),
+    (
+        {"cluster.logRetentionDays": 0},
+        [
+            (
+                "cluster.logRetentionDays: CloudWatch has no retention of 0 days; the next one is 1 "
+                "(it accepts 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, "
+                "1827, 2192, 2557, 2922, 3288, 3653)"
+            )
+        ],
+    ),
+    (
+        {"cluster.version": 1.35},
+        [('cluster.version: 1.35 without quotes is a number (1.40 would become 1.4); quote it: "1.35"')],
+    ),
+    (
+        {"cluster.version": "1.33"},
+        [('cluster.version: EKS ended standard support of 1.33 on 2026-07-29; use "1.34" or "1.35"')],
+    ),
+    (
+        {"cluster.version": "1.36"},
+        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.36; use "1.34" or "1.35"')],
+    ),
+    (
+        {"cluster.version": "latest"},
+        [("cluster.version: 'latest' is not a Kubernetes minor version; give a minor version like \"1.35\"")],
+    ),
+    (
+        {"cluster.endpoint": "public"},
+        [
+            (
+                "cluster.publicAccessCidrs: a public endpoint without a list is open to the world; "
+                "list the ranges that may reach it"
+            )
+        ],
+    ),
+    (
+        {"cluster.publicAccessCidrs": ["198.51.100.0/24"]},
+        [("cluster.publicAccessCidrs: a private endpoint has no public access; remove the list or use endpoint: public")],
+    ),
+    (
+        {"cluster.endpoint": "public", "cluster.publicAccessCidrs": ["0.0.0.0/0"]},
+        [
+            (
+                "cluster.publicAccessCidrs[0]: 0.0.0.0/0 opens the API to the world; give the ranges "
+                "of your offices, VPN or runners"
+            )
+        ],
+    ),
+    (
+        {"cluster.endpoint": "public", "cluster.publicAccessCidrs": ["0.0.0.0/1"]},
+        [
+            (
+                "cluster.publicAccessCidrs[0]: 0.0.0.0/1 opens the API to most of the internet; give "
+                "the ranges of your offices, VPN or runners"
+            )
+        ],
+    ),
+    ({"cluster.adminRoleArns": []}, ["cluster.adminRoleArns: is empty; give at least one"]),
+    (
+        {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:user/bob"]},
+        [
+            (
+                "cluster.adminRoleArns[0]: 'arn:aws:iam::123456789012:user/bob' is a person with "
+                "lasting keys, not a role that one assumes; give the ARN of an IAM role, like "
+                "arn:aws:iam::123456789012:role/platform-admin"
+            )
+        ],
+    ),
+    (
+        {"cluster.adminRoleArns": ["arn:aws:sts::123456789012:assumed-role/a/b"]},
+        [
+            (
+                "cluster.adminRoleArns[0]: 'arn:aws:sts::123456789012:assumed-role/a/b' is a session "
+                "of a role, which ends; give the ARN of an IAM role, like "
+                "arn:aws:iam::123456789012:role/platform-admin"
+            )
+        ],
+    ),
+    (
+        {"cluster.adminRoleArns": ["platform-admin"]},
+        [
+            (
+                "cluster.adminRoleArns[0]: 'platform-admin' is not the ARN of an IAM role; give the "
+                "ARN of an IAM role, like arn:aws:iam::123456789012:role/platform-admin"
+            )
+        ],
+    ),
+    (
+        {"cluster.adminRoleArns": [ADMIN, ADMIN]},
+        [("cluster.adminRoleArns[1]: 'arn:aws:iam::123456789012:role/platform-admin' is listed twice; list each role once")],
+    ),
+    (
+        {"nodes.system.instanceTypes": ["g5.xlarge"]},
+        [
+            (
+                "nodes.system.instanceTypes[0]: 'g5.xlarge' has a GPU, which system nodes would "
+                "waste; use m6i or m7i, and gpu.pools for GPU nodes"
+            )
+        ],
+    ),
+    (
+        {"nodes.system.instanceTypes": ["m7i.lrage"]},
+        [
+            (
+                "nodes.system.instanceTypes[0]: unknown instance type 'm7i.lrage'; did you mean "
+                "'m7i.large'? use one of m6i.large, m6i.xlarge, m6i.2xlarge, m7i.large, m7i.xlarge, "
+                "m7i.2xlarge"
+            )
+        ],
+    ),
+    ({"nodes.system.min": 0}, ["nodes.system.min: 0 leaves no node for DNS and the metrics server; use at least 1"]),
+    ({"nodes.system.diskGiB": 5}, ["nodes.system.diskGiB: 5 is out of range; use 20 to 16384 GiB"]),
+    ({"nodes.system.min": 6}, ["nodes.system.min: 6 is more than max 4; give min <= desired <= max"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), MISTAKES, ids=[str(changes) for changes, _ in MISTAKES])
+def test_a_mistake_is_said_where_it_is_and_with_what_is_valid(changes: dict[str, Any], expected: list[str]) -> None:
+    assert complaints(changes) == expected

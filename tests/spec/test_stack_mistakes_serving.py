@@ -1,0 +1,380 @@
+"""Mistakes about what a stack wants of its models."""
+
+from typing import Any
+
+import pytest
+
+from tests.spec.stack_config import complaints, settings
+
+CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
+GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
+PATH = "models.serving.resnet50"
+KEYS = (
+    "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
+    "preferredBatchSizes, warmup, priorities, sequence, decoupled, responseCache, rateLimiter, tensorrtFp16, cudaGraphs, "
+    "latencyHistogram, tuned"
+)
+
+SHAPE: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {},
+        [
+            f"{PATH}.device: is missing; give cpu or gpu",
+            f"{PATH}.sloP95Ms: is missing; give the time in ms that 95 % of the requests are answered in, like 50",
+            f"{PATH}.expectedRate: is missing; give the usual requests per second of the whole fleet, like 40",
+            f"{PATH}.peakRate: is missing; give the most requests per second of the whole fleet, like 120",
+        ],
+    ),
+    ({**CPU, "instnces": 2}, [f"{PATH}.instnces: unknown key; did you mean 'instances'? the keys here are {KEYS}"]),
+    ({**CPU, "device": "gpuu"}, [f"{PATH}.device: 'gpuu' is not a choice; did you mean 'gpu'? use cpu or gpu"]),
+    ({**CPU, "sloP95Ms": "50"}, [f"{PATH}.sloP95Ms: '50' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 1 to 600000 ms"]),
+    ({**CPU, "expectedRate": "0.5"}, [f"{PATH}.expectedRate: '0.5' is text; give a number without quotes"]),
+    ({**CPU, "expectedRate": "lots"}, [f"{PATH}.expectedRate: 'lots' is text; give a number"]),
+    ({**CPU, "peakRate": True}, [f"{PATH}.peakRate: true is a truth value; give a number"]),
+    ({**CPU, "peakRate": 0}, [f"{PATH}.peakRate: 0 is out of range; use 0.001 to 1000000 requests per second"]),
+    ({**CPU, "peakRate": float("nan")}, [f"{PATH}.peakRate: nan is out of range; use 0.001 to 1000000 requests per second"]),
+    ({**CPU, "instances": 0}, [f"{PATH}.instances: 0 is out of range; use 1 to 64 instances"]),
+    ({**CPU, "maxBatchSize": 0}, [f"{PATH}.maxBatchSize: 0 is out of range; use 1 to 4096 requests in a batch"]),
+    ({**CPU, "warmup": 8}, [f"{PATH}.warmup: 8 is a number; give a list in square brackets"]),
+    (
+        {**CPU, "warmup": [1, 0, "8"]},
+        [
+            f"{PATH}.warmup[1]: 0 is out of range; use 1 to 4096 requests in a batch",
+            f"{PATH}.warmup[2]: '8' is text; give a whole number without quotes",
+        ],
+    ),
+    ({**CPU, "sequence": "direct"}, [f"{PATH}.sequence: 'direct' is text; give a mapping of keys to values"]),
+    (
+        {**CPU, "sequence": {"strategy": "oldst", "maxIdle": 1}},
+        [
+            f"{PATH}.sequence.strategy: 'oldst' is not a choice; did you mean 'oldest'? use direct or oldest",
+            f"{PATH}.sequence.maxIdle: unknown key; did you mean 'maxIdleMs'? the keys here are strategy, maxIdleMs, "
+            "maxCandidates",
+        ],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 2}},
+        [f"{PATH}.priorities.default: is missing; give the level of a request that names none"],
+    ),
+    (
+        {**CPU, "rateLimiter": {}},
+        [f"{PATH}.rateLimiter.resources: is missing; give what an execution holds, like {{slots: 1}}"],
+    ),
+    ({**CPU, "rateLimiter": {"resources": {}}}, [f"{PATH}.rateLimiter.resources: is empty; give at least one"]),
+    (
+        {**CPU, "rateLimiter": {"resources": {"a:b": 1}}},
+        [
+            f"{PATH}.rateLimiter.resources.a:b: 'a:b' is not the name of a resource; use letters, digits, hyphens and "
+            "underscores, a letter first"
+        ],
+    ),
+    ({**CPU, "tuned": 3}, [f"{PATH}.tuned: 3 is a number; give a name, in quotes"]),
+    ("gpu", [f"{PATH}: 'gpu' is text; give a mapping of keys to values"]),
+]
+
+# What an entry says that does not go together, under a stack without a pinned release.
+RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
+    ({**CPU, "peakRate": 39.5}, [f"{PATH}.peakRate: 39.5 is less than expectedRate 40; give 40 or more"]),
+    (
+        {**CPU, "maxQueueDelayUs": 50_000},
+        [
+            f"{PATH}.maxQueueDelayUs: a lone request would wait 50000 µs and the SLO is 50000 µs; give less, 0 to 1000 as a "
+            "rule"
+        ],
+    ),
+    (
+        {**CPU, "device": "gpu"},
+        [f"{PATH}.gpuMemoryMiB: is missing; give the GPU memory of one instance at its largest batch in MiB, like 900"],
+    ),
+    (
+        {**CPU, "gpuMemoryMiB": 900},
+        [f"{PATH}.gpuMemoryMiB: a model with device cpu takes no GPU memory; remove it, or use device: gpu"],
+    ),
+    (
+        {**CPU, "preferredBatchSizes": [8], "cudaGraphs": True},
+        [
+            f"{PATH}.preferredBatchSizes: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
+            f"{PATH}.cudaGraphs: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
+        ],
+    ),
+    (
+        {**CPU, "tensorrtFp16": True},
+        [f"{PATH}.tensorrtFp16: is for ONNX models on a GPU and the device is cpu; remove it, or use device: gpu"],
+    ),
+    (
+        {**GPU, "tensorrtFp16": True, "preferredBatchSizes": [8], "cudaGraphs": True},
+        [
+            f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
+            f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
+        ],
+    ),
+    (
+        {**GPU, "maxBatchSize": 8, "preferredBatchSizes": [8, 16], "warmup": [1, 1, 9]},
+        [
+            f"{PATH}.preferredBatchSizes[1]: 16 is more than maxBatchSize 8; give 1 to 8",
+            f"{PATH}.warmup[1]: 1 is listed twice; list each size once",
+            f"{PATH}.warmup[2]: 9 is more than maxBatchSize 8; give 1 to 8",
+        ],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 1, "default": 1}},
+        [f"{PATH}.priorities.levels: 1 level is no priority; give 2 or more, or remove priorities"],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 2, "default": 3}},
+        [f"{PATH}.priorities.default: 3 is more than the 2 levels; give 1 to 2"],
+    ),
+    (
+        {
+            **GPU,
+            "sequence": {"strategy": "oldest"},
+            "maxQueueDelayUs": 0,
+            "preferredBatchSizes": [8],
+            "priorities": {"levels": 2, "default": 2},
+        },
+        [
+            f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.preferredBatchSizes: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
+        ],
+    ),
+    (
+        {**CPU, "sequence": {"strategy": "direct", "maxCandidates": 32}},
+        [f"{PATH}.sequence.maxCandidates: strategy 'direct' has no candidates; remove it, or use strategy: oldest"],
+    ),
+    (
+        {**CPU, "rateLimiter": {"resources": {"slots": 1}}},
+        ["triton.rateLimiterResources: is missing; resnet50 has a rateLimiter, give what a pod has, like {slots: 4}"],
+    ),
+    (
+        {**CPU, "responseCache": True},
+        ["triton.responseCacheMiB: is missing; resnet50 has responseCache, give the cache of a pod in MiB, like 64"],
+    ),
+]
+
+# Whole stacks: the changes of one, and what is said.
+STACKS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"models.serving": ["resnet50"]}, ["models.serving: it is a list; give a mapping of keys to values"]),
+    (
+        {"models.serving": {"my model": CPU}},
+        ["models.serving.my model: 'my model' is not a model name; use letters, digits, dots, hyphens and underscores"],
+    ),
+    (
+        {"models.release": None, "triton.responseCacheMiB": 64},
+        ["triton.responseCacheMiB: no model of models.serving has responseCache; remove it, or set responseCache: true"],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {"resnet50": {**CPU, "responseCache": True}},
+            "triton.responseCacheMiB": 12 * 1024,
+        },
+        [
+            "triton.responseCacheMiB: 12288 MiB of host memory are not in a pod of 12 GiB; give less, or raise memoryGiB",
+        ],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {
+                "a": {**CPU, "responseCache": True, "decoupled": True},
+                "b": {**CPU, "responseCache": True, "sequence": {"strategy": "direct"}},
+            },
+            "triton.responseCacheMiB": 64,
+        },
+        [
+            "models.serving.a.responseCache: Triton does not cache a model with decoupled; remove one",
+            "models.serving.b.responseCache: Triton does not cache a model with sequence; remove one",
+        ],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {"resnet50": {**CPU, "rateLimiter": {"resources": {"slot": 1, "decoder": 3}}}},
+            "triton.rateLimiterResources": {"slots": 4, "decoder": 2},
+        },
+        [
+            f"{PATH}.rateLimiter.resources.slot: triton.rateLimiterResources has no 'slot'; did you mean 'slots'? use slots "
+            "or decoder",
+            f"{PATH}.rateLimiter.resources.decoder: 3 are more than a pod has, so the model would never run; give 1 to 2",
+            "triton.rateLimiterResources.slots: no model's rateLimiter takes any; did you mean 'slot'? remove it",
+        ],
+    ),
+    (
+        {"triton.rollout": "inplace"},
+        ["triton.rollout: 'inplace' is not a choice; did you mean 'in-place'? use rolling or in-place"],
+    ),
+    (
+        {"models.serving": {"resnet51": CPU}, "models.release.models": {"resnet50": 1, "pipeline": 1}},
+        [
+            "models.serving.resnet51: release 3f2a9c1b7d04 has no such model; did you mean 'resnet50'? it has resnet50 or "
+            "pipeline",
+            "models.release.serving: is missing; release 3f2a9c1b7d04 was made without models.serving; "
+            "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`",
+        ],
+    ),
+    (
+        {"models.serving": {"resnet50": CPU}, "models.release.serving": "0123456789ab"},
+        [
+            "models.release.serving: models.serving, or the kind of GPU of Triton's pool, changed since release "
+            "3f2a9c1b7d04 was made; "
+            "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`"
+        ],
+    ),
+    (
+        {"models.release.serving": "0123456789ab"},
+        [
+            "models.release.serving: there is no models.serving since release 3f2a9c1b7d04 was made; "
+            "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`"
+        ],
+    ),
+    (
+        {"models.release.serving": "latest"},
+        [
+            "models.release.serving: 'latest' is not the digest of models.serving; `python -m modelctl pin` writes 12 "
+            "lower-case hex digits here"
+        ],
+    ),
+    (
+        {"models.release.serving": 123456789012},
+        [
+            "models.release.serving: 123456789012 without quotes is a number; `python -m modelctl pin` writes 12 lower-case "
+            "hex digits here, in quotes"
+        ],
+    ),
+    (  # two instances of one model, one of another: 22 GiB of an A10G
+        {
+            "models.release": None,
+            "models.serving": {
+                "a": {**GPU, "instances": 2, "gpuMemoryMiB": 10_000},
+                "b": {**GPU, "gpuMemoryMiB": 22 * 1024 - 20_000 - 500 - 64 + 1},
+                "c": CPU,
+            },
+        },
+        [
+            "models.serving: a pod needs 22529 MiB on each GPU (a 2 x 10000 + b 1 x 1965 + CUDA context 500 + CUDA pool 64) "
+            "and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
+            "GPUs"
+        ],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 5069}},
+            "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4},
+        },
+        [
+            "models.serving: a pod needs 5633 MiB on each GPU (a 1 x 5069 + CUDA context 500 + CUDA pool 64) and a "
+            "g5.xlarge of pool 'g5' has 5632 MiB (A10G, of which 4 pods share one by mps); use fewer instances, fewer "
+            "models, or a pool with larger GPUs"
+        ],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 1000}, "b": {**GPU, "instances": 2, "gpuMemoryMiB": 6000}},
+            "triton.rollout": "in-place",
+        },
+        [
+            "models.serving: a pod needs 25564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "b once more during an in-place rollout 12000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (
+        {"models.release.bytes": 23 * 1024**3, "triton.rollout": "in-place"},
+        [
+            "models.release.bytes: 24696061952 bytes make a pod ask for 258 GiB of disk (its cache holds 8 copies) and a "
+            "g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; "
+            "use instance types with larger disks, or release fewer models"
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "expected"), SHAPE, ids=[str(entry) for entry, _ in SHAPE])
+def test_a_mistake_of_an_entry_is_said_where_it_is(entry: dict[str, Any], expected: list[str]) -> None:
+    assert complaints({"models.release": None, "models.serving": {"resnet50": entry, "good": CPU}}) == expected
+
+
+@pytest.mark.parametrize(("entry", "expected"), RELATIONS, ids=[str(entry) for entry, _ in RELATIONS])
+def test_what_does_not_go_together_is_said(entry: dict[str, Any], expected: list[str]) -> None:
+    assert complaints({"models.release": None, "models.serving": {"resnet50": entry, "good": CPU}}) == expected
+
+
+@pytest.mark.parametrize(("changes", "expected"), STACKS, ids=[str(changes) for changes, _ in STACKS])
+def test_a_mistake_of_a_stack_is_said_where_it_is_and_with_what_is_valid(
+    changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert complaints(changes) == expected
+
+
+def test_mistakes_of_one_entry_do_not_hide_those_of_another() -> None:
+    serving = {"a": {**CPU, "peakRate": "x"}, "b": {**CPU, "peakRate": 1}, "c": 3}
+    assert complaints({"models.release": None, "models.serving": serving}) == [
+        "models.serving.a.peakRate: 'x' is text; give a number",
+        "models.serving.c: 3 is a number; give a mapping of keys to values",
+        "models.serving.b.peakRate: 1 is less than expectedRate 40; give 40 or more",
+    ]
+
+
+def test_an_invalid_want_is_not_called_a_changed_one() -> None:
+    serving = {"resnet50": {**CPU, "sequence": {"strategy": "x"}}}
+    assert complaints({"models.release.serving": "0123456789ab", "models.serving": serving}) == [
+        f"{PATH}.sequence.strategy: 'x' is not a choice; use direct or oldest"
+    ]
+
+
+def test_more_instances_on_the_cpu_than_vcpus_are_a_warning() -> None:
+    serving = {"a": {**CPU, "instances": 2}, "b": {**CPU, "instances": 2}, "c": GPU}
+    read = settings({"models.release": None, "models.serving": serving})
+    assert [str(warning) for warning in read.warnings if warning.path == "triton.cpu"] == [
+        "triton.cpu: 4 instances on the CPU (a 2, b 2) share 3 vCPUs, so that a batch takes longer when all are busy; "
+        "raise cpu, or use fewer instances"
+    ]
+    fewer = settings({"models.release": None, "models.serving": {**serving, "b": CPU}})
+    assert [warning.path for warning in fewer.warnings] == ["models.release"]
+
+
+RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"resnet5": [1]}, ["resnet5: release 3f2a9c1b7d04 has no such model; did you mean 'resnet50'? it has resnet50"]),
+        (
+            {"resnet50": [1, 3]},
+            [
+                "resnet50: 3 is not lower than 3, which answers requests that name no version; "
+                "run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`, which writes both"
+            ],
+        ),
+        ({"resnet50": []}, ["resnet50: is empty; give at least one"]),
+        ({"resnet50": [0]}, ["resnet50[0]: 0 is out of range; use 1 to 999999999 for a version"]),
+    ],
+)
+def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
+    others: dict[str, list[int]], expected: list[str]
+) -> None:
+    said = complaints({"models.release": {**RELEASE, "others": others}})
+    assert said == [f"models.release.others.{line}" for line in expected]
+
+
+def test_several_versions_of_a_model_do_not_go_with_rollouts_in_place() -> None:
+    changes = {"models.release": {**RELEASE, "others": {"resnet50": [1]}}, "triton.rollout": "in-place"}
+    assert complaints(changes) == [
+        "models.release.others: resnet50 is served in several versions, and a rollout in place replaces one version by one "
+        "other; name one version of each model in release.yaml, or use triton.rollout: rolling"
+    ]
+
+
+def test_each_served_version_has_its_own_instances_in_the_memory_of_a_gpu() -> None:
+    release = {**RELEASE, "serving": "0" * 12, "others": {"resnet50": [1, 2]}}
+    wants = {"resnet50": {**GPU, "instances": 2, "gpuMemoryMiB": 4000}}
+    assert complaints({"models.release": release, "models.serving": wants})[-1] == (
+        "models.serving: a pod needs 24564 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 500 + CUDA pool "
+        "64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
+        "GPUs"
+    )

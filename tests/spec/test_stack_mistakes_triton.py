@@ -1,0 +1,260 @@
+"""Mistakes about the models, the image and the pods of Triton in a stack file."""
+
+from typing import Any
+
+import pytest
+
+from tests.spec.stack_config import DIGEST, LARGEST_ON_G5_XLARGE, complaints
+
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"models.s3Endpoint": "minio.example.com"},
+        [
+            (
+                "models.s3Endpoint: 'minio.example.com' is not an S3 endpoint; give scheme, host and "
+                "port only, like https://minio.example.com:9000"
+            )
+        ],
+    ),
+    (
+        {"models.s3Endpoint": "http://minio:9000/bucket"},
+        [
+            (
+                "models.s3Endpoint: 'http://minio:9000/bucket' is not an S3 endpoint; give scheme, "
+                "host and port only, like https://minio.example.com:9000"
+            )
+        ],
+    ),
+    (
+        {"models.s3Endpoint": "http://minio:99999"},
+        [
+            (
+                "models.s3Endpoint: 'http://minio:99999' is not an S3 endpoint; give scheme, host and"
+                " port only, like https://minio.example.com:9000"
+            )
+        ],
+    ),
+    (
+        {"models.release.id": 123456789012},
+        [
+            (
+                "models.release.id: 123456789012 without quotes is a number; give the 12 lower-case "
+                "hex digits that `modelctl release` printed, in quotes"
+            )
+        ],
+    ),
+    (
+        {"models.release.id": "latest"},
+        [
+            (
+                "models.release.id: 'latest' is not a release id; give the 12 lower-case hex digits "
+                "that `modelctl release` printed"
+            )
+        ],
+    ),
+    ({"models.release.bytes": 0}, ["models.release.bytes: 0 is out of range; use 1 to 1000000000000000 bytes"]),
+    ({"models.release.models": {}}, ["models.release.models: is empty; give at least one"]),
+    (
+        {"models.release.models.resnet50": 0},
+        ["models.release.models.resnet50: 0 is out of range; use 1 to 999999999 for a version"],
+    ),
+    (
+        {"models.release.models.resnet50": "1"},
+        ["models.release.models.resnet50: '1' is text; give a whole number without quotes"],
+    ),
+    ({"models.release.models": ["resnet50"]}, ["models.release.models: it is a list; give a mapping of keys to values"]),
+    ({"models.oldReleaseDays": 0}, ["models.oldReleaseDays: 0 is out of range; use 1 to 3650 days"]),
+    (
+        {"triton.version": 26.07},
+        [('triton.version: 26.07 without quotes is a number (26.10 would become 26.1); quote it: "26.07"')],
+    ),
+    (
+        {"triton.version": "24.11"},
+        [
+            (
+                "triton.version: 24.11 is exposed to known remote attacks (CVEs up to 25.06) or "
+                'reports ready with dead Python backends (before 26.04); use "26.04", "26.05", '
+                '"26.06" or "26.07"'
+            )
+        ],
+    ),
+    (
+        {"triton.version": "27.01"},
+        [('triton.version: spec/versions.py does not know 27.01; use "26.04", "26.05", "26.06" or "26.07"')],
+    ),
+    (
+        {"triton.image": "nvcr.io/nvidia/tritonserver:26.07-py3"},
+        [
+            (
+                "triton.image: the tag '26.07-py3' can be pushed again, so that a restart would serve"
+                " something else; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane "
+                "digest` prints it)"
+            )
+        ],
+    ),
+    (
+        {"triton.image": "nvcr.io/nvidia/tritonserver"},
+        [
+            (
+                "triton.image: 'nvcr.io/nvidia/tritonserver' has no digest and means the tag latest; "
+                "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+            )
+        ],
+    ),
+    (
+        {"triton.image": f"nvcr.io/nvidia/tritonserver:26.07-py3@{DIGEST}"},
+        [
+            (
+                "triton.image: with the tag '26.07-py3' beside the digest, one of them lies after the"
+                " next push; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest`"
+                " prints it)"
+            )
+        ],
+    ),
+    (
+        {"triton.image": "nvcr.io/nvidia/tritonserver@sha256:abc"},
+        [
+            (
+                "triton.image: 'sha256:abc' is not a sha-256 digest; give "
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+            )
+        ],
+    ),
+    (
+        {
+            "triton.image": (
+                "nvcr.io/nvidia/tritonserver@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+            )
+        },
+        [
+            (
+                "triton.image: 'sha256:000000000000...' is a placeholder; give "
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+            )
+        ],
+    ),
+    (
+        {"triton.image": f"nvcr.io/nvidia/pytorch@{DIGEST}"},
+        [("triton.image: 'nvcr.io/nvidia/pytorch' is not a Triton image; its path must contain /tritonserver")],
+    ),
+    (
+        {"triton.image": f"NVCR/x/tritonserver@{DIGEST}"},
+        [
+            (
+                "triton.image: 'NVCR/x/tritonserver' is not an image repository; give "
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+            )
+        ],
+    ),
+    ({"triton.pool": "g6"}, ["triton.pool: there is no GPU pool 'g6'; use g5 or p4d"]),
+    ({"triton.gpus": 2}, ["triton.gpus: 2 GPUs are more than a g5.xlarge of pool 'g5' has; use at most 1"]),
+    ({"triton.gpus": 0}, ["triton.gpus: 0 is out of range; use 1 to 8 whole GPUs per pod"]),
+    (
+        {"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4}, "triton.gpus": 2},
+        ["triton.gpus: 2 shares of a GPU are no more than one (pool 'g5' uses mps); use 1"],
+    ),
+    (
+        {"triton.memoryGiB": 16},
+        [
+            (
+                "triton.memoryGiB: 16 GiB are more than a g5.xlarge of pool 'g5' has left beside the "
+                "kubelet and the add-ons; use at most 14"
+            )
+        ],
+    ),
+    ({"triton.cpu": 3}, ['triton.cpu: 3 is a number; give vCPUs in quotes, like "3", "1.5" or "1500m"']),
+    (
+        {"triton.cpu": "4"},
+        [
+            (
+                "triton.cpu: 4 vCPUs are more than a g5.xlarge of pool 'g5' has left beside the "
+                'kubelet and the add-ons; use at most "3720m"'
+            )
+        ],
+    ),
+    (
+        {"triton.cpu": "lots"},
+        [('triton.cpu: \'lots\' is not an amount of CPU; give vCPUs in quotes, like "3", "1.5" or "1500m"')],
+    ),
+    (
+        {"triton.replicas": 5},
+        [
+            (
+                "triton.replicas: 5 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 5, or use at most 2 replicas"
+            )
+        ],
+    ),
+    (  # max is 4: room that no autoscaler makes
+        {"triton.replicas": 3},
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 3, or use at most 2 replicas"
+            )
+        ],
+    ),
+    (
+        {"triton.pool": "p4d", "triton.gpus": 4, "triton.replicas": 3},
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 0 desired nodes of pool 'p4d', 2 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 2"
+            )
+        ],
+    ),
+    (
+        {
+            "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
+            "triton.memoryGiB": 4,
+            "triton.cpu": "1",
+            "triton.replicas": 9,
+        },
+        [
+            (
+                "triton.replicas: 9 pods do not fit the 2 desired nodes of pool 'g5', 2 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 5, or use at most 4 replicas"
+            )
+        ],
+    ),
+    (
+        {"models.release.bytes": LARGEST_ON_G5_XLARGE + 1},
+        [
+            (
+                f"models.release.bytes: {LARGEST_ON_G5_XLARGE + 1} bytes make a pod ask for 178 GiB of disk (its cache "
+                "holds 2 copies) and a g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; "
+                "use instance types with larger disks, or release fewer models"
+            )
+        ],
+    ),
+    (  # the smallest disk of the pool counts, whichever type is first
+        {"gpu.pools[0].instanceTypes": ["g5.2xlarge", "g5.xlarge"], "models.release.bytes": 100 * 1024**3},
+        [
+            (
+                "models.release.bytes: 107374182400 bytes make a pod ask for 202 GiB of disk (its cache holds 2 copies) "
+                "and a g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; "
+                "use instance types with larger disks, or release fewer models"
+            )
+        ],
+    ),
+    (  # two pods share the disk of a node
+        {
+            "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
+            "triton.memoryGiB": 4,
+            "triton.cpu": "1",
+            "triton.replicas": 3,
+            "models.release.bytes": 50 * 1024**3,
+        },
+        [
+            (
+                "triton.replicas: 3 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
+                "by itself; raise the pool's desired to 3, or use at most 2 replicas"
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), MISTAKES, ids=[str(changes) for changes, _ in MISTAKES])
+def test_a_mistake_is_said_where_it_is_and_with_what_is_valid(changes: dict[str, Any], expected: list[str]) -> None:
+    assert complaints(changes) == expected

@@ -1,0 +1,46 @@
+"""`python3 -m stackctl.cost show`: what stands below the table, and a stack file with a mistake."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stackctl.cost import cli, revisions
+from stackctl.cost.estimate import Estimate, estimate
+from tests.stackctl.cost.test_usage import TODAY, prices, stack
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, before: Estimate) -> str:
+    now = estimate(stack("prod"), prices(), TODAY)
+    monkeypatch.setattr(cli, "of_stack", lambda _, revision=None: now if revision is None else before)
+    done = CliRunner().invoke(cli.app, ["show", "prod", "--against", "HEAD~3"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_comparison_without_a_difference_says_so_and_has_no_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = compared(monkeypatch, estimate(stack("prod"), prices(), TODAY))
+    assert ("\nno change against HEAD~3\n" in output, "→" in output) == (True, False)
+
+
+def test_a_comparison_with_a_difference_has_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = compared(monkeypatch, estimate(stack("prod"), prices(nat_hour="3"), TODAY))
+    assert ("no change" in output, "→" in output) == (False, True)
+
+
+def test_a_stack_file_with_a_mistake_is_an_error_with_the_code_of_every_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config: 1\n", encoding="utf-8")
+    monkeypatch.setattr(revisions, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["cost", "show", "dev"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, capsys.readouterr().err.partition("\n")[0]) == (
+        2,
+        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+    )

@@ -1,0 +1,163 @@
+"""The price tables and their refreshing, against answers in the form of the Price List API."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+
+from spec.catalog import INSTANCE_TYPES
+from stackctl.cost import prices, refresh
+from stackctl.cost.prices import KEYS, Price, PriceError
+from stackctl.cost.refresh import Question
+
+TODAY = date(2026, 11, 21)
+
+
+def test_the_shipped_table_has_every_price_and_says_when() -> None:
+    table = prices.load("us-west-2")
+    assert table.prices.keys() == {*KEYS, *(f"ec2.{name}" for name in INSTANCE_TYPES)}
+    assert all(price.usd > 0 for price in table.prices.values())
+    assert table.as_of == date(2025, 6, 5)
+
+
+def test_the_catalogue_and_the_table_agree() -> None:
+    """Two tables while the catalogue has prices, too: `python3 -m stackctl.cost refresh` says what has changed."""
+    table = prices.load("us-west-2")
+    assert {name: float(table.usd(f"ec2.{name}")) for name in INSTANCE_TYPES} == {
+        name: known.price_usd_hour for name, known in INSTANCE_TYPES.items()
+    }
+
+
+def test_a_region_without_a_table_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        PriceError, match=r"no price table of eu-west-1 \(there is us-west-2\); `python3 -m stackctl.cost refresh eu-west-1`"
+    ):
+        prices.load("eu-west-1")
+    (tmp_path / "xx.json").write_text('{"prices": {"a": {"usd": "many"}}}', encoding="utf-8")
+    with pytest.raises(PriceError, match="is not a price table"):
+        prices.load("xx", tmp_path)
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = prices.PriceTable("xx", {"a.b": Price(Decimal("0.10"), TODAY), "c": Price(Decimal("1E-7"), date(2020, 1, 1))})
+    table.write(tmp_path)
+    assert prices.load("xx", tmp_path) == table
+    assert table.as_of == date(2020, 1, 1)
+    with pytest.raises(PriceError, match="has no price d"):
+        table.usd("d")
+
+
+def product(usage_type: str, unit: str, *tiers: tuple[str, str], **attributes: str) -> str:
+    """A product as the API gives it: JSON in a text. `tiers` are (beginRange, price)."""
+    dimensions = {
+        f"dimension-{number}": {"unit": unit, "beginRange": begin, "endRange": "Inf", "pricePerUnit": {"USD": usd}}
+        for number, (begin, usd) in enumerate(tiers)
+    }
+    attributes = {"usagetype": usage_type, "regionCode": "us-west-2", **attributes}
+    return json.dumps(
+        {
+            "product": {"sku": "S", "attributes": attributes},
+            "terms": {"OnDemand": {"S.T": {"priceDimensions": dimensions}}, "Reserved": {"S.R": {"priceDimensions": {}}}},
+        }
+    )
+
+
+def asked(question: Question, *pages: list[str]) -> tuple[Decimal | str, list[dict[str, Any]]]:
+    """The price, or why there is none, and the filters that were asked for; `pages` are the answer's."""
+    client = boto3.client("pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    requests: list[dict[str, Any]] = []
+    client.meta.events.register(
+        "provide-client-params.pricing.GetProducts", lambda params, **_: requests.append(dict(params))
+    )
+    with Stubber(client) as stub:
+        for number, page in enumerate(pages):
+            following = {"NextToken": f"page-{number + 1}"} if number + 1 < len(pages) else {}
+            expected = {"ServiceCode": question.service, "Filters": ANY, "FormatVersion": "aws_v1", "MaxResults": 100}
+            expected |= {"NextToken": f"page-{number}"} if number else {}
+            stub.add_response("get_products", {"FormatVersion": "aws_v1", "PriceList": page, **following}, expected)
+        try:
+            found: Decimal | str = refresh._price(client, "us-west-2", question)
+        except refresh._NotOnePrice as error:
+            found = str(error)
+        stub.assert_no_pending_responses()
+    return found, requests[0]["Filters"]
+
+
+NAT = refresh._QUESTIONS["nat.hour"]
+
+
+def test_a_price_is_found_behind_other_products_on_a_later_page() -> None:
+    other = product("USW2-NatGateway-Bytes", "GB", ("0", "0.045"))
+    price, filters = asked(NAT, [other] * 3, [product("USW2-NatGateway-Hours", "Hrs", ("0", "0.0450000000"))])
+    assert price == Decimal("0.045")
+    assert filters == [
+        {"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"},
+        {"Type": "CONTAINS", "Field": "usagetype", "Value": "NatGateway-Hours"},
+    ]
+
+
+def test_units_are_converted_and_free_tiers_passed_over() -> None:
+    question = refresh._QUESTIONS["sqs.million-requests"]
+    tiers = (("100000000000", "0.0000003000"), ("0", "0.0000000000"), ("1000000", "0.0000004000"))
+    assert asked(question, [product("USW2-Requests-Tier1", "Requests", *tiers)])[0] == Decimal("0.4")
+
+
+def test_an_instance_is_asked_for_as_linux_on_demand() -> None:
+    question = refresh._all_questions()["ec2.g5.xlarge"]
+    price, filters = asked(question, [product("USW2-BoxUsage:g5.xlarge", "Hrs", ("0", "1.0060000000"))])
+    assert price == Decimal("1.006")
+    asked_for = {one["Field"]: one["Value"] for one in filters}
+    assert asked_for["instanceType"] == "g5.xlarge"
+    assert (asked_for["operatingSystem"], asked_for["capacitystatus"], asked_for["tenancy"]) == ("Linux", "Used", "Shared")
+
+
+@pytest.mark.parametrize(
+    ("products", "said"),
+    [
+        ([], "AmazonEC2 has 0 prices of NatGateway-Hours in us-west-2: none"),
+        ([product("USW2-NatGateway-Hours", "Hrs", ("0", usd)) for usd in ("1", "2")], "has 2 prices of .*: 1, 2"),
+        ([product("USW2-NatGateway-Hours", "Fortnights", ("0", "1"))], "gives NatGateway-Hours in 'Fortnights'"),
+        ([product("USW2-NatGateway-Hours", "Hrs", ("0", "0"))], "has 0 prices"),
+    ],
+)
+def test_an_answer_that_is_not_one_price_is_none(products: list[str], said: str) -> None:
+    found, _ = asked(NAT, products)
+    assert isinstance(found, str)
+    assert __import__("re").search(said, found), found
+
+
+def test_what_is_not_found_keeps_its_price_and_its_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: dict[str, Decimal] = {"nat.hour": Decimal("0.05"), "alarm.month": Decimal("0.10")}
+
+    def price(_: Any, __: str, question: Question) -> Decimal:
+        for key, usd in answers.items():
+            if refresh._QUESTIONS[key] == question:
+                return usd
+        raise refresh._NotOnePrice("none")
+
+    monkeypatch.setattr(refresh, "_price", price)
+    before = date(2025, 1, 1)
+    old = {
+        key: Price(Decimal(usd), before)
+        for key, usd in (("nat.hour", "0.045"), ("alarm.month", "0.10"), ("kms.key-month", "1"))
+    }
+    found = refresh.refresh(None, "us-west-2", old, TODAY)
+    assert found.table.prices == {
+        "nat.hour": Price(Decimal("0.05"), TODAY),
+        "alarm.month": Price(Decimal("0.10"), TODAY),
+        "kms.key-month": Price(Decimal("1"), before),
+    }
+    assert found.changed == {"nat.hour": Decimal("0.045")}
+    assert found.missing.keys() == {*KEYS, *(f"ec2.{name}" for name in INSTANCE_TYPES)} - answers.keys()
+    assert found.table.as_of == before
+
+
+def test_every_price_of_the_table_has_a_question() -> None:
+    assert refresh._all_questions().keys() == {*KEYS, *(f"ec2.{name}" for name in INSTANCE_TYPES)}

@@ -1,0 +1,261 @@
+"""What a stack is billed for, to the cent, at prices that are easy to multiply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.catalog import INSTANCE_TYPES
+from spec.settings import Settings, load
+from spec.settings.source import read_config
+from stackctl.cost import throughput, usage
+from stackctl.cost.estimate import estimate
+from stackctl.cost.prices import KEYS, Price, PriceTable
+from stackctl.cost.usage import Amounts, Nodes
+
+ROOT = Path(__file__).parents[3]
+TODAY = date(2026, 11, 21)
+DAY = date(2026, 1, 2)
+SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def prices(**special: str) -> PriceTable:
+    """Everything costs 1, but for what is said: `nat_hour="0.5"`."""
+    usd = dict.fromkeys([*KEYS, *(f"ec2.{name}" for name in INSTANCE_TYPES)], "1")
+    for key, value in special.items():
+        usd[next(known for known in usd if known.replace("-", "_").replace(".", "_") == key)] = value
+    return PriceTable("us-west-2", {key: Price(Decimal(value), DAY) for key, value in usd.items()})
+
+
+def stack(name: str, change: Change = lambda _: None) -> Settings:
+    """A stack of this repository with some values changed; keys without the project's name."""
+    file = ROOT / "stacks" / f"Pulumi.{name}.yaml"
+    config = read_config(file.read_text(encoding="utf-8"), file.name)
+    sections = {key.removeprefix("triton-eks:"): value for key, value in config.items()}
+    change(sections)
+    return load({key if ":" in key else f"triton-eks:{key}": value for key, value in sections.items()}, name, today=TODAY)
+
+
+def amounts(*numbers: float | str) -> Amounts:
+    return Amounts(*(Decimal(str(number)) for number in numbers))
+
+
+def part(settings: Settings, table: PriceTable, name: str) -> Amounts:
+    return estimate(settings, table, TODAY).parts[name]
+
+
+def test_the_control_plane_costs_more_in_extended_support() -> None:
+    table = prices(eks_cluster_hour="0.10", eks_extended_hour="0.60")
+    assert part(stack("dev"), table, "control plane") == amounts("73.00", "73.00", "73.00")
+    later = estimate(stack("dev"), table, date(2027, 12, 1))
+    assert later.parts["control plane"] == amounts("438.00", "438.00", "438.00")
+
+
+def test_nodes_and_their_volumes_are_exact() -> None:
+    """dev: 2 of at most 3 m7i.large with 50 GiB; nothing changes their number but people."""
+    table = prices(ec2_m7i_large="0.1008", ebs_gp3_gib_month="0.08")
+    two, three = 2 * (730 * Decimal("0.1008") + 50 * Decimal("0.08")), 3 * (730 * Decimal("0.1008") + 50 * Decimal("0.08"))
+    assert part(stack("dev"), table, "system nodes") == Amounts(two, two, three)
+    assert two == Decimal("155.168")
+
+
+def test_spot_is_assumed_cheaper_and_the_dearest_type_is_the_most() -> None:
+    """dev: one g5 of g5.xlarge or g5.2xlarge on spot, at most four, by a node group: which never falls back to on demand."""
+    table = prices(ec2_g5_xlarge="1.006", ec2_g5_2xlarge="1.212", ebs_gp3_gib_month="0")
+    one, four = 730 * Decimal("1.006") / 2, 4 * 730 * Decimal("1.212") / 2
+    assert part(stack("dev"), table, "pool g5") == Amounts(one, one, four)
+
+
+def spot(sections: dict[str, Any]) -> None:
+    sections["gpu"]["pools"][0]["capacity"] = "spot"
+
+
+HOURS = Decimal(730)
+
+
+def test_karpenter_falls_back_to_on_demand() -> None:
+    table = prices(ec2_g5_xlarge="2", ebs_gp3_gib_month="0")
+    most = stack("staging", spot).gpu.pools[0].max
+    found = part(stack("staging", spot), table, "pool g5")
+    assert found == Amounts(2 * HOURS, 2 * HOURS, most * 2 * HOURS)  # two pods, on spot nodes at half the price
+
+
+def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
+    """prod: Karpenter, at least 3 pods and one that holds a node ready; g5.xlarge has one GPU."""
+    settings = stack("prod")
+    g5, p4d = settings.gpu.pools
+    assert usage.expected_pods(settings) == (4, 4)
+    assert usage.pool_nodes(settings, g5) == Nodes(4, 4, 9)
+    assert usage.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
+
+
+def test_shared_gpus_take_several_pods() -> None:
+    def share(sections: dict[str, Any]) -> None:
+        sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
+        sections["nodes"]["autoscaler"] = "cluster-autoscaler"
+
+    settings = stack("staging", share)
+    assert usage.pods_per_node(settings, settings.gpu.pools[0]) == 4
+    assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
+
+
+def test_network_is_counted_by_zone() -> None:
+    table = prices(nat_hour="0.045", public_ipv4_hour="0.005", endpoint_hour="0.01", nlb_hour="0.0225", nlb_lcu_hour="0.006")
+    fixed = 730 * (3 * Decimal("0.05") + 15 * 3 * Decimal("0.01") + Decimal("0.0225"))
+    unit = 730 * Decimal("0.006")
+    assert part(stack("prod"), table, "network") == Amounts(fixed, fixed + unit, fixed + unit)
+
+
+def test_a_public_load_balancer_has_addresses() -> None:
+    def public(sections: dict[str, Any]) -> None:
+        sections["gateway"] |= {"exposure": "public", "allowedCidrs": ["198.51.100.0/24"]}
+
+    table = prices(public_ipv4_hour="0.005")
+    more = estimate(stack("prod", public), table, TODAY).total.min - estimate(stack("prod"), table, TODAY).total.min
+    assert more == 3 * 730 * Decimal("0.005")
+
+
+def test_storage_queue_and_logs_are_exact() -> None:
+    table = prices(s3_gb_month="0.023", ebs_gp3_gib_month="0.08", sqs_million_requests="0.40", alarm_month="0.10")
+    found = estimate(stack("prod"), table, TODAY).parts
+    models = Decimal(15693) / 10**9 * Decimal("0.023")
+    volumes = 2 * 101 * Decimal("0.08")
+    assert found["storage"].min == models + volumes
+    polls = Decimal(730 * 3600) / 20 / 10**6 * Decimal("0.40")
+    assert found["queue"] == Amounts(Decimal("0.20"), Decimal("0.20") + polls, Decimal("0.20") + 10 * polls)
+    nodes = {"min": 3 + 4, "expected": 3 + 4, "max": 6 + 9 + 2}
+    table = prices(logs_ingested_gb="0.50", logs_stored_gb_month="0")
+    for size, count in nodes.items():
+        assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count) * Decimal("0.50")
+
+
+@pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
+def test_keys_are_those_that_the_program_registers(name: str) -> None:
+    snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
+    assert usage.keys(stack(name)) == sum(label.endswith("(aws:kms/key:Key)") for label in snapshot)
+
+
+@pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
+def test_gateways_and_endpoints_are_those_that_the_program_registers(name: str) -> None:
+    snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
+    settings = stack(name)
+    assert usage.nat_gateways(settings) == sum(label.endswith("(aws:ec2/natGateway:NatGateway)") for label in snapshot)
+    interfaces = [
+        entry
+        for label, entry in snapshot.items()
+        if label.endswith("(aws:ec2/vpcEndpoint:VpcEndpoint)") and entry["inputs"]["vpcEndpointType"] == "Interface"
+    ]
+    assert all(len(entry["inputs"]["subnetIds"]) == usage.zones(settings) for entry in interfaces)
+    table = prices(endpoint_hour="1", nat_hour="0", public_ipv4_hour="0", nlb_hour="0", nlb_lcu_hour="0")
+    assert part(settings, table, "network").min == len(interfaces) * usage.zones(settings) * 730
+
+
+def test_parts_add_up_and_less_is_never_more() -> None:
+    for name in ("local", "dev", "staging", "prod"):
+        found = estimate(stack(name), prices(), TODAY)
+        for size in ("min", "expected", "max"):
+            assert getattr(found.total, size) == sum(getattr(amounts_, size) for amounts_ in found.parts.values())
+        for item in found.items:
+            assert 0 <= item.cost.min <= item.cost.expected <= item.cost.max, (name, item)
+
+
+def test_a_million_inferences_at_the_expected_rates() -> None:
+    """prod expects 40 + 40 requests per second."""
+    found = estimate(stack("prod"), prices(), TODAY)
+    assert found.per_million == found.total.expected / (80 * 730 * 3600) * 10**6
+
+
+def tuned(sections: dict[str, Any]) -> None:
+    sections["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
+
+
+def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    """The evidence that `tuned` names."""
+    machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
+    evidence = {"model": "classify", "winner": {"rate": 7.5}, "machine": machine, **changed}
+    (folder / "classify-x.json").write_text(json.dumps(evidence), encoding="utf-8")
+    monkeypatch.setattr(throughput, "RESULTS", folder)
+
+
+def of_throughput(settings: Settings) -> list[str]:
+    return [note for note in usage.notes(settings) if "measured" in note]
+
+
+@pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
+def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str) -> None:
+    """No stack file names evidence: what was measured here are other models, on a machine without GPUs."""
+    settings = stack(name)
+    assert estimate(settings, prices(), TODAY).per_million_measured == {}
+    [note] = of_throughput(settings)
+    assert note.startswith(
+        "no measured throughput of classify, normalize, so no cost of a million inferences at a measured rate: "
+        "run `modelctl tune` against a server on a g5.xlarge"
+    )
+    assert note.endswith("until then the fewest pods are the expected ones") == (settings.pod_autoscaler != "none")
+
+
+def test_a_measured_rate_comes_with_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch)
+    known, unknown = of_throughput(stack("prod", _without_digest(tuned)))
+    assert known == (
+        "classify: 7.5 requests/s measured on 2 CPUs (A CPU), priced as a g5.xlarge, which may answer at another rate"
+    )
+    assert unknown.startswith("no measured throughput of normalize, ")
+
+
+def test_a_server_elsewhere_is_not_told_as_the_machine_of_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch, machine={"cpu": "A CPU", "cpus": 2, "server_on_loopback": False})
+    found = throughput.measured(stack("prod", _without_digest(tuned)))
+    assert found["classify"].where == "a server elsewhere, over a network"
+
+
+def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch, model="projection")
+    with pytest.raises(throughput.EvidenceError) as told:
+        throughput.measured_rates(stack("prod", _without_digest(tuned)))
+    assert str(told.value) == "classify-x.json: the stack file names it as evidence of classify, and it is of projection"
+
+
+def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded one, of a model that the benchmark has and no stack."""
+    [recorded] = (ROOT / "benchmarks" / "results").glob("projection-*.json")
+    evidence = json.loads(recorded.read_text(encoding="utf-8"))
+    plant(tmp_path, monkeypatch, **{**evidence, "model": "classify"})
+    found = throughput.measured(stack("prod", _without_digest(tuned)))
+    assert found == {"classify": throughput.Measured(evidence["winner"]["rate"], "2 CPUs (Intel(R) Xeon(R) Processor)")}
+
+
+def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(tmp_path, monkeypatch)
+    settings = stack("prod", _without_digest(tuned))
+    assert throughput.measured_rates(settings) == {"classify": 7.5}
+    assert usage.expected_pods(settings) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
+    assert usage.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
+    found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
+    assert found.per_million_measured == {"classify": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
+
+
+def test_evidence_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "RESULTS", tmp_path)
+    with pytest.raises(throughput.EvidenceError, match=r"classify-x\.json: evidence that a stack file names cannot be read"):
+        throughput.measured_rates(stack("prod", _without_digest(tuned)))
+
+
+def _without_digest(change: Change) -> Change:
+    """A changed want needs another release, which is not what is tested here."""
+
+    def both(sections: dict[str, Any]) -> None:
+        change(sections)
+        del sections["models"]["release"]
+
+    return both

@@ -1,0 +1,60 @@
+"""An AWS account of moto's, and the stack that preflight is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from stackctl.account.guard import caller
+from stackctl.account.read_only import Readers
+from stackctl.preflight.check import Subject
+from stackctl.preflight.operations import OPERATIONS
+from tests.aws_environment import use_none_of_the_developers
+from tests.spec.stack_config import settings
+
+REGION = "us-west-2"
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """An empty account; its id."""
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    with mock_aws():
+        yield "123456789012"
+
+
+@pytest.fixture
+def subject(account: str) -> Callable[..., Subject]:
+    """The staging stack with changes (`settings` of tests.spec.stack_config), and the account."""
+
+    def make(changes: dict[str, Any] | None = None, stack: str = "staging") -> Subject:
+        readers = Readers(REGION, OPERATIONS)
+        return Subject(settings(changes, stack), readers, caller(readers))
+
+    return make
+
+
+@pytest.fixture
+def answers() -> Iterator[Callable[..., Stubber]]:
+    """`answers(subject, "eks")` begins to answer that client's calls by a script: moto has no such operation.
+
+    Parameters and answers are checked against botocore's model of the service; every answer must have been asked for.
+    """
+    stubbers: list[Stubber] = []
+
+    def begin(subject: Subject, service: str) -> Stubber:
+        stubber = Stubber(subject.readers(service))
+        stubber.activate()
+        stubbers.append(stubber)
+        return stubber
+
+    yield begin
+    for stubber in stubbers:
+        stubber.deactivate()
+        stubber.assert_no_pending_responses()

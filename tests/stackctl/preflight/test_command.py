@@ -1,0 +1,105 @@
+"""`python -m stackctl.preflight STACK`: the table, the exit code, and mistakes as sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from stackctl.preflight.checks import CHECKS
+from stackctl.preflight.cli import main
+from stackctl.preflight.finding import fail, ok, unknown, warn
+from stackctl.preflight.report import Row, failed, show, summary
+
+ROOT = Path(__file__).parents[3]
+
+
+def preflight(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(main)
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+ON_MOTO = ("account", "instance offerings", "images", "capacity reservations", "subnet addresses", "model release")
+"""Checks whose operations moto has: in process it breaks at others instead of refusing them."""
+
+
+def test_the_checks_are_in_the_table_and_a_new_account_is_not_ready(
+    account: str, checkout: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stackctl.preflight.cli.CHECKS", [check for check in CHECKS if check.name in ON_MOTO])
+    done = preflight("dev")
+    assert done.exit_code == 1, done.output
+    assert [name for name in ON_MOTO if f"\n{name} " not in f"\n{done.output}"] == []
+    assert "triton.image: account 123456789012 has no repository nvidia/tritonserver in us-west-2" in done.output
+    assert "What to do:\n  images (fail): triton.image: " in done.output
+    assert done.output.endswith("\ndev: 2 fail, 4 ok\n")
+
+
+def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None) -> None:
+    done = preflight("production")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging\n",
+    )
+
+
+def test_a_stack_file_with_a_mistake_is_an_error(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config: 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = preflight("dev")
+    assert (done.exit_code, done.stderr.partition("\n")[0]) == (
+        2,
+        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+    )
+
+
+def test_outside_of_the_checkout_it_says_where_to_go(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = preflight("dev")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: no stack file stacks/Pulumi.dev.yaml; run this from the root of the checkout\n",
+    )
+
+
+def test_without_credentials_it_says_how_one_logs_in(account: str, checkout: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    done = preflight("dev")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("AWS cannot be asked: Unable to locate credentials; set AWS_PROFILE")
+
+
+def test_the_table_says_what_was_found_and_the_list_below_what_to_do() -> None:
+    found = [Row("a", ok("fine")), Row("b", fail("broken; badly", "mend it")), Row("b", warn("old", "renew it"))]
+    console = Console(width=60, highlight=False, markup=False, force_terminal=False)
+    with console.capture() as captured:
+        show(found, console)
+    assert [line.rstrip() for line in captured.get().splitlines()] == [
+        "check  result  finding",
+        "a      ok      fine",
+        "b      fail    broken; badly",
+        "       warn    old",
+        "",
+        "What to do:",
+        "  b (fail): broken",
+        "    mend it",
+        "  b (warn): old",
+        "    renew it",
+    ]
+
+
+def test_only_a_failure_fails() -> None:
+    found = [Row("a", ok("fine")), Row("b", warn("old", "renew it")), Row("c", unknown("needs x"))]
+    assert (failed(found), summary(found)) == (False, "1 warn, 1 unknown, 1 ok")
+    assert failed([*found, Row("d", fail("broken", "mend it"))])

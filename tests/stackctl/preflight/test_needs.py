@@ -1,0 +1,98 @@
+"""Which quotas a stack takes, and how much of each: from its settings alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.settings import load_stack_file
+from stackctl.preflight import needs
+from stackctl.preflight.needs import Quota, instance_quota, needed_quotas
+from tests.spec.stack_config import TODAY, settings
+
+ROOT = Path(__file__).parents[3]
+
+
+def amounts(changes: dict[str, Any] | None = None, stack: str = "staging") -> dict[Quota, tuple[int, int]]:
+    return {need.quota: (need.at_start, need.at_most) for need in needed_quotas(settings(changes, stack))}
+
+
+def test_a_stack_needs_what_its_groups_and_its_network_take() -> None:
+    # system: 2 to 4 m7i.large (2 vCPUs), g5: 2 to 4 g5.xlarge (4), p4d: 0 to 2 p4d.24xlarge (96).
+    assert amounts() == {
+        needs.STANDARD: (4, 8),
+        needs.G: (8, 16),
+        needs.P: (0, 192),
+        needs.VPCS: (1, 1),
+        needs.INTERNET_GATEWAYS: (1, 1),
+        needs.ADDRESSES: (1, 1),
+        needs.NAT_GATEWAYS: (1, 1),
+        needs.CLUSTERS: (1, 1),
+    }
+
+
+def test_a_nat_gateway_per_zone_takes_an_address_each_and_one_place_in_each_zone() -> None:
+    found = amounts(stack="prod")
+    assert (found[needs.ADDRESSES], found[needs.NAT_GATEWAYS]) == ((3, 3), (1, 1))
+
+
+def test_spot_has_quotas_of_its_own() -> None:
+    found = amounts({"gpu.pools[0].capacity": "spot"})
+    assert (found[needs.G_SPOT], needs.G in found) == ((8, 16), False)
+
+
+def test_a_capacity_block_is_outside_of_the_quotas() -> None:
+    changes = {
+        "gpu.pools[1].capacity": "capacity-block",
+        "gpu.pools[1].reservationId": "cr-0123456789abcdef0",
+        "gpu.pools[1].zones": ["us-west-2a"],
+    }
+    assert needs.P not in amounts(changes)
+
+
+def test_of_several_types_the_smallest_counts_at_the_start_and_the_largest_at_most() -> None:
+    assert amounts({"gpu.pools[0].instanceTypes": ["g5.xlarge", "g5.2xlarge"]})[needs.G] == (2 * 4, 4 * 8)
+
+
+def test_two_pools_of_one_family_share_a_quota_and_are_both_named() -> None:
+    found = needed_quotas(settings({"gpu.pools[1].instanceTypes": ["g6.xlarge"]}))
+    (need,) = [need for need in found if need.quota == needs.G]
+    assert (need.at_start, need.at_most) == (8, 16 + 8)
+    assert need.takers == ("g5: 2 to 4 x g5.xlarge", "p4d: 0 to 2 x g6.xlarge")
+
+
+def test_an_autoscaler_starts_nodes_for_the_fewest_pods_and_the_warm_ones() -> None:
+    production = load_stack_file(ROOT / "stacks" / "Pulumi.prod.yaml", today=TODAY)
+    (need,) = [need for need in needed_quotas(production) if need.quota == needs.G]
+    # desired 0, but 3 pods and 1 warm one, a GPU each.
+    assert (need.at_start, need.at_most) == (4 * 4, 9 * 4)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "spot", "quota"),
+    [
+        ("m7i.large", False, needs.STANDARD),
+        ("t3.micro", True, needs.STANDARD_SPOT),
+        ("g4dn.xlarge", False, needs.G),
+        ("vt1.3xlarge", False, needs.G),
+        ("g6.48xlarge", True, needs.G_SPOT),
+        ("p4d.24xlarge", False, needs.P),
+        ("p5.48xlarge", False, needs.P),
+        ("p4de.24xlarge", True, needs.P4_SPOT),
+        ("p5.48xlarge", True, needs.P5_SPOT),
+        ("inf2.xlarge", False, None),
+        ("trn1.2xlarge", True, None),
+        ("mac2.metal", False, None),
+        ("u-6tb1.metal", False, None),
+    ],
+)
+def test_an_instance_counts_towards_the_quota_of_its_family(instance_type: str, spot: bool, quota: Quota | None) -> None:
+    assert instance_quota(instance_type, spot=spot) == quota
+
+
+@pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod"])
+def test_no_quota_is_listed_twice(stack: str) -> None:
+    found = [need.quota for need in needed_quotas(load_stack_file(ROOT / "stacks" / f"Pulumi.{stack}.yaml", today=TODAY))]
+    assert len(found) == len(set(found))

@@ -1,0 +1,63 @@
+"""What a report says beside the engine's plan, gathered from a stack of this repository."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.settings import Settings
+from stackctl.cost import prices, revisions, throughput
+from stackctl.review import collect, document
+from stackctl.review.plan import Plan
+from stackctl.review.report import MeasuredCost
+from tests.stackctl.cost.test_usage import stack
+
+TODAY = date(2026, 11, 21)
+HOUR = prices.load("us-west-2").usd("ec2.g5.xlarge")
+"""Of the node that one Triton of prod fills."""
+
+
+def tuned(sections: dict[str, Any]) -> None:
+    """With evidence for `classify`, and without a release, which another want would not fit."""
+    sections["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
+    del sections["models"]["release"]
+
+
+@pytest.fixture
+def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A measured rate of `classify`, as `modelctl tune` writes it."""
+    machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
+    found = {"model": "classify", "winner": {"rate": 7.5}, "machine": machine}
+    (tmp_path / "classify-x.json").write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(throughput, "RESULTS", tmp_path)
+
+
+def comment(monkeypatch: pytest.MonkeyPatch, then: Settings, now: Settings) -> tuple[str, tuple[MeasuredCost, ...]]:
+    """The comment about prod with these settings, and the measured costs of its report."""
+    monkeypatch.setattr(revisions, "settings_now", lambda _: now)
+    monkeypatch.setattr(revisions, "settings_at", lambda *_: then)
+    made = collect.report("prod", Plan(()), "main", TODAY)
+    assert made.cost is not None
+    return document.render([made], title="t", name="n"), made.cost.measured
+
+
+def test_measured_throughput_is_told_as_what_a_million_inferences_cost(
+    evidence: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, measured = comment(monkeypatch, stack("prod"), stack("prod", tuned))
+    usd = HOUR / (Decimal("7.5") * 3600) * 10**6
+    assert measured == (MeasuredCost("classify", None, usd),)
+    assert f"\nA million inferences of `classify` at its measured rate, the node alone: {usd:.2f} US$.\n" in text
+    assert "\nno measured throughput of normalize" in text
+    assert "\nbefore: no measured throughput of classify, normalize" in text
+
+
+def test_without_measured_throughput_the_comment_says_of_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, measured = comment(monkeypatch, stack("prod"), stack("prod"))
+    assert measured == ()
+    assert text.count("no measured throughput of classify, normalize") == 1

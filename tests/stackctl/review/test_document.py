@@ -1,0 +1,270 @@
+"""The comment, as a whole: golden files, and what holds however long it would be."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stackctl.review import document, markdown
+from stackctl.review.plan import WAITING_POLICY, Plan, Step, Violation
+from stackctl.review.report import Report
+from tests.stackctl.review import scenarios
+from triton_policies.waiting import Waiting
+
+GOLDEN = Path(__file__).parent / "golden"
+SCENARIOS = {
+    "a-little-of-everything": [scenarios.much],
+    "nothing": [scenarios.nothing],
+    "a-network-that-moves": [scenarios.moved],
+    "several-stacks": [scenarios.nothing, scenarios.failed, scenarios.much],
+    "no-stack": [],
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_comment_is_as_reviewed(name: str) -> None:
+    """UPDATE_GOLDEN=1 writes the files; review their difference."""
+    text = document.render([make() for make in SCENARIOS[name]], title="What this pull request does", name="preview")
+    file = GOLDEN / f"{name}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> None:
+    """Reports are written by a stranger's code: what names a cause that is none must not vanish."""
+    first, second = (Step("replace", "t", name, caused_by=cause) for name, cause in (("a", "t::b"), ("b", "t::a")))
+    third = Step("replace", "t", "c", caused_by="t::nowhere")
+    text = document.render([Report("prod", Plan((first, second, third)))], title="t", name="n")
+    assert re.findall(r"^- \*\*`(\w)` ", text, re.MULTILINE) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("mandatory", "errors", "cell"),
+    [
+        (False, (), "0 mandatory, 1 advisory"),
+        (False, ("no such zone",), "0 mandatory, 1 advisory, not all checked"),
+        (True, (), "**1 mandatory, 0 advisory**"),
+        (True, ("no such zone",), "**1 mandatory, 0 advisory**, not all checked"),
+    ],
+)
+def test_a_preview_that_failed_has_not_checked_all_whatever_it_found(
+    mandatory: bool, errors: tuple[str, ...], cell: str
+) -> None:
+    found = Plan((), violations=(Violation("p", mandatory, "", "r", "m"),), packs={"p": "1"}, errors=errors)
+    text = document.render([Report("prod", found)], title="t", name="n")
+    assert f"| 0 | 0 | 0 | 0 | {cell} | not known |" in text
+
+
+def policies_section(*violations: Violation) -> list[str]:
+    text = document.render([Report("prod", Plan((), violations=violations, packs={"p": "1"}))], title="t", name="n")
+    return text.partition("#### Policies\n")[2].strip().splitlines()[1:]
+
+
+def test_all_that_waits_is_named_however_much_it_is() -> None:
+    """What the pack says of a whole stack is longer than any message that is told as it is."""
+    waiting = Waiting()
+    for number in range(60):
+        waiting.add("iam-no-wildcard", f"role-{number:02}.policy")
+        waiting.add("s3-tls-only", f'bucket-{number:02}.tags["a/b"]')
+    waiting.add("vpc-flow-logs", "")
+    said = f"A preview says which checks wait.\n{waiting.take()}"
+    told = policies_section(Violation(WAITING_POLICY, False, "low", "", said, deferred=True))
+    assert told == [
+        "- 121 checks wait for values that are known only while \\`pulumi up\\` runs. The policies run again there, and a "
+        "mandatory one still refuses:",
+        "  - `iam-no-wildcard`: " + ", ".join(f"`role-{number:02}.policy`" for number in range(60)),
+        "  - `s3-tls-only`: " + ", ".join(f'`bucket-{number:02}.tags["a/b"]`' for number in range(60)),
+        "  - `vpc-flow-logs`",
+    ]
+
+
+def test_what_other_packs_judge_later_is_told_by_policy() -> None:
+    waits = [Violation("a", False, "", f"r{number:02}", "can't run policy", deferred=True) for number in range(30)]
+    assert policies_section(*waits, Violation("b", False, "", "q", "can't run policy", deferred=True)) == [
+        "- 31 checks are made in the update, when the values are known:",
+        "  - `a` on " + ", ".join(f"`r{number:02}`" for number in range(30)),
+        "  - `b` on `q`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("", "- Some checks wait for values; which ones is not said"),
+        ("2 checks wait", "- 2 checks wait"),
+        ("2 checks wait: a (b), and more", "- 2 checks wait: a (b), and more"),
+    ],
+)
+def test_what_does_not_say_what_waits_as_our_pack_does_is_told_as_it_is(message: str, told: str) -> None:
+    assert policies_section(Violation(WAITING_POLICY, False, "low", "", message, deferred=True)) == [told]
+
+
+def test_what_goes_down_with_another_one_is_in_bold_and_named_to_the_last() -> None:
+    vpc, subnet, tag = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:autoscaling/tag:Tag"
+    steps = [Step("replace", vpc, "vpc")]
+    for type_ in (subnet, tag):
+        steps += [Step("replace", type_, f"x{number:02}", (), ("y",), caused_by=f"{vpc}::vpc") for number in range(25)]
+    text = document.render([Report("prod", Plan(tuple(steps)))], title="t", name="n")
+    everyone = ", ".join(f"`x{number:02}`" for number in range(25))
+    some = ", ".join(f"`x{number:02}`" for number in range(20))
+    assert [line for line in text.splitlines() if line.startswith("    - ")] == [
+        f"    - **25 `{subnet}`: {everyone}**, because of `y`. **What goes down:** nodes, endpoints and load balancers in "
+        "it go; a cluster takes another one of its own VPC only",
+        f"    - 25 `{tag}`, because of `y`: {some} and 5 more",
+    ]
+
+
+def test_no_secret_is_in_the_comment() -> None:
+    text = document.render([scenarios.much()], title="t", name="n")
+    for value in ("b2xk", "bmV3", "c2VjcmV0", "plain text of a secret"):
+        assert value not in text
+    assert text.count("(secret)") == 4
+
+
+def test_a_comment_that_is_too_long_says_of_each_section_what_is_left_out() -> None:
+    many = Plan(tuple(Step("delete", "aws:sqs/queue:Queue", f"queue-{number:04}") for number in range(2000)))
+    other = Plan(tuple(Step("update", "aws:ec2/eip:Eip", f"address-{number}") for number in range(3)))
+    text = document.render([Report("prod", many), Report("dev", other)], title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    shown = len(re.findall(r"^- `queue-", text, re.MULTILINE))
+    assert f"… and {2000 - shown} more resources, left out for want of space." in text
+    assert shown > 500
+    assert text.count("address-") == 3
+
+
+def of_many_stacks(count: int) -> list[Report]:
+    """As many as a matrix of regions and environments has: in one a preview failed, and one loses its VPC."""
+    reports = []
+    for number in range(count):
+        everywhere = replace(scenarios.much(), stack=f"stack-{number:04}")
+        quiet = replace(everywhere, plan=Plan((), packs={"p": "1"}), models=None, release_after=everywhere.release_before)
+        reports.append(quiet)
+    reports[-2] = replace(reports[-2], plan=Plan((Step("delete", "aws:ec2/vpc:Vpc", "the-vpc"),)))
+    reports[-1] = replace(reports[-1], plan=Plan((), errors=("no such zone",)))
+    return reports
+
+
+def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> None:
+    text = document.render(of_many_stacks(100), title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    assert len(re.findall(r"^\| `stack-", text, re.MULTILINE)) == 100
+    told = {stack.partition("`\n")[0]: stack for stack in text.split("\n### `")[1:]}
+    assert list(told) == [f"stack-{number:04}" for number in range(100)]
+    assert "#### The preview failed\n\n```text\nno such zone\n" in told["stack-0099"]
+    assert "#### Deleted\n\n- `the-vpc` (`aws:ec2/vpc:Vpc`)" in told["stack-0098"]
+    assert all("#### Policies" in told[f"stack-{number:04}"] for number in range(98))
+    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Quotas.\n")
+
+
+def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:
+    text = document.render(of_many_stacks(2000), title="t", name="n")
+    assert len(text) <= document.MOST_CHARACTERS
+    rows = re.findall(r"^\| `(stack-\d+)`", text, re.MULTILINE)
+    told = re.findall(r"^### `(stack-\d+)`", text, re.MULTILINE)
+    assert 100 < len(told) < len(rows) < 2000
+    assert rows[-2:] == told[-2:] == ["stack-1998", "stack-1999"]
+    assert "#### The preview failed\n\n```text\nno such zone\n" in text
+    assert text.endswith(
+        f"\n… and the sections of {len(rows) - len(told)} stacks of the table, left out for want of space. "
+        f"… and {2000 - len(rows)} more stacks that are not in the table. "
+        "`python3 -m stackctl.review render REPORT` gives one stack all of the space.\n"
+    )
+
+
+def test_a_limit_without_room_for_headings_is_refused() -> None:
+    with pytest.raises(ValueError, match="a limit of 100 characters; at least 8000"):
+        document.render([], title="t", name="n", limit=100)
+
+
+NASTY = st.text(alphabet=st.sampled_from("ab`|<>@\n\\*_[]#&~$!-. é…→"), max_size=400)
+STEPS = st.builds(
+    Step,
+    st.sampled_from(["create", "update", "replace", "delete"]),
+    NASTY,
+    NASTY,
+    replace_reasons=st.lists(NASTY, max_size=3).map(tuple),
+)
+VIOLATIONS = st.builds(Violation, NASTY | st.just(WAITING_POLICY), st.booleans(), NASTY, NASTY, NASTY, st.booleans())
+PLANS = st.builds(
+    Plan,
+    st.lists(STEPS, max_size=60).map(tuple),
+    violations=st.lists(VIOLATIONS, max_size=20).map(tuple),
+    packs=st.none() | st.dictionaries(NASTY, NASTY, max_size=2),
+    errors=st.lists(NASTY.filter(str.strip), max_size=10).map(tuple),
+    warnings=st.lists(NASTY, max_size=10).map(tuple),
+)
+REPORTS = st.lists(st.builds(Report, NASTY, PLANS, base=st.none() | NASTY), max_size=5)
+MANY_REPORTS = st.builds(lambda some, times: some * times, REPORTS, st.integers(1, 60))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(reports=REPORTS | MANY_REPORTS, limit=st.integers(document.FEWEST_CHARACTERS, document.MOST_CHARACTERS), title=NASTY)
+def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
+    reports: list[Report], limit: int, title: str
+) -> None:
+    text = document.render(reports, title=title, name="n", limit=limit)
+    assert len(text) <= limit
+    everything = document.render(reports, title=title, name="n", limit=100_000_000)
+    assert "left out for want of space" not in everything and "not in the table" not in everything
+    if text != everything:
+        items = sum(int(count) for count in re.findall(r"^… and (\d+) more [\w ]+, left out", text, re.MULTILINE))
+        sections = re.findall(r"^Sections left out for want of space: \w", text, re.MULTILINE)
+        stacks = sum(int(count) for count in re.findall(r"… and the sections of (\d+) stacks? of the table", text))
+        stacks += sum(int(count) for count in re.findall(r"… and (\d+) more stacks? that (?:is|are) not in the table", text))
+        assert items or sections or stacks
+
+
+@settings(max_examples=100, deadline=None)
+@given(name=NASTY, message=NASTY)
+def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, message: str) -> None:
+    plan = Plan((), violations=(Violation(name, True, "", name, message),), packs={"p": "1"})
+    text = document.render([Report("prod", plan)], title="t", name="n")
+    (line,) = [line for line in text.splitlines() if line.startswith("- **mandatory**")]
+    outside = re.sub(r"(?<![\\`])(`+)(?!`) ?.*? ?(?<!`)\1(?!`)", "", line.removeprefix("- **mandatory**"))
+    outside = re.sub(r"\\[\\`*_\[\]<>#|~@&$]", "", outside)
+    assert not re.search(r"[`*\[\]<>|]|@(?!&#8203;)", outside), line
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see #12", r"see \#&#8203;12"),
+        ("by @somebody", "by @&#8203;somebody"),
+        ("HTTPS://example.com", "HTTPS&#58;//example.com"),
+        ("ftp://www.example.com", "ftp&#58;//www&#46;example.com"),
+        ("role: x", "role: x"),
+    ],
+)
+def test_prose_neither_links_nor_mentions(written: str, shown: str) -> None:
+    assert markdown.prose(written) == shown
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff"])
+def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
+    """A turned direction lets a line read as another one; half a character cannot be written at all."""
+    text = f"a{hidden}b"
+    assert markdown.prose(text) == "a\ufffdb"
+    assert markdown.code(text) == "`a\ufffdb`"
+    assert markdown.block(f"{text}\n\tc") == "```text\na\ufffdb\n\tc\n```"
+
+
+@settings(max_examples=60, deadline=None)
+@given(deleted=st.integers(0, 120), updated=st.integers(0, 120), limit=st.integers(document.FEWEST_CHARACTERS, 14_000))
+def test_what_is_shown_and_what_is_said_to_be_left_out_are_all(deleted: int, updated: int, limit: int) -> None:
+    steps = [Step("delete", "t", f"deleted-{number:03}" + "x" * 50) for number in range(deleted)]
+    steps += [Step("update", "t", f"updated-{number:03}" + "x" * 50) for number in range(updated)]
+    text = document.render([Report("prod", Plan(tuple(steps)))], title="t", name="n", limit=limit)
+    for title, word, count in (("Deleted", "deleted", deleted), ("Changed in place", "updated", updated)):
+        if count:
+            section = text.partition(f"#### {title}\n")[2].partition("\n#### ")[0]
+            shown = re.findall(rf"- `{word}-(\d+)", section)
+            said = re.search(r"… and (\d+) more resources", section)
+            assert [int(number) for number in shown] == list(range(len(shown)))
+            assert len(shown) + (int(said[1]) if said else 0) == count

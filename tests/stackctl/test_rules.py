@@ -1,0 +1,52 @@
+"""`python3 -m stackctl.rules STACK`, as somebody with a Prometheus of their own uses it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spec.prometheus.rule_file import groups, prometheus_rule
+from tests.spec.prometheus.stacks import ROOT, settings
+
+
+def export(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "stackctl.rules", *arguments]
+    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""}
+    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_it_prints_a_rule_file_with_links_to_where_the_runbooks_are() -> None:
+    done = export("staging", "--runbooks", "https://wiki.example.com/triton")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout) == {"groups": groups(settings("staging"), "https://wiki.example.com/triton")}
+    assert "expr: |" in done.stdout
+
+
+def test_it_prints_the_object_of_the_operator() -> None:
+    assert yaml.safe_load(export("prod", "--operator").stdout) == prometheus_rule(settings("prod"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "sentence"),
+    [
+        (ROOT, "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging"),
+        (
+            ROOT / "docs",
+            "error: no stack file stacks/Pulumi.production.yaml; run this from the root of the checkout",
+        ),
+    ],
+)
+def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) -> None:
+    done = export("production", folder=folder)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", sentence)
+
+
+def test_mistakes_of_a_stack_file_are_told_as_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.staging.yaml").write_text("config:\n  aws:region: us-moon-1\n")
+    done = export("staging", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "us-moon-1" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,40 @@
+"""Each stack is brought up once per test session, in a moto account of its own, and looked at from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.component.engine.stack_run import STACKS, StackRun, bring_up
+
+ROOT = Path(__file__).parents[3]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-snapshots",
+        action="store_true",
+        help="rewrite tests/system/component/snapshots from this run; review the diff",
+    )
+
+
+@pytest.fixture(scope="session")
+def stack_runs() -> Callable[[str], StackRun]:
+    """The run of a stack, made when it is first asked for."""
+    return cache(lambda stack: bring_up(ROOT, stack))
+
+
+@pytest.fixture(params=STACKS)
+def stack_run(request: pytest.FixtureRequest, stack_runs: Callable[[str], StackRun]) -> StackRun:
+    """Each of the four stacks in turn."""
+    return stack_runs(request.param)
+
+
+@pytest.fixture
+def update_snapshots(request: pytest.FixtureRequest) -> Any:
+    """Whether snapshots are to be rewritten."""
+    return request.config.getoption("--update-snapshots", default=False)

@@ -1,0 +1,51 @@
+"""What the engine does after an update: refresh and destroy, over a recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.system.component.engine.recording import Recording, Registration
+from twin.aws import table
+from twin.aws.clients import Clients
+
+_AWS = "aws:"
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """What reading every AWS resource back shows."""
+
+    outputs: list[str]
+    """Where the read differs from what the create said: ``urn: key: created -> read``."""
+    inputs: list[str]
+    """Where an update after the refresh would do something: ``urn: changed keys``."""
+
+
+def refresh(clients: Clients, recording: Recording) -> Refresh:
+    """Read every AWS resource of the recording."""
+    result = Refresh([], [])
+    for registration in _aws(recording):
+        handler = table.handler(registration.type)
+        found = handler.read(clients, registration.id, dict(registration.outputs))
+        if found is None:
+            result.outputs.append(f"{registration.urn}: gone")
+            continue
+        for key in sorted(found.keys() | registration.outputs.keys()):
+            before, after = registration.outputs.get(key), found.get(key)
+            if before != after:
+                result.outputs.append(f"{registration.urn}: {key}: {before!r} -> {after!r}")
+        changed = handler.diff(handler.refreshed_inputs(registration.checked, found), registration.checked).changed
+        if changed:
+            result.inputs.append(f"{registration.urn}: {', '.join(changed)}")
+    return result
+
+
+def destroy(clients: Clients, recording: Recording) -> None:
+    """Delete every AWS resource, last created first."""
+    for registration in reversed(_aws(recording)):
+        handler = table.handler(registration.type)
+        handler.delete(clients, registration.id, dict(registration.outputs))
+
+
+def _aws(recording: Recording) -> list[Registration]:
+    return [item for item in recording.registrations if item.custom and item.type.startswith(_AWS)]

@@ -1,0 +1,98 @@
+"""One stack from its tracked file: preview, up, refresh and destroy in one moto account."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra import app
+from spec.settings import Settings, load_stack_file
+from spec.versions import PROJECT
+from tests.system.component.engine.account import Account, fresh_account, living, observe, seed_roles, seed_topics
+from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
+from tests.system.component.engine.program import run
+from tests.system.component.engine.recording import Recording
+from twin.aws import table
+from twin.aws.clients import Clients
+from twin.aws.errors import HandlerError
+
+STACKS = ("local", "dev", "staging", "prod")
+TODAY = date(2026, 11, 21)
+"""Support windows of Kubernetes versions are judged by this day."""
+
+
+@dataclass(frozen=True)
+class StackRun:
+    """What a stack registered and made, and what was left of it."""
+
+    stack: str
+    settings: Settings
+    preview: Recording
+    up: Recording
+    account: Account
+    refreshed: Refresh
+    """What a refresh right after the update says."""
+    refused_delete: str
+    """What the cluster's deletion protection said; "" without one."""
+    leftovers: dict[str, list[str]]
+    """What a destroy left behind."""
+
+
+def bring_up(root: Path, stack: str) -> StackRun:
+    """Run the stack's whole life. Raises StackFailed when a resource is refused."""
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    config: dict[str, Any] = yaml.safe_load(path.read_text())["config"]
+    settings = load_stack_file(path, today=TODAY)
+    with fresh_account(), contextlib.chdir(root):
+        clients = Clients(settings.region)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_topics(clients, config)
+        before = living(clients)
+
+        def program() -> None:
+            app.deploy(settings)
+
+        common: dict[str, Any] = {
+            "project": PROJECT,
+            "stack": stack,
+            "config": config,
+            "root": root,
+            "clients": clients,
+        }
+        preview = run(program, **common, preview=True)
+        if living(clients) != before:
+            raise AssertionError(f"the preview of {stack} made {living(clients)}")
+        up = run(program, **common)
+        account_now, refreshed = observe(clients), refresh(clients, up)
+        refusal = _lift_deletion_protection(clients, up)
+        destroy(clients, up)
+        left = {kind: sorted(set(ids) - set(before.get(kind, ()))) for kind, ids in living(clients).items()}
+    return StackRun(
+        stack=stack,
+        settings=settings,
+        preview=preview,
+        up=up,
+        account=account_now,
+        refreshed=refreshed,
+        refused_delete=refusal,
+        leftovers={kind: ids for kind, ids in left.items() if ids},
+    )
+
+
+def _lift_deletion_protection(clients: Clients, recording: Recording) -> str:
+    """Try to delete a protected cluster, keep what AWS says, then switch its protection off as one does by hand."""
+    cluster = recording.one("aws:eks/cluster:Cluster")
+    if not cluster.checked.get("deletionProtection"):
+        return ""
+    handler = table.handler(cluster.type)
+    try:
+        handler.delete(clients, cluster.id, dict(cluster.outputs))
+    except HandlerError as error:
+        handler.update(clients, cluster.id, dict(cluster.outputs), {**cluster.checked, "deletionProtection": False})
+        return str(error)
+    raise AssertionError("a cluster with deletion protection was deleted")

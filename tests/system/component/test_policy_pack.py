@@ -1,0 +1,92 @@
+"""The real policy pack process over what every stack registers, and over the same with a defect for each policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.policies.case import changed
+from tests.system.component.engine.analyzer import Pack, running
+from tests.system.component.engine.recording import Recording
+from tests.system.component.engine.stack_run import TODAY, StackRun
+from tests.system.component.policy_defects import DEFECTS, seed
+from triton_policies.pods import DEPLOYMENT
+
+_DAY = {"asOf": TODAY.isoformat()}
+_PACK = Path(__file__).parents[3] / "policies"
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Pack]:
+    """The pack, which judges Kubernetes versions by the day by which the stack files are judged."""
+    with running(_PACK) as pack:
+        pack.configure({"eks-version-supported": _DAY, "eks-version-ageing": _DAY})
+        yield pack
+
+
+def test_the_process_tells_severity_level_and_remedy_of_every_policy(pack: Pack) -> None:
+    policies = pack.policies()
+    assert sorted(policies) == sorted([*DEFECTS, "settings-known", "judged-at-up"])
+    assert [
+        name for name, info in policies.items() if not (info.severity and info.remediation_steps and info.description)
+    ] == []
+
+
+def test_what_a_stack_registers_violates_no_policy(stack_run: StackRun, pack: Pack) -> None:
+    assert [str(found) for found in pack.judge(stack_run.up)] == []
+
+
+def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun, pack: Pack) -> None:
+    [waiting] = pack.judge(stack_run.preview)
+    assert (waiting.policy, waiting.level) == ("judged-at-up", "advisory")
+    assert re.search(r"^\d+ checks wait for values that are known only while `pulumi up` runs\. ", waiting.message, re.M)
+    # Documents that name what is still to be made. Nothing else may be left open, or nobody would read what is.
+    told = set(re.findall(r"([a-z0-9-]+) \(", waiting.message.partition("refuses: ")[2]))
+    assert told - {"iam-no-wildcard", "iam-trust-bounded", "s3-tls-only", "sqs-tls-only"} == set()
+    assert "s3-tls-only (models-policy.policy" in waiting.message
+
+
+def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program_are_a_violation(
+    stack_runs: Callable[[str], StackRun], pack: Pack
+) -> None:
+    up = stack_runs("prod").up
+    live = {"spec.replicas": 3, "metadata.uid": "5d0c"}
+    items = [
+        replace(item, outputs=changed(item.outputs, live)) if item.type == DEPLOYMENT else item for item in up.registrations
+    ]
+    assert [str(found) for found in pack.judge(Recording(items, up.exports))] == []
+    asked = [
+        replace(item, inputs=changed(item.inputs, live), checked=changed(item.checked, {"spec.replicas": 3}))
+        if item.type == DEPLOYMENT
+        else item
+        for item in items
+    ]
+    found = pack.judge(Recording(asked, up.exports))
+    assert {(one.policy, one.level) for one in found} == {("scaling-one-owner", "mandatory")}
+
+
+def test_settings_that_no_policy_has_are_refused_and_told_once(stack_runs: Callable[[str], StackRun]) -> None:
+    with running(_PACK) as pack:
+        pack.configure({"ng-max-size-cap": {"maxGpu": 4}, "lt-imdsv2": {"hops": 1}, "sqs-encrypted": {"on": True}})
+        found = [one for one in pack.judge(stack_runs("local").up) if one.policy == "settings-known"]
+    assert [(one.level, one.message.partition("\n")[2]) for one in found] == [
+        ("mandatory", f"--policy-pack-config: {stray}: there is no such setting, and it changes nothing. Fix: {fix}")
+        for stray, fix in (
+            ("lt-imdsv2.hops", "set maxHops"),
+            ("ng-max-size-cap.maxGpu", "set maxGpus"),
+            ("sqs-encrypted.on", "take it out, the policy has none"),
+        )
+    ]
+
+
+def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:
+    """All of them are seeded at once: none hides another."""
+    found = pack.judge(seed(stack_runs("prod").up))
+    told = {(one.policy, one.level, one.message.partition("\n")[2].partition(": ")[0]) for one in found}
+    told |= {(one.policy, one.level, "") for one in found if one.message.partition("\n")[2].startswith("the stack ")}
+    assert [policy for policy, defect in DEFECTS.items() if (policy, defect.level, defect.at_fault) not in told] == []
+    assert {(one.policy, one.level) for one in found} == {(policy, defect.level) for policy, defect in DEFECTS.items()}

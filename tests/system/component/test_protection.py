@@ -1,0 +1,53 @@
+"""What `allowDestroy: true` in a stack file changes: the protections go, and nothing else of production's."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import app
+from spec.settings import load
+from spec.versions import PROJECT
+from tests.system.component.engine.account import fresh_account, seed_roles
+from tests.system.component.engine.program import run
+from tests.system.component.engine.recording import Recording
+from tests.system.component.engine.stack_run import TODAY
+from twin.aws.clients import Clients
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def let_go() -> Recording:
+    """The preview of prod with the flag."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    config["triton-eks:allowDestroy"] = True
+    settings = load(config, "prod", today=TODAY)
+    with fresh_account(), contextlib.chdir(ROOT):
+        clients = Clients(settings.region)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        return run(
+            lambda: app.deploy(settings),
+            project=PROJECT,
+            stack="prod",
+            config=config,
+            root=ROOT,
+            clients=clients,
+            preview=True,
+        )
+
+
+def test_nothing_is_protected(let_go: Recording) -> None:
+    assert [item.name for item in let_go.registrations if item.protect] == []
+    assert let_go.one("aws:eks/cluster:Cluster").inputs["deletionProtection"] is False
+
+
+def test_the_models_are_left_when_the_stack_goes_and_requests_are_not(let_go: Recording) -> None:
+    buckets = {item.name: item for item in let_go.of_type("aws:s3/bucket:Bucket")}
+    models, requests = buckets["models-bucket"], buckets["requests-results-bucket"]
+    assert (models.retain_on_delete, models.inputs.get("forceDestroy", False)) == (True, False)
+    assert (requests.retain_on_delete, requests.inputs["forceDestroy"]) == (False, True)

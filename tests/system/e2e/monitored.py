@@ -1,0 +1,71 @@
+"""A twin with monitoring, and questions to its Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+
+from tests.system.e2e.conftest import Twin
+from twin import processes
+
+T = TypeVar("T")
+
+
+class Monitored(Twin):
+    """A twin whose `local` stack has monitoring; its command line and what it has measured."""
+
+    @property
+    def url(self) -> str:
+        """Where its Prometheus answers, once it does."""
+        (url,) = self.until(lambda: self.servers().cluster().prometheus_urls(), "Prometheus to be ready", 60)
+        return str(url)
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        """The data of an answer of Prometheus's API."""
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=10)
+        return answer.raise_for_status().json()["data"]
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The elements of an instant query."""
+        result: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
+        return result
+
+    def blank(self, board: dict[str, Any]) -> set[str]:
+        """The titles of a dashboard's panels for which Prometheus has nothing; raises where it refuses a query."""
+        panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+        data = [
+            (panel["title"], [self.query(_filled_in(target["expr"])) for target in panel["targets"]]) for panel in panels
+        ]
+        return {title for title, answers in data if not any(answers)}
+
+    def targets(self, pool: str) -> list[dict[str, Any]]:
+        """What Prometheus scrapes for one monitor."""
+        return [target for target in self.ask("targets", state="active")["activeTargets"] if target["scrapePool"] == pool]
+
+    def kubectl(self, command: str) -> str:
+        """What `kubectl <command>` prints; it must succeed."""
+        done = self.shell(f"kubectl {command}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def until(self, condition: Callable[[], T | None], what: str, seconds: float = 120) -> T:
+        """The first true value; Prometheus may be away while it is asked."""
+
+        def answered() -> T | None:
+            try:
+                return condition()
+            except httpx.TransportError:
+                return None
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:  # it listens before it is ready
+                    raise
+                return None
+
+        return processes.wait_until(answered, what, seconds, poll=0.5)  # type: ignore[return-value]
+
+
+def _filled_in(expression: str) -> str:
+    """A panel's query with what Grafana would put in: every model, and a rate over four scrapes."""
+    return expression.replace("$model", ".*").replace("$__rate_interval", "1m")

@@ -1,0 +1,220 @@
+"""Prometheus as the program installs it: what prometheus-operator makes of our monitors and rules, on real pods."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from infra.platform.dashboards import dashboards
+from spec.scaling.signal import signals
+from spec.settings import load_stack_file
+from tests.system.e2e.conftest import Twin
+from tests.system.e2e.monitored import Monitored
+from twin import inference, processes, stack_files
+from twin.home import TwinHome
+
+WITHOUT_A_SOURCE = {
+    "Percentiles": "histograms, which server 2.51 has not",
+    "Memory": "the kubelet and kube-state-metrics",
+    "Restarts": "kube-state-metrics",
+}
+"""The panels of the inference dashboard that stay empty on the twin: what would fill them."""
+MONITORING = {"runbooks": "https://example.com/runbooks", "replicas": 1, "retentionDays": 1, "storageGiB": 10}
+TRITON, PARITY = "podMonitor/monitoring/triton/0", "podMonitor/monitoring/triton-parity/0"
+OPERATOR = "prometheus-operator"
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
+    """One that is up. Tests that use it leave it as they found it."""
+    twin = _up(tmp_path_factory.mktemp("monitored"))
+    yield twin
+    twin.down()
+
+
+@pytest.fixture
+def own_monitored(tmp_path: Path) -> Iterator[Monitored]:
+    """One of the test's own."""
+    twin = _up(tmp_path)
+    yield twin
+    twin.down()
+
+
+def test_the_status_says_where_prometheus_is(monitored: Monitored) -> None:
+    endpoints = json.loads(monitored.run("status", "--json").stdout)["endpoints"]
+    assert endpoints["Prometheus"] == monitored.url
+    assert httpx.get(f"{monitored.url}/-/ready").status_code == 200
+
+
+def test_tritons_pods_are_scraped_as_the_programs_monitor_says(monitored: Monitored) -> None:
+    (pod,) = [pod for pod in monitored.servers().cluster().pods() if pod.namespace == "triton"]
+    (target,) = monitored.until(
+        lambda: [t for t in monitored.targets(TRITON) if t["health"] == "up"], "Triton's target to be up"
+    )
+    assert target["scrapeUrl"] == f"http://{pod.listens}:8002/metrics"
+    assert (target["scrapeInterval"], target["scrapeTimeout"]) == ("15s", "10s")
+    labels = target["labels"]
+    assert (labels["job"], labels["namespace"], labels["pod"]) == ("triton", "triton", pod.name)
+    assert labels["instance"] == f"{pod.address}:8002"
+
+
+def test_what_the_scaler_asks_for_is_recorded(monitored: Monitored) -> None:
+    settings = load_stack_file(stack_files.write_merged(monitored.home, "local"))
+    (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
+    inference.infer(address)
+    wanted = [signal.query for signal in signals(settings)]
+    assert len(wanted) == 4
+    for query in wanted:
+        (element,) = monitored.until(lambda query=query: monitored.query(query), f"{query} to have a value")
+        assert float(element["value"][1]) >= 0
+
+
+def test_prometheus_refuses_no_query_of_a_dashboard_and_has_data_for_the_inference_dashboard(monitored: Monitored) -> None:
+    boards = dashboards(load_stack_file(stack_files.write_merged(monitored.home, "local")))
+    blank = {board["title"]: monitored.blank(board) for board in boards}
+    assert set(blank) == {"Triton: inference", "Triton: scaling", "Triton: GPUs"}
+    (inferences,) = (board for board in boards if board["title"] == "Triton: inference")
+    (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
+
+    def filled() -> bool:
+        inference.infer(address)  # a rate needs a counter that moves
+        return monitored.blank(inferences) <= WITHOUT_A_SOURCE.keys()
+
+    monitored.until(filled, f"every panel but {', '.join(WITHOUT_A_SOURCE)} to have data", 180)
+    assert monitored.blank(inferences) == WITHOUT_A_SOURCE.keys()
+
+
+def test_every_rule_of_the_program_is_evaluated_without_an_error(monitored: Monitored) -> None:
+    def evaluated() -> list[dict[str, Any]] | None:
+        rules = [rule for group in monitored.ask("rules")["groups"] for rule in group["rules"]]
+        return rules if rules and all(rule["health"] != "unknown" for rule in rules) else None
+
+    rules = monitored.until(evaluated, "every rule to have been evaluated")
+    assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}
+    assert {"pod_model:triton_pending_requests:sum", "TritonDown", "TritonConfigDiffers"} <= {r["name"] for r in rules}
+
+
+def test_a_pod_that_is_only_simulated_is_a_target_that_is_down_and_raises_no_alert(monitored: Monitored) -> None:
+    container = {
+        "name": "parity",
+        "image": "example.com/modelctl:1",
+        "ports": [{"name": "metrics", "containerPort": 9000}],
+        "securityContext": RESTRICTED,
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "parity", "namespace": "triton", "labels": {"app.kubernetes.io/name": "triton-parity"}},
+        "spec": {"containers": [container]},
+    }
+    monitored.kubectl(f"apply -f - <<< '{json.dumps(pod)}'")
+    try:
+        (target,) = monitored.until(
+            lambda: [t for t in monitored.targets(PARITY) if t["health"] == "down"], "the simulated pod's target to be down"
+        )
+        assert "connection refused" in target["lastError"]
+        assert target["scrapeUrl"].startswith("http://127.244.")
+        assert [alert for alert in monitored.ask("alerts")["alerts"] if alert["state"] == "firing"] == []
+    finally:
+        monitored.kubectl("delete pod parity --namespace triton --wait=false")
+
+
+def test_what_the_selectors_do_not_select_is_not_scraped(monitored: Monitored) -> None:
+    (prometheus,) = json.loads(monitored.kubectl("get prometheuses --namespace monitoring -o json"))["items"]
+    patch = f"patch prometheus {prometheus['metadata']['name']} --namespace monitoring --type merge --patch"
+    assert prometheus["spec"]["podMonitorSelector"] == {}
+    monitored.until(lambda: TRITON in monitored.ask("scrape_pools")["scrapePools"], "Triton's monitor to be taken")
+
+    def without_triton() -> bool:
+        pools = monitored.ask("scrape_pools")["scrapePools"]
+        return PARITY in pools and TRITON not in pools
+
+    only_parity = {"spec": {"podMonitorSelector": {"matchLabels": {"app.kubernetes.io/name": "triton-parity"}}}}
+    try:
+        monitored.kubectl(f"{patch} '{json.dumps(only_parity)}'")
+        monitored.until(without_triton, "Triton's monitor not to be taken")
+    finally:
+        monitored.kubectl(f"{patch} '{json.dumps({'spec': {'podMonitorSelector': {'matchLabels': None}}})}'")
+    monitored.until(lambda: TRITON in monitored.ask("scrape_pools")["scrapePools"], "Triton's monitor to be taken again")
+
+
+def test_a_prometheus_that_is_killed_comes_back_with_its_samples(monitored: Monitored) -> None:
+    monitored.until(lambda: monitored.query('up{job="triton"}'), "a sample")
+    before, url, restarts = time.time(), monitored.url, _restarts(monitored)
+    pid = _pid(monitored, "prometheus")
+    os.kill(pid, signal.SIGKILL)
+    monitored.until(lambda: _pid(monitored, "prometheus") not in (0, pid), "Prometheus to be started again")
+    monitored.until(lambda: httpx.get(f"{url}/-/ready").status_code == 200, "Prometheus to be ready again")
+    assert monitored.ask("query", query='up{job="triton"}', time=str(before))["result"]
+    monitored.until(lambda: _restarts(monitored) == restarts + 1, "the restart to be counted", 30)
+
+
+def test_an_operator_that_is_killed_comes_back_and_reads_what_changed(monitored: Monitored) -> None:
+    record = processes.find(monitored.home, OPERATOR)
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    rule = {"record": "late", "expr": "vector(42)"}
+    manifest = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "late", "namespace": "default"},
+        "spec": {"groups": [{"name": "late", "interval": "1s", "rules": [rule]}]},
+    }
+    monitored.kubectl(f"apply -f - <<< '{json.dumps(manifest)}'")
+    try:
+        (element,) = monitored.until(lambda: monitored.query("late"), "the new rule to be evaluated")
+        assert element["value"][1] == "42"
+    finally:
+        monitored.kubectl("delete prometheusrule late --namespace default")
+    again = processes.find(monitored.home, OPERATOR)
+    assert again is not None and again.pid != record.pid
+
+
+def test_a_new_agent_takes_over_what_runs(monitored: Monitored) -> None:
+    agent = processes.find(monitored.home, "agent")
+    assert agent is not None
+    before = (_pid(monitored, "prometheus"), _pid(monitored, "config-reloader"))
+    os.kill(agent.pid, signal.SIGKILL)
+    monitored.up()
+    assert (_pid(monitored, "prometheus"), _pid(monitored, "config-reloader")) == before
+    monitored.until(lambda: httpx.get(f"{monitored.url}/-/ready").status_code == 200, "Prometheus to be ready")
+
+
+def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_monitored: Monitored) -> None:
+    monitored = own_monitored
+    done = monitored.shell("pulumi destroy --yes --stack local --non-interactive")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert processes.find(monitored.home, OPERATOR) is None
+    assert [r.name for r in processes.records(monitored.home) if r.name.startswith("pod-")] == []
+    kinds = "clusterroles,clusterrolebindings,services,serviceaccounts,prometheuses,statefulsets"
+    assert monitored.kubectl(f"get {kinds} --all-namespaces -l twin.triton-eks/chart -o name") == ""
+
+
+def _up(folder: Path) -> Monitored:
+    twin = Monitored(TwinHome(folder / "home"))
+    for key, value in MONITORING.items():
+        stack_files.pin(twin.home, "local", f"triton-eks:monitoring.{key}", value)
+    twin.up()
+    return twin
+
+
+def _restarts(twin: Monitored) -> int:
+    return sum(pod.restarts for pod in twin.servers().cluster().pods() if pod.namespace == "monitoring")
+
+
+def _pid(twin: Twin, container: str) -> int:
+    """The process of a container of Prometheus's pod; 0 while it has none."""
+    records = (r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container)
+    return next((record.pid for record in records), 0)

@@ -1,0 +1,50 @@
+"""After `make down` nothing is left, wherever the twin's programs may have written."""
+
+import dataclasses
+import os
+import signal
+from pathlib import Path
+
+from tests.system.e2e.conftest import Twin
+from twin import leavings, processes, tools
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path: Path) -> None:
+    person, temporary = tmp_path / "person", tmp_path / "tmp"
+    person.mkdir()
+    temporary.mkdir()
+    # Built programs and Go's caches are to stay; everything else that is written to the home is a finding.
+    variables = {
+        "HOME": str(person),
+        "TMPDIR": str(temporary),
+        "XDG_CACHE_HOME": str(tools.cache_directory().parent.parent),
+        "GOCACHE": os.environ.get("GOCACHE", str(Path("~/.cache/go-build").expanduser())),
+        "GOMODCACHE": os.environ.get("GOMODCACHE", str(Path("~/go/pkg/mod").expanduser())),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    twin = dataclasses.replace(own_twin, variables=variables)
+    twin.up()
+    for command in ("kubectl get pods -A", "helm list -A", "aws s3 ls", "pulumi preview --stack local --non-interactive"):
+        done = twin.shell(command)
+        assert done.returncode == 0, done.stderr
+    pods = [record for record in processes.records(twin.home) if record.name.startswith("pod-")]
+    (server,) = [record for record in pods if record.name.endswith("-triton")]
+    agent = processes.find(twin.home, "agent")
+    assert agent is not None
+    processes.signal_record(agent, signal.SIGKILL)
+    processes.signal_record(server, signal.SIGKILL)
+    processes.wait_until(lambda: not server.alive(), "the killed server to be gone", 10)
+    prefix = leavings.shared_memory_prefix(twin.home)
+    assert list(Path("/dev/shm").glob(f"{prefix}*"))
+    begun = twin.home.path.stat().st_mtime
+
+    twin.down()
+
+    assert files(person) == []
+    assert files(temporary) == []
+    assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
+    assert leavings.abandoned_environments(since=begun) == []

@@ -1,0 +1,128 @@
+"""`modelctl rollout` as a person types it, in a twin whose stack asks for in-place rollouts on three pods."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.system.e2e.conftest import Twin
+from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
+from twin import stack_files
+from twin.pod_addresses import loopback
+
+STACK = "local"
+PODS = 3
+POOL = {"name": "g5", "instanceTypes": ["g5.xlarge"], "capacity": "on-demand", "min": 1, "desired": PODS, "max": PODS}
+
+
+def _write_models(directory: Path, version: int, files: Mapping[str, str]) -> None:
+    """A model repository with this version alone."""
+    for path in sorted(directory.glob(f"{MODEL}/*/*")):
+        path.unlink()
+    folder = directory / MODEL / str(version)
+    for number in directory.glob(f"{MODEL}/*/"):
+        number.rmdir()
+    folder.mkdir(parents=True)
+    (directory / MODEL / "config.pbtxt").write_text(CONFIG)
+    for name, text in {"model.py": code(version), "golden.json": golden(version), **files}.items():
+        (folder / name).write_text(text)
+
+
+class Stack:
+    """The twin's stack, with a model of this test's own."""
+
+    def __init__(self, twin: Twin, directory: Path) -> None:
+        self._twin = twin
+        self._models = directory / "models"
+        self._stacks = twin.home.path / "project" / "stacks"
+        self._bucket = twin.servers().engine().outputs(STACK)["modelBucket"]
+
+    def shell(self, command: str, seconds: float = 300) -> tuple[int, str, str]:
+        done = self._twin.shell(command, seconds)
+        return done.returncode, done.stdout, done.stderr
+
+    def release(self, version: int, files: Mapping[str, str] | None = None, *, pin: bool = False) -> str:
+        """Releases a version, and pins it if asked to; its id."""
+        _write_models(self._models, version, files or {})
+        pins = f" --pin {stack_files.pins_file(self._twin.home, STACK)}" if pin else ""
+        code_, said, errors = self.shell(f"python -m modelctl release {self._models} --bucket {self._bucket}{pins}")
+        assert code_ == 0, errors
+        return said.split()[0]
+
+    def rollout(self, *arguments: str) -> tuple[int, str, str]:
+        options = f"--bucket {self._bucket} --stack {STACK} --stacks {self._stacks}"
+        return self.shell(f"python -m modelctl rollout {' '.join(arguments)} {options}")
+
+    def parity(self) -> tuple[int, str]:
+        code_, said, _ = self.shell("python -m modelctl parity")
+        return code_, said.splitlines()[-1]
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """Triton's pods that are not ending, by UID."""
+        _, said, _ = self.shell("kubectl get pods -n triton -o json")
+        items = json.loads(said)["items"]
+        return {item["metadata"]["uid"]: item for item in items if "deletionTimestamp" not in item["metadata"]}
+
+    def served(self) -> dict[str, str]:
+        _, said, _ = self.shell("kubectl get configmap -n triton triton-served-versions -o json")
+        data: dict[str, str] = json.loads(said)["data"]
+        return data
+
+    def answers(self) -> list[float]:
+        """What each pod answers to 1 in the version that clients are told."""
+        version = json.loads(self.served()[MODEL])["stable"]
+        body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
+        found = []
+        for pod in self.pods().values():
+            url = f"http://{loopback(pod['status']['podIP'])}:8000/v2/models/{MODEL}/versions/{version}/infer"
+            answer = httpx.post(url, json=body, timeout=10, trust_env=False)
+            assert answer.status_code == 200, f"{pod['metadata']['name']} answers {answer.text}"
+            found.append(answer.json()["outputs"][0]["data"][0])
+        return found
+
+
+@pytest.mark.timeout(2400)
+def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
+    own_twin.up()
+    stack = Stack(own_twin, tmp_path)
+
+    # From rolling to in place: live/ is filled first, then the pods are replaced by ones that read it.
+    first = stack.release(1, pin=True)
+    stack_files.pin(own_twin.home, STACK, "triton-eks:models.serving", {})
+    code_, said, errors = stack.rollout(first)
+    assert (code_, said) == (0, f"{first} fills live/: {MODEL} version 1; pods that start from now on serve it\n"), errors
+    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.rollout", "in-place")
+    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.replicas", PODS)
+    stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [{**POOL, "diskGiB": 200}])
+    up = own_twin.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK, seconds=900)
+    assert up.returncode == 0, up.stdout
+    code_, said, errors = stack.shell("kubectl rollout status deployment/triton -n triton --timeout=300s", seconds=320)
+    assert code_ == 0, said + errors
+    assert stack.answers() == [2.0] * PODS
+    assert stack.parity() == (0, f"{PODS} pods serve the same")
+    before = stack.pods()
+
+    second = stack.release(2)
+    code_, said, errors = stack.rollout(second)
+    assert (code_, said) == (0, f"{second} serves: {MODEL} version 2\n"), errors
+    assert stack.served() == {MODEL: '{"stable":2}'}
+    assert stack.answers() == [3.0] * PODS
+    assert set(stack.pods()) == set(before), "no pod was replaced"
+    restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in stack.pods().values()]
+    assert restarts == [0] * PODS
+
+    broken = stack.release(3, {"model.py": "import nothing_of_that_name\n" + code(3)})
+    code_, _, errors = stack.rollout(broken)
+    assert code_ == 1
+    assert f"modelctl: undone, release {second} serves as before: triton-" in errors.splitlines()[-1]
+    assert "No module named 'nothing_of_that_name'" in errors.splitlines()[-1]
+    assert stack.answers() == [3.0] * PODS
+    assert stack.parity() == (0, f"{PODS} pods serve the same")
+    assert len(set(stack.pods()) - set(before)) == 1, "the pod whose load failed was replaced, and no other"
+
+    code_, said, errors = stack.rollout("--back")
+    assert (code_, said) == (0, f"{first} serves: {MODEL} version 1\n"), errors
+    assert stack.answers() == [2.0] * PODS

@@ -1,0 +1,84 @@
+"""`make up` and what a person does after it."""
+
+import json
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from tests.system.e2e.conftest import Twin
+from twin import inference
+
+ANSWER = re.compile(
+    r"^pipeline version 1 answered CLASS \[\d\], SCORES \[.+\] in [\d.]+ ms \(127\.244\.\d+\.\d+:8001, gRPC\)$", re.M
+)
+
+
+def test_up_ends_with_the_answer_of_a_real_inference_and_says_how_to_go_on(twin: Twin) -> None:
+    printed = twin.up()
+    assert ANSWER.search(printed), printed
+    assert "Where things are:" in printed
+    assert 'eval "$(python3 -m twin env)"' in printed
+
+
+def test_a_second_up_changes_nothing(twin: Twin) -> None:
+    printed = twin.up()
+    assert re.search(r"^\s+\d+ unchanged$", printed, re.M), printed
+    assert not re.search(r"\d+ (created|updated|deleted|replaced)", printed), printed
+
+
+def test_status_says_what_there_is_for_programs(twin: Twin) -> None:
+    status = json.loads(twin.run("status", "--json").stdout)
+    assert status["stack"] == "local"
+    assert re.fullmatch(r"[0-9a-f]{12}", status["release"]["id"])
+    assert status["resources"]["aws:ec2/vpc:Vpc"] == 1
+    # Triton, and the worker of its queue.
+    assert status["resources"]["kubernetes:apps/v1:Deployment"] == 2
+    triton = [pod for pod in status["pods"] if pod["namespace"] == "triton"]
+    assert [pod["ready"] for pod in triton] == [True]
+    assert triton[0]["address"].startswith("10.244.") and triton[0]["node"]
+    assert triton[0]["listens"] == "127." + triton[0]["address"].removeprefix("10.")
+    assert [p["name"] for p in status["processes"] if not p["running"]] == []
+    assert status["last_inference"]["model"] == "pipeline"
+    assert status["endpoints"]["kubeconfig"].endswith("kubeconfig")
+
+
+def test_resources_are_counted_the_same_everywhere(twin: Twin) -> None:
+    counted = sum(json.loads(twin.run("status", "--json").stdout)["resources"].values())
+    assert json.loads(twin.run("preview", "local", "--json").stdout)["summary"] == {"same": counted}
+    assert re.search(rf"^\s+{counted} unchanged$", twin.run("preview", "local").stdout, re.M)
+    assert re.search(rf"^stack local, release [0-9a-f]{{12}}, {counted} resources:$", twin.run("status").stdout, re.M)
+
+
+def test_the_status_has_a_line_that_asks_the_model(twin: Twin) -> None:
+    (line,) = [line for line in twin.run("status").stdout.splitlines() if line.startswith("ask it: ")]
+    answer = subprocess.run(shlex.split(line.removeprefix("ask it: ")), capture_output=True, check=True, timeout=30)
+    outputs = {output["name"]: output["data"] for output in json.loads(answer.stdout)["outputs"]}
+    assert outputs == {"SCORES": [1.25, -1.5, 1.0], "CLASS": [0]}
+
+
+def test_the_answer_is_the_models_own_arithmetic(twin: Twin) -> None:
+    addresses = twin.servers().cluster().ready_addresses("triton", "triton")
+    answer = inference.infer(addresses[0])
+    assert answer.outputs == {"SCORES": [1.25, -1.5, 1.0], "CLASS": [0]}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("pulumi preview --stack local --non-interactive", "unchanged"),
+        ("kubectl get pods -A -o wide", "triton-"),
+        ("aws s3 ls", "model"),
+        ("helm list --all-namespaces", "NAMESPACE"),
+    ],
+)
+def test_the_twins_shell_talks_to_the_twin(twin: Twin, command: str, expected: str) -> None:
+    done = twin.shell(command)
+    assert done.returncode == 0, done.stderr
+    assert expected in done.stdout
+
+
+def test_the_shell_is_what_it_was_after_leaving_it(twin: Twin) -> None:
+    done = twin.shell("leave_twin && echo ${KUBECONFIG:-none} ${AWS_ENDPOINT_URL:-none} $TWIN_HOME")
+    assert done.stdout == f"none none {twin.home.path}\n"

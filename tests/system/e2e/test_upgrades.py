@@ -1,0 +1,244 @@
+"""docs/upgrades.md on the twin: its commands as they stand there, under a load of which no request may be lost.
+
+What a page's block changes in a stack file is changed in this twin's copy of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spec.versions import KUBERNETES
+from stackctl.review import consequences
+from tests.system.e2e.conftest import Twin
+from tests.system.upgrade import accepted, release
+from tests.system.upgrade.comparison import Finding, findings
+from twin import stack_files
+from twin.home import REPOSITORY
+
+STACK = "local"
+OLD, NEW = "1.34", "1.35"
+PAGE = (REPOSITORY / "docs" / "upgrades.md").read_text()
+BLUE = {
+    "name": "g5",
+    "instanceTypes": ["g5.xlarge"],
+    "capacity": "on-demand",
+    "min": 1,
+    "desired": 2,
+    "max": 3,
+    "diskGiB": 200,
+}
+_BLOCK = re.compile(r"^```(yaml|sh) on-twin\n(.*?)^```$", re.M | re.S)
+_LOAD_SECONDS = 3000
+_STEP_SECONDS = 900.0
+_ALL_ANSWERED = re.compile(r"^(\d+) requests: (\d+) answered, 0 failed;", re.M)
+
+
+def steps(heading: str) -> list[tuple[str, str]]:
+    """The blocks below a heading of the page, in order: their language and their text."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [(match[1], match[2]) for match in _BLOCK.finditer(section)]
+
+
+class Stack:
+    """The twin's stack, changed as the page says."""
+
+    def __init__(self, twin: Twin) -> None:
+        self._twin = twin
+
+    def follow(self, step: tuple[str, str]) -> str:
+        """Does what one block says; what its commands printed."""
+        language, text = step
+        if language == "yaml":
+            for section, changed in yaml.safe_load(text).items():
+                for key, value in changed.items():
+                    stack_files.pin(self._twin.home, STACK, f"{section}.{key}", value)
+            return ""
+        done = self._twin.shell(f"{{ set -euo pipefail\n{text}}}", seconds=_STEP_SECONDS)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def versions(self) -> dict[str, str]:
+        """The version of the control plane and of what EKS has pinned with it, by the resource's name."""
+        found = {}
+        for resource in self._twin.servers().engine().resources(STACK):
+            outputs = resource.get("outputs", {})
+            if resource["type"] in ("aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"):
+                found[resource["urn"].rpartition("::")[2]] = outputs.get("releaseVersion") or outputs["version"]
+            elif resource["type"] == "aws:eks/addon:Addon":
+                found[outputs["addonName"]] = outputs["addonVersion"]
+        return found
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        """Objects of the cluster."""
+        listed: list[dict[str, Any]] = json.loads(self._twin.shell(f"kubectl get {kind} -A -o json").stdout)["items"]
+        return listed
+
+    def nodes(self, pool: str) -> set[str]:
+        """The nodes of a pool that are Ready."""
+        return {
+            node["metadata"]["name"]
+            for node in self.items("nodes")
+            if node["metadata"]["labels"].get("triton-eks/pool") == pool
+            and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+        }
+
+    def cordoned(self) -> set[str]:
+        """The nodes that take no new pods."""
+        return {node["metadata"]["name"] for node in self.items("nodes") if node["spec"].get("unschedulable")}
+
+    def triton(self) -> dict[str, str]:
+        """Triton's pods that are not ending: UID -> node."""
+        return {
+            pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")
+            for pod in self.items("pods")
+            if pod["metadata"]["namespace"] == "triton" and "deletionTimestamp" not in pod["metadata"]
+        }
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(1)
+
+
+@contextmanager
+def load(twin: Twin, log: Path) -> Iterator[None]:
+    """Five inferences a second, all of which have to be answered."""
+    command = [sys.executable, "-m", "twin", "load", "--rate", "5", "--seconds", str(_LOAD_SECONDS), "--model", "pipeline"]
+    with log.open("w") as output:
+        environment = twin.environment()
+        sender = subprocess.Popen(command, cwd=twin.checkout, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield
+        assert sender.poll() is None, f"the load has ended before the upgrade: {log.read_text()}"
+    finally:
+        sender.send_signal(signal.SIGINT)
+        code = sender.wait(60)
+    said = log.read_text()
+    answered = _ALL_ANSWERED.search(said)
+    assert code == 0 and answered is not None and answered[1] == answered[2], said
+    assert int(answered[1]) > 100, said
+
+
+def expected(version: str, names: Iterable[str]) -> dict[str, str]:
+    """What has to be pinned with a version. Which add-ons there are (`names`) is the stack's choice."""
+    pins = KUBERNETES[version]
+    groups = dict.fromkeys(("nodes-system-group", "nodes-pool-g5-group"), pins.ami_release)
+    addons = {name: pins.addons[name] for name in names if name in pins.addons}
+    return {**addons, **groups, "cluster-control-plane-eksCluster": version}
+
+
+@pytest.mark.timeout(5400)
+def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_path: Path) -> None:
+    stack_files.pin(own_twin.home, STACK, "triton-eks:cluster.version", OLD)
+    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.replicas", 2)
+    stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [BLUE])
+    own_twin.up()
+    stack = Stack(own_twin)
+    at_first = stack.versions()
+    assert {"coredns", "kube-proxy", "vpc-cni"} <= set(at_first)
+    assert at_first == expected(OLD, at_first)
+    before = stack.triton()
+    assert set(before.values()) <= stack.nodes("g5") and len(before) == 2
+
+    with load(own_twin, tmp_path / "load.txt"):
+        look, new_version, upgrade = steps("The Kubernetes version")
+        assert "triton" in stack.follow(look)
+        stack.follow(new_version)
+        stack.follow(upgrade)
+        assert stack.versions() == expected(NEW, at_first)
+        assert stack.triton() == before, "the version of the control plane is none of Triton's business"
+
+        add, make, look, pool, move, old_pool, move_back, empty, refill, remove, take = steps("Blue and green GPU pools")
+        stack.follow(add)
+        stack.follow(make)
+        # EKS has made a group when its nodes have joined; the twin's join a second after it.
+        wait_until(lambda: len(stack.nodes("g5-green")) == 2, "the nodes of the new pool to join")
+        assert stack.follow(look).splitlines()[-1].split() == ["1", "1"], "GPUs of each node"
+        green = stack.nodes("g5-green")
+        stack.follow(pool)
+        stack.follow(move)
+        moved = stack.triton()
+        assert not set(moved) & set(before) and len(moved) == 2
+        assert set(moved.values()) <= green
+        stack.follow(old_pool)
+        stack.follow(move_back)
+        assert set(stack.triton().values()) <= stack.nodes("g5"), "the way back"
+        stack.follow(pool)
+        stack.follow(move)
+        after = stack.triton()
+        assert set(after.values()) <= green and len(after) == 2
+        stack.follow(empty)
+        assert stack.triton() == after, "Triton had moved before"
+        assert stack.cordoned() == stack.nodes("g5")
+        stack.follow(refill)
+        assert stack.cordoned() == set()
+        stack.follow(empty)
+        stack.follow(remove)
+        stack.follow(take)
+        wait_until(lambda: not stack.nodes("g5"), "the nodes of the old pool to be gone")
+        assert stack.triton() == after
+
+    assert "nodes-pool-g5-group" not in stack.versions()
+    assert "nodes-pool-g5-green-group" in stack.versions()
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_the_engine_loses_of_the_recorded_release_what_was_accepted(twin: Twin, stack: str) -> None:
+    """tests/system/upgrade tells causes; the engine also what goes with a replacement: there may be more of those."""
+    revision = release.revision()
+    needs(revision)
+    done = twin.run("preview", stack, "--against", revision, "--json", seconds=_STEP_SECONDS)
+    assert done.returncode == 0, done.stdout
+    lost: dict[str, set[str]] = {"replace": set(), "delete": set()}
+    for step in json.loads(done.stdout)["steps"]:
+        action = "replace" if "replace" in step["op"] else step["op"]
+        if action in lost and step["type"] in consequences.types():
+            lost[action].add(f"{step['urn'].rpartition('::')[2]} ({step['type']})")
+    told = {action: {one.resource for one in differences(stack) if one.action == action} for action in lost}
+    reviewed = {
+        action: {name for one in accepted.read() if stack in one.stacks and one.action == action for name in one.resources}
+        for action in lost
+    }
+    assert told == reviewed
+    assert lost["delete"] == reviewed["delete"]
+    assert lost["replace"] >= reviewed["replace"] and bool(lost["replace"]) == bool(reviewed["replace"]), lost
+
+
+def differences(stack: str) -> list[Finding]:
+    return findings(release.recorded(stack), release.present(stack))
+
+
+def needs(revision: str) -> None:
+    """A clone of a part of the history may be a developer's. CI's must not be, or nothing would be looked at for ever."""
+    known = subprocess.run(["git", "cat-file", "-e", revision], cwd=REPOSITORY, capture_output=True, check=False)
+    if known.returncode != 0:
+        missing = f"the history of this checkout does not have {revision}"
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing}: CI has to check out all of it (fetch-depth: 0)")
+        pytest.skip(missing)
+
+
+def test_ci_without_the_history_fails_and_others_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = "0" * 40
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="fetch-depth: 0"):
+        needs(nowhere)
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match=nowhere):
+        needs(nowhere)

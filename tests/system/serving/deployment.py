@@ -1,0 +1,102 @@
+"""A Deployment's rolling update over real servers, and the endpoints that clients see meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc.aio as triton
+from tritonclient.grpc import InferInput
+from tritonclient.utils import InferenceServerException
+
+from modelctl.loadgen import RequestFailed, Send
+from tests.charts import rendering
+from tests.system.serving.pods import START_SECONDS, Pod
+
+DEADLINE_SECONDS = 60.0
+
+
+class RolloutStuck(Exception):
+    """A new pod does not become ready: the update goes no further, and the other pods are as they were."""
+
+    def __init__(self, pod: Pod) -> None:
+        super().__init__(f"pod {pod.name} does not become ready")
+        self.pod = pod
+
+
+class Deployment:
+    """Ready pods and the order in which the rendered strategy replaces them.
+
+    `propagation_seconds` is how long clients go on using a pod after its deletion (EndpointSlice, DNS); the rendered preStop
+    hook has to be longer.
+    """
+
+    def __init__(self, pods: Sequence[Pod], overrides: Mapping[str, Any], propagation_seconds: float) -> None:
+        rendered = rendering.deployment(overrides, environment="local")["spec"]["strategy"]["rollingUpdate"]
+        self._surge, self._unavailable = int(rendered["maxSurge"]), int(rendered["maxUnavailable"])
+        self._propagation = propagation_seconds
+        self.pods = list(pods)
+        self.endpoints = list(pods)
+        """The pods that clients send to."""
+
+    async def roll_out(self, make: Callable[[], Pod], seconds: float = START_SECONDS) -> None:
+        """Replaces every pod by one that `make` returns (started), one at a time.
+
+        Without surge the old pod goes first, to the end: its GPU is the new one's. Raises RolloutStuck when a new pod is not
+        ready within `seconds` or its container has ended.
+        """
+        assert self._surge + self._unavailable == 1, "the chart replaces pods one by one"
+        for old in list(self.pods):
+            if self._surge:
+                await self._add(make(), seconds)
+                await self._remove(old)
+            else:
+                await self._remove(old)
+                await self._add(make(), seconds)
+
+    async def _add(self, new: Pod, seconds: float) -> None:
+        self.pods.append(new)
+        with contextlib.suppress(AssertionError):
+            await asyncio.to_thread(new.until, lambda: new.ready or new.restarts, "the new pod to be ready", seconds)
+        if not new.ready:
+            raise RolloutStuck(new)
+        self.endpoints.append(new)
+
+    async def _remove(self, old: Pod) -> None:
+        ending = asyncio.wrap_future(old.delete())
+        await asyncio.sleep(self._propagation)
+        self.endpoints.remove(old)
+        await ending
+        self.pods.remove(old)
+
+
+@contextlib.asynccontextmanager
+async def round_robin(deployment: Deployment, model: str = "echo") -> AsyncIterator[Send]:
+    """A `loadgen` sender that asks the endpoints in turn over one channel each, and tries nothing twice.
+
+    The tag of an answer is the version that gave it.
+    """
+    tensor = InferInput("IN", [1, 1], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
+    turns = itertools.count()
+    channels: dict[str, triton.InferenceServerClient] = {}
+
+    async def send(number: int) -> str:
+        pod = deployment.endpoints[next(turns) % len(deployment.endpoints)]
+        if pod.grpc not in channels:
+            channels[pod.grpc] = triton.InferenceServerClient(pod.grpc, channel_args=[("grpc.enable_retries", 0)])
+        try:
+            answer = await channels[pod.grpc].infer(model, [tensor], client_timeout=DEADLINE_SECONDS)
+        except InferenceServerException as error:
+            raise RequestFailed(f"{pod.name}: {error}") from None
+        return str(answer.get_response().model_version)
+
+    try:
+        yield send
+    finally:
+        for channel in channels.values():
+            await channel.close()

@@ -1,0 +1,117 @@
+"""A rolling update of the Deployment under constant load: three real servers, replaced one by one, and no failed request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelctl.loadgen import Result, Schedule, run
+from tests.system.serving import models
+from tests.system.serving.deployment import Deployment, RolloutStuck, round_robin
+from tests.system.serving.models import Timing
+from tests.system.serving.pods import Kubelet, Pod
+
+PROPAGATION_SECONDS = 0.5
+"""Less than the preStop hook of local.yaml, as it has to be."""
+TIMING = Timing(seconds=0.02, load_seconds=0.5, queue=64)
+RATE = 20.0
+LONGEST_SECONDS = 240.0
+
+
+@pytest.fixture
+def make_release(kubelet: Kubelet, tmp_path: Path) -> Callable[..., Callable[[], Pod]]:
+    """Writes a release with one version of `echo` and returns what starts a pod of it."""
+
+    def release(
+        version: int, overrides: Mapping[str, Any], prepare: Callable[[Path], None] | None = None
+    ) -> Callable[[], Pod]:
+        repository = tmp_path / f"release-{version}"
+        models.write(repository, version=version, timing=TIMING)
+        if prepare is not None:
+            prepare(repository)
+        return lambda: kubelet.pod({"echo": version}, repository, overrides).start()
+
+    return release
+
+
+async def under_load(deployment: Deployment, change: Callable[[], Awaitable[None]]) -> Result:
+    """Constant load, open loop, from a second before the change to a second after it."""
+    changing = asyncio.Event()
+    async with round_robin(deployment) as send:
+
+        async def constant() -> Result:
+            # An open loop has a length, and nobody knows the change's: a run for each second, with no wait for the last one.
+            parts = []
+            after = 0
+            while after < 2:
+                after += changing.is_set()
+                parts.append(asyncio.create_task(run(Schedule.constant(RATE, 1.0), send, drain_seconds=60)))
+                await asyncio.sleep(1)
+            results = await asyncio.gather(*parts)
+            return Result(tuple(outcome for result in results for outcome in result.outcomes), float(len(parts)))
+
+        load = asyncio.create_task(constant())
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                await asyncio.sleep(1)
+                await change()
+        finally:
+            changing.set()
+            result = await load
+    return result
+
+
+@pytest.mark.parametrize("spare_gpu", [False, True], ids=["the-old-pod-goes-first", "surge"])
+def test_a_rolling_update_fails_no_request(make_release: Callable[..., Callable[[], Pod]], spare_gpu: bool) -> None:
+    overrides = {"rollout": {"spareGpu": spare_gpu}}
+    first, second = make_release(1, overrides), make_release(2, overrides)
+    pods = [first() for _ in range(3)]
+    for pod in pods:
+        pod.until_ready()
+    deployment = Deployment(pods, overrides, PROPAGATION_SECONDS)
+
+    result = asyncio.run(under_load(deployment, lambda: deployment.roll_out(second)))
+
+    assert result.errors == {}
+    assert sum(result.tags.values()) == len(result.outcomes)
+    assert [result.outcomes[0].tag, result.outcomes[-1].tag] == ["1", "2"]
+    assert all(pod.state["terminated"]["exitCode"] == 0 for pod in pods)
+    assert len(deployment.endpoints) == 3
+    assert not set(pods) & set(deployment.pods)
+
+
+def test_a_broken_release_stops_at_its_first_pod_and_the_old_version_goes_on_serving(
+    make_release: Callable[..., Callable[[], Pod]],
+) -> None:
+    def break_it(repository: Path) -> None:
+        (repository / "echo" / "2" / "model.py").write_text("raise RuntimeError('weights.npz has the wrong shape')\n")
+
+    first, broken = make_release(1, {}), make_release(2, {}, break_it)
+    pods = [first() for _ in range(3)]
+    for pod in pods:
+        pod.until_ready()
+    deployment = Deployment(pods, {}, PROPAGATION_SECONDS)
+
+    async def change() -> None:
+        with pytest.raises(RolloutStuck):
+            await deployment.roll_out(broken)
+        assert deployment.endpoints == pods[1:], "two pods of the old release serve"
+        # What `pulumi up` with the older release does: the Deployment takes the pods that are not ready first.
+        stuck = [pod for pod in deployment.pods if pod not in pods]
+        for pod in stuck:
+            await asyncio.wrap_future(pod.delete())
+            deployment.pods.remove(pod)
+        again = first()
+        deployment.pods.append(again)
+        await asyncio.to_thread(again.until_ready)
+        deployment.endpoints.append(again)
+
+    result = asyncio.run(under_load(deployment, change))
+
+    assert result.errors == {}
+    assert result.tags == {"1": len(result.outcomes)}
+    assert len(deployment.endpoints) == 3

@@ -1,0 +1,97 @@
+"""Gateway, routes and policies against a real API server with the chart's definitions: schemas, and rules in CEL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from infra.platform import tracing
+from tests.infra import test_gateway as gateways
+from tests.infra import test_routes as routes
+from twin import chart_crds, control_plane, processes, tools
+from twin.home import TwinHome
+from twin.plugins import definitions
+from twin.plugins.kube_client import ApiError, KubeClient
+from twin.tools import ToolError
+
+# The first to ask for the tools of the control plane may have to build them.
+pytestmark = pytest.mark.timeout(1800)
+CHART = "gateway-helm"
+PLURALS = {
+    "EnvoyProxy": "envoyproxies",
+    "GatewayClass": "gatewayclasses",
+    "ClientTrafficPolicy": "clienttrafficpolicies",
+    "BackendTrafficPolicy": "backendtrafficpolicies",
+}
+Manifest = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
+    """A real control plane of its own with the kinds that the twin installs in place of the chart."""
+    try:
+        chart_crds.crds(CHART)
+    except ToolError as error:
+        pytest.skip(str(error))
+    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
+    console = Console(stderr=True)
+    try:
+        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        client = KubeClient(yaml.safe_load(Path(home.kubeconfig).read_text()))
+        definitions.install(client, CHART)
+        for namespace in ("envoy-gateway-system", "triton", "tracing"):
+            body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            client.request("POST", "/api/v1/namespaces", body=body)
+        yield client
+    finally:
+        processes.stop_all(home, seconds=20)
+
+
+def accept(cluster: KubeClient, manifest: Manifest) -> Any:
+    """What the server would store. Raises ApiError when it refuses the object or would drop a part of it."""
+    namespace = manifest["metadata"].get("namespace")
+    plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
+    path = f"/apis/{manifest['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    return cluster.request("POST", path, query=query, body=manifest)
+
+
+@pytest.mark.usefixtures("in_the_project")
+@pytest.mark.parametrize(
+    "keys", [gateways.WITH_ACM, gateways.WITH_SECRET, gateways.PLAIN, {**gateways.WITH_ACM, "traced": True}], ids=str
+)
+def test_the_gateway_is_accepted(cluster: KubeClient, keys: Manifest) -> None:
+    for manifest in gateways.made(**keys).values():
+        assert accept(cluster, manifest)["metadata"]["name"] == "inference"
+
+
+@pytest.mark.parametrize("model", routes.EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+def test_the_routes_and_the_policy_of_a_model_are_accepted(cluster: KubeClient, model: routes.RoutedModel) -> None:
+    for manifest in routes.made(model).values():
+        accept(cluster, manifest)
+
+
+def test_the_grant_is_accepted(cluster: KubeClient) -> None:
+    grant = {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "ReferenceGrant",
+        "metadata": {"name": "gateway", "namespace": "tracing"},
+        "spec": tracing.grant_spec("envoy-gateway-system"),
+    }
+    accept(cluster, grant)
+
+
+def test_the_server_would_have_found_a_mistake(cluster: KubeClient) -> None:
+    """Of the schema, of a field's name, and of a rule in CEL."""
+    policy = routes.made(routes.SEQUENCE)["BackendTrafficPolicy"]
+    without_hash = {**policy, "spec": {**policy["spec"], "loadBalancer": {"type": "ConsistentHash"}}}
+    misspelt = {**policy, "spec": {**policy["spec"], "retries": {}}}
+    wrong_unit = {**policy, "spec": {**policy["spec"], "timeout": {"tcp": {"connectTimeout": "1 second"}}}}
+    for broken, said in ((without_hash, "consistentHash field needs to be set"), (misspelt, "retries"), (wrong_unit, "tcp")):
+        with pytest.raises(ApiError, match=said):
+            accept(cluster, broken)

@@ -1,0 +1,305 @@
+"""`modelctl rollout` on three real servers: what clients see, and what happens when a release is bad."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from benchmarks.rollout_servers import LocalFleet, local_servers
+from modelctl.loadgen import RequestFailed, Result, Schedule, run
+from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
+from modelctl.rollout.controller import Outcome
+from modelctl.rollout.fleet import Pod
+from modelctl.rollout.limits import Limits
+from modelctl.rollout.pod_client import PodClient
+from modelctl.rollout.pods import StillAsked
+from modelctl.rollout.served import ServedVersion
+from modelctl.store import open_store
+from tests.system.serving.conftest import BUCKET
+from tests.system.serving.rollout_driver import LIMITS
+from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
+from tests.system.serving.rollout_site import Site, Watchman
+
+UNDER_LOAD = replace(LIMITS, quiet=3.0)
+"""`quiet` has to be longer than the longest request: between the look at the version to ask for and its arrival, too."""
+
+
+@pytest.fixture
+def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
+    """Three servers that serve version 1."""
+    store = open_store(BUCKET, moto)
+    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
+        site = Site(store, moto, servers, tmp_path)
+        assert site.rollout(site.release(1)).outcome is Outcome.SEEDED
+        servers.start(3)
+        servers.until_ready(MODEL)
+        yield site
+
+
+class Clients:
+    """Clients that ask for the versions which the fleet tells them, at every server in turn; the tag of an answer is
+    `<version asked for>:<version that answered>:<whether it is right>`.
+    """
+
+    def __init__(self, site: Site, seed: int = 1) -> None:
+        self._fleet = site.fleet
+        self._urls = site.servers.grpc_addresses()
+        self._chance = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
+
+    def version(self) -> int:
+        told = self._fleet.served()[MODEL]
+        if told.canary is not None and told.percent is not None and self._chance.random() * 100 < told.percent:
+            return told.canary
+        return told.stable
+
+    async def load(self, rate: float, seconds: float, done: asyncio.Event | None = None) -> tuple[float, Result]:
+        """When it began (monotonic clock), and what became of the requests; ends early once `done` is set."""
+        tensor = InferInput("IN", [1, 1], "FP32")
+        tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
+        clients = [InferenceServerClient(url) for url in self._urls]
+
+        async def send(number: int) -> str:
+            version = self.version()
+            try:
+                answer = await clients[number % len(clients)].infer(
+                    MODEL, [tensor], model_version=str(version), client_timeout=60
+                )
+            except InferenceServerException as error:
+                raise RequestFailed(f"{error.status()}: {error.message()}") from None
+            answered = answer.get_response().model_version
+            return f"{version}:{answered}:{answer.as_numpy('OUT')[0, 0] == 1 + version}"
+
+        began = time.monotonic()
+        try:
+            stop = (lambda _: done.is_set()) if done else None
+            return began, await run(Schedule.poisson(rate, seconds, seed=1), send, stop_when=stop)
+        finally:
+            for client in clients:
+                await client.close()
+
+
+class AskingFleet(LocalFleet):
+    """Has clients that cannot be told: whenever its pods are listed, each is asked for one version. So there is a request
+    between any two looks of a rollout at what pods have answered, however fast or slow either is.
+    """
+
+    def __init__(self, site: Site, version: int) -> None:
+        super().__init__(site.servers.directory)
+        self._site, self._version = site, version
+        self.answers: list[bool] = []
+
+    def pods(self) -> list[Pod]:
+        self.answers += self._site.answers(self._version)
+        return super().pods()
+
+
+class TimedFleet(LocalFleet):
+    """Notes when clients were told of a new stable version."""
+
+    told: float = 0.0
+
+    def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
+        before = self.served()
+        super().serve(versions)
+        version = versions.get(MODEL)
+        if version is not None and MODEL in before and version.stable != before[MODEL].stable:
+            self.told = time.monotonic()
+
+
+def test_under_load_no_request_fails_and_after_the_flip_none_is_answered_by_the_old_version(site: Site) -> None:
+    fleet = TimedFleet(site.servers.directory)
+    second = site.release(2)
+
+    async def both() -> tuple[float, Result, Outcome]:
+        done = asyncio.Event()
+        load = asyncio.create_task(Clients(site).load(30, 600, done))
+        result = await asyncio.to_thread(site.rollout, second, canary=(50,), fleet=fleet, limits=UNDER_LOAD)
+        done.set()
+        began, answers = await load
+        return began, answers, result.outcome
+
+    began, answers, outcome = asyncio.run(both())
+
+    assert outcome is Outcome.DONE
+    done = [o for o in answers.outcomes if o.done is not None]
+    assert [o.code for o in done if not o.ok] == []
+    assert {o.tag for o in done} == {"1:1:True", "2:2:True"}
+    after = [o for o in done if o.sent is not None and began + o.sent > fleet.told]
+    assert {o.tag for o in after} == {"2:2:True"}
+    canary = [o for o in done if o.tag == "2:2:True" and o.sent is not None and began + o.sent < fleet.told]
+    assert len(canary) >= LIMITS.canary_requests
+    site.assert_serves(2)
+
+
+def test_a_model_that_does_not_load_is_undone_and_needs_no_clearing_up(site: Site) -> None:
+    broken = site.release(2, {"model.py": "import nothing_of_that_name\n" + code(2)})
+
+    with Watchman(site, 1) as watchman:
+        result = site.rollout(broken)
+
+    assert result.outcome is Outcome.UNDONE
+    assert result.reason is not None
+    assert result.reason.startswith("triton-0: load failed for model 'adder': version 2 is at UNAVAILABLE state")
+    assert "No module named 'nothing_of_that_name'" in result.reason
+    assert watchman.worst == 2, "only the pod that was restarted may have been away"
+    site.assert_serves(1)
+    assert site.servers_ready() == [True, True, True]
+    assert site.rollout(site.release(3)).outcome is Outcome.DONE
+
+
+def test_a_wrong_answer_is_undone_without_a_restart(site: Site) -> None:
+    wrong = site.release(2, {"model.py": code(2, plus=7)})
+    before = {pod.uid for pod in site.fleet.pods()}
+
+    result = site.rollout(wrong)
+
+    assert (result.outcome, result.reason) == (
+        Outcome.UNDONE,
+        "triton-0: adder version 2 answers wrongly: OUT[0] is 48.0, expected 43.0 (tolerance 1e-05)",
+    )
+    site.assert_serves(1)
+    assert {pod.uid for pod in site.fleet.pods()} == before
+
+
+def test_a_half_uploaded_version_hangs_one_load_and_that_pod_is_restarted(site: Site) -> None:
+    half = _released_without_its_model_file(site, 2)
+    first, *others = [pod.uid for pod in site.fleet.pods()]
+
+    with Watchman(site, 1) as watchman:
+        result = site.rollout(half, limits=Limits(**{**vars(LIMITS), "load": 8.0, "settle": 8.0}))
+
+    assert (result.outcome, result.reason) == (
+        Outcome.UNDONE,
+        "triton-0: loading adder 1 and 2 did not end in 8 s",
+    )
+    assert watchman.worst == 2
+    site.assert_serves(1)
+    assert site.servers_ready() == [True, True, True]
+    assert first not in {pod.uid for pod in site.fleet.pods()}
+    assert {pod.uid for pod in site.fleet.pods()} >= set(others)
+
+
+def test_an_object_with_other_content_than_released_reaches_no_pod(site: Site) -> None:
+    second = site.release(2)
+    key = f"releases/{second.id}/{MODEL}/2/model.py"
+    site.store.client.put_object(Bucket=BUCKET, Key=key, Body=b"changed afterwards", ChecksumAlgorithm="SHA256")
+
+    result = site.rollout(second)
+
+    assert result.outcome is Outcome.UNDONE
+    assert result.reason is not None
+    assert result.reason.startswith(f"adder/2/model.py in releases/{second.id}/ has the sha-256 ")
+    assert result.reason.endswith(f"but the manifest says {second.objects['adder/2/model.py'].sha256}")
+    assert not [line for line in site.told if "loaded" in line]
+    site.assert_serves(1)
+
+
+@pytest.mark.parametrize("moment", ["triton-0: loaded adder 1 and 2", "clients are told: adder version 2", "settle"])
+def test_a_pod_that_dies_in_the_middle_comes_up_with_what_the_rollout_says(site: Site, moment: str) -> None:
+    second = site.release(2)
+    killed = []
+
+    def kill(line: str) -> None:
+        if line.startswith(moment) and not killed:
+            site.servers.kill("triton-1")
+            killed.append(line)
+
+    result = site.rollout(second, watch=kill)
+
+    assert len(killed) == 1
+    assert result.outcome is Outcome.DONE
+    site.servers.until_ready(MODEL)
+    site.assert_serves(2)
+    assert len(site.versions()) == 3
+
+
+def test_a_server_that_ends_while_the_fleet_is_read_is_left_out(tmp_path: Path) -> None:
+    running = {"name": "triton-0", "uid": "triton-0-1", "address": "127.0.0.2", "pid": 1}
+    (tmp_path / "triton-0.pod.json").write_text(json.dumps(running))
+    (tmp_path / "triton-1.pod.json").symlink_to("taken-away")  # listed, and gone when it is read
+
+    assert [pod.name for pod in LocalFleet(tmp_path).pods()] == ["triton-0"]
+
+
+def test_a_canary_that_is_too_slow_is_undone(site: Site) -> None:
+    slow = site.release(2, {"model.py": code(2, seconds=0.05)})
+
+    async def both() -> tuple[Outcome, str | None, Result]:
+        done = asyncio.Event()
+        load = asyncio.create_task(Clients(site).load(20, 600, done))
+        result = await asyncio.to_thread(site.rollout, slow, canary=(50,), slo_p95_ms=30.0, limits=UNDER_LOAD)
+        done.set()
+        return result.outcome, result.reason, (await load)[1]
+
+    outcome, reason, answers = asyncio.run(both())
+
+    assert outcome is Outcome.UNDONE
+    assert reason is not None
+    assert reason.startswith("adder version 2: requests take ")
+    assert reason.endswith(" ms on average, sloP95Ms is 30")
+    assert [o.code for o in answers.outcomes if o.done is not None and not o.ok] == []
+    site.assert_serves(1)
+
+
+def test_a_canary_without_requests_is_undone_as_such(site: Site) -> None:
+    result = site.rollout(site.release(2), canary=(5,), limits=Limits(**{**vars(LIMITS), "canary": 1.0}))
+
+    assert (result.outcome, result.reason) == (
+        Outcome.NO_TRAFFIC,
+        "no traffic to judge by: adder version 2 got 0 of 20 requests in 1 s at 5 %",
+    )
+    site.assert_serves(1)
+
+
+def test_a_version_that_clients_still_ask_for_stays_until_they_do_not(site: Site) -> None:
+    second = site.release(2)
+    stubborn = AskingFleet(site, 1)
+
+    with pytest.raises(StillAsked) as refusal:
+        site.rollout(second, fleet=stubborn, limits=Limits(**{**vars(LIMITS), "drain": 5.0, "quiet": 1.0}))
+
+    assert str(refusal.value) == "after 5 s clients still ask for adder version 1"
+    assert all(stubborn.answers)
+    assert site.rollout(second).outcome is Outcome.DONE
+    site.assert_serves(2)
+
+
+def test_the_last_rollout_is_taken_back(site: Site) -> None:
+    assert site.rollout(site.release(2)).outcome is Outcome.DONE
+    assert site.rollout(None).outcome is Outcome.DONE
+    site.assert_serves(1)
+
+
+def test_a_config_that_one_pod_has_otherwise_is_told(site: Site) -> None:
+    first = site.fleet.pods()[0]
+    with PodClient(first) as client:
+        client.unload(MODEL)
+        site.wait_until(lambda: client.ready_versions() == {}, "the model to be unloaded")
+
+    (difference,) = site.differences()
+
+    assert difference.startswith("adder: not served on triton-0; version 1 with config ")
+    assert difference.endswith(" on triton-1, triton-2")
+
+
+def _released_without_its_model_file(site: Site, version: int) -> Manifest:
+    """A finished release of a version that lacks its model.py, which `modelctl release` would refuse."""
+    complete = site.release(version, {"golden.json": golden(version, expected=0)})  # another id than the healthy one
+    objects = {key: entry for key, entry in complete.objects.items() if not key.endswith("model.py")}
+    assert isinstance(next(iter(objects.values())), ObjectEntry)
+    half = Manifest.of(objects, {MODEL: ModelEntry(version=version, backend="python")}, complete.created)
+    for key in half.objects:
+        source = {"Bucket": BUCKET, "Key": f"releases/{complete.id}/{key}"}
+        site.store.client.copy_object(Bucket=BUCKET, Key=f"releases/{half.id}/{key}", CopySource=source)
+    assert site.store.write_manifest(half)
+    assert CONFIG
+    return half

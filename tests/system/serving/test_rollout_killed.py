@@ -1,0 +1,104 @@
+"""Rollouts in processes that are killed at every step, and two at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.rollout_servers import local_servers
+from modelctl.rollout.controller import Outcome
+from modelctl.store import open_store
+from tests.system.serving.conftest import BUCKET
+from tests.system.serving.rollout_releases import MODEL, code
+from tests.system.serving.rollout_site import Site
+
+SIGKILLED = -9
+
+
+@pytest.fixture
+def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
+    """Two servers that serve version 1: one that a killed rollout has reached, one that it has not."""
+    store = open_store(BUCKET, moto)
+    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
+        site = Site(store, moto, servers, tmp_path)
+        assert site.rollout(site.release(1)).outcome is Outcome.SEEDED
+        servers.start(2)
+        servers.until_ready(MODEL)
+        yield site
+
+
+@pytest.mark.timeout(1800)
+def test_killed_after_any_step_the_same_command_finishes_the_rollout(site: Site) -> None:
+    version, steps, killed = 1, 1, SIGKILLED
+    while killed == SIGKILLED:
+        release = site.release(version + 1)
+        killed, lines = site.run(release, steps=steps)
+        assert killed in {0, SIGKILLED}, lines
+        assert all(site.answers(site.fleet.served()[MODEL].stable)), f"killed after {lines}"
+        code_, lines = site.run(release)
+        assert (code_, lines[-1]) in {(0, f"done: {release.id}"), (0, f"nothing to do: {release.id}")}, lines
+        version, steps = version + 1, steps + 1
+        site.assert_serves(version)
+    assert steps > 12
+
+
+@pytest.mark.timeout(1800)
+def test_killed_after_any_step_of_undoing_the_same_command_undoes_the_rest(site: Site) -> None:
+    version, steps, killed = 1, 1, SIGKILLED
+    while killed == SIGKILLED:
+        version += 1
+        release = site.release(version, {"model.py": code(version, plus=1000)})
+        killed, lines = site.run(release, steps=steps)
+        assert killed in {0, SIGKILLED}, lines
+        assert all(site.answers(1)), f"killed after {lines}"
+        if killed == SIGKILLED:
+            code_, lines = site.run(release)
+            assert code_ == 0, lines
+        assert lines[-1].startswith(f"undone: triton-0: adder version {version} answers wrongly"), lines
+        steps += 1
+        site.assert_serves(1)
+    assert steps > 8
+
+
+def test_what_a_killed_rollout_began_can_be_taken_back(site: Site) -> None:
+    killed, lines = site.run(site.release(2), steps=6)
+    assert killed == SIGKILLED, lines
+
+    code_, lines = site.run("--back")
+
+    assert (code_, lines[-1]) == (0, "undone: asked for (--back)")
+    site.assert_serves(1)
+
+
+def test_another_release_waits_for_the_unfinished_one(site: Site) -> None:
+    second = site.release(2)
+    killed, lines = site.run(second, steps=6)
+    assert killed == SIGKILLED, lines
+
+    code_, lines = site.run(site.release(3))
+
+    assert (code_, lines[-1]) == (
+        1,
+        f"refused: the rollout of release {second.id} (load) is unfinished: finish it with "
+        f"`modelctl rollout {second.id}`, or undo it with `modelctl rollout --back`",
+    )
+
+
+def test_of_two_at_once_one_is_refused(site: Site) -> None:
+    """Who asks at the same moment gets the lock in turn: tests/modelctl/rollout/test_lease.py."""
+    second, third = site.release(2), site.release(3)
+    others: list[tuple[int, list[str]]] = []
+
+    def another(step: str) -> None:
+        if not others:
+            others.append(site.run(third))
+
+    # Renewed every 5 s: by that the other process knows that its holder lives.
+    result = site.rollout(second, watch=another, lease_seconds=20)
+
+    ((code_, lines),) = others
+    assert (code_, len(lines)) == (1, 1), lines
+    assert lines[0].startswith("refused: ")
+    assert lines[0].endswith(" works on live/ at this moment: wait until that is done")
+    assert result.outcome is Outcome.DONE
+    site.assert_serves(2)

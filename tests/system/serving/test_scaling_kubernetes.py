@@ -1,0 +1,124 @@
+"""What scales pods and nodes against a real API server: schemas, defaults, and the rules in CEL that no schema has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client, config, dynamic
+from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic.exceptions import ResourceNotFoundError
+from rich.console import Console
+
+from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
+from infra.serving.scaling import autoscaler_spec, scaled_object_spec
+from tests.infra.test_karpenter_pools import FACTS, POOLS, pool
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
+from twin import chart_crds, control_plane, processes, tools
+from twin.home import TwinHome
+from twin.tools import ToolError
+
+# The first to ask for the tools of the control plane may have to build them.
+pytestmark = pytest.mark.timeout(1800)
+_ESTABLISHED_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.DynamicClient]:
+    """A real control plane of its own with the kinds of KEDA and Karpenter."""
+    try:
+        crds = [*chart_crds.crds("keda"), *chart_crds.crds("karpenter-crd")]
+    except ToolError as error:
+        pytest.skip(str(error))
+    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
+    console = Console(stderr=True)
+    try:
+        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        api = config.new_client_from_config(str(home.kubeconfig))
+        for crd in crds:
+            _install(client.ApiextensionsV1Api(api), crd)
+        found = dynamic.DynamicClient(api)
+        for crd in crds:
+            _until_discovered(found, crd)
+        yield found
+    finally:
+        processes.stop_all(home, seconds=20)
+
+
+def _install(api: client.ApiextensionsV1Api, crd: Any) -> None:
+    api.create_custom_resource_definition(crd)
+    deadline = time.monotonic() + _ESTABLISHED_SECONDS
+    while True:
+        status = api.read_custom_resource_definition(crd["metadata"]["name"]).status
+        conditions = (status.conditions if status else None) or []
+        if any(condition.type == "Established" and condition.status == "True" for condition in conditions):
+            return
+        assert time.monotonic() < deadline, f"{crd['metadata']['name']} was not established"
+        time.sleep(0.1)
+
+
+def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
+    """What is established is listed among the server's resources a moment later."""
+    spec, deadline = crd["spec"], time.monotonic() + _ESTABLISHED_SECONDS
+    (version,) = (version["name"] for version in spec["versions"] if version["storage"])
+    while True:
+        try:
+            cluster.resources.get(api_version=f"{spec['group']}/{version}", kind=spec["names"]["kind"])
+            return
+        except ResourceNotFoundError:
+            assert time.monotonic() < deadline, f"{crd['metadata']['name']} is not among the server's resources"
+        time.sleep(0.1)
+
+
+def accept(cluster: dynamic.DynamicClient, manifest: dict[str, Any], namespace: str | None = None) -> Any:
+    """What the server would store. Raises ApiException when it refuses the object."""
+    api = cluster.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+    options = {"dry_run": "All", "field_validation": "Strict"}
+    return api.create(body=manifest, **({"namespace": namespace} if namespace else {}), **options).to_dict()
+
+
+def manifest(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def scaled(**keys: Any) -> dict[str, Any]:
+    read = settings({**SCALED, "autoscaling": scaling(**keys)})
+    return manifest("keda.sh/v1alpha1", "ScaledObject", "triton", scaled_object_spec(read, PROMETHEUS))
+
+
+@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "fallbackReplicas": 2}])
+def test_a_scaled_object_is_accepted_as_it_is(cluster: dynamic.DynamicClient, keys: dict[str, Any]) -> None:
+    made = scaled(**keys)
+    assert accept(cluster, made, "default")["spec"] == made["spec"]
+
+
+def test_a_scaled_object_whose_bounds_contradict_each_other_is_refused(cluster: dynamic.DynamicClient) -> None:
+    made = scaled()
+    made["spec"]["minReplicaCount"] = 3
+    with pytest.raises(ApiException, match="minReplicaCount"):
+        accept(cluster, made, "default")
+
+
+def test_the_autoscaler_of_two_models_is_accepted_as_it_is(cluster: dynamic.DynamicClient) -> None:
+    read = settings({**HPA, "models.serving": {"classify": CLASSIFY, "embed.v2": {**CLASSIFY, "instances": 2}}})
+    spec = autoscaler_spec(read)
+    stored = accept(cluster, manifest("autoscaling/v2", "HorizontalPodAutoscaler", "triton", spec), "default")["spec"]
+    stored["behavior"]["scaleDown"].pop("selectPolicy")  # the default, said by the server
+    assert stored == spec
+
+
+@pytest.mark.parametrize("changes", POOLS.values(), ids=POOLS)
+def test_karpenters_objects_are_accepted(cluster: dynamic.DynamicClient, changes: dict[str, Any]) -> None:
+    of = pool(**changes)
+    assert accept(cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", of.name, node_class_spec(of, FACTS)))
+    assert accept(cluster, manifest("karpenter.sh/v1", "NodePool", of.name, node_pool_spec(of)))
+
+
+def test_a_node_class_with_two_identities_is_refused(cluster: dynamic.DynamicClient) -> None:
+    """By a rule in CEL: the check sees what a schema does not."""
+    spec = {**node_class_spec(pool(), FACTS), "role": "nodes"}
+    with pytest.raises(ApiException, match="instanceProfile"):
+        accept(cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", "g5", spec))

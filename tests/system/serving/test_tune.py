@@ -1,0 +1,216 @@
+"""`modelctl tune` on a real Triton in explicit mode, whose model control is restricted as a pod's is.
+
+The model sleeps instead of computing, so that it behaves alike on a busy machine.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tritonclient.grpc as grpc
+from ruamel.yaml import YAML
+from tritonclient.utils import InferenceServerException
+
+from modelctl.tune.evidence import Evidence
+from tests.modelctl.servers import loopback_address, process, wait_until
+from tests.modelctl.stacks import wants, write_stack
+from tests.system.serving.models import Timing, write
+from twin.tritonserver import tritonserver_command
+
+KEY = "a-pods-uid"
+HEADERS = {"triton-grpc-protocol-admin-key": KEY}
+TIMING = Timing(seconds=0.02, batch=8, queue=256)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that takes 20 ms a batch, one like it, and one that cannot be loaded."""
+    repository = tmp_path_factory.mktemp("repository")
+    for name in ("sleeper", "other", "broken"):
+        write(repository, name, timing=TIMING)
+        config = repository / name / "config.pbtxt"
+        text = config.read_text().replace("version_policy { all { } }\n", "")  # a release says which
+        config.write_text(text.replace("max_queue_size", "default_timeout_microseconds: 1000000 max_queue_size"))
+    broken = repository / "broken" / "1" / "model.py"
+    broken.write_text(
+        broken.read_text().replace("self.version =", 'raise RuntimeError("no weights")\n        self.version =')
+    )
+    return repository
+
+
+def running(models: Path, directory: Path, *arguments: str) -> Iterator[str]:
+    """A server over the models; yields its gRPC address."""
+    address, log = f"{loopback_address()}", directory / "tritonserver.log"
+    command = tritonserver_command([f"--model-repository={models}", *arguments], address, directory / "cache", {})
+    with process(command.argv, command.env, log) as server, grpc.InferenceServerClient(f"{address}:8001") as client:
+
+        def live() -> bool:
+            assert server.poll() is None, log.read_text(errors="replace")
+            try:
+                return bool(client.is_server_live())
+            except InferenceServerException:
+                return False
+
+        wait_until(live, "the server to answer", 180, log)
+        yield f"{address}:8001"
+
+
+@pytest.fixture(scope="module")
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """In explicit mode, with nothing loaded, restricted."""
+    restricted = f"--grpc-restricted-protocol=model-repository,model-config:admin-key={KEY}"
+    yield from running(models, tmp_path_factory.mktemp("server"), "--model-control-mode=explicit", restricted)
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[grpc.InferenceServerClient]:
+    with grpc.InferenceServerClient(server) as connected:
+        yield connected
+
+
+def ready(client: grpc.InferenceServerClient) -> set[str]:
+    return {entry.name for entry in client.get_model_repository_index(HEADERS).models if entry.state == "READY"}
+
+
+def command(model: str, server: str, models: Path, results: Path, *more: str) -> list[str]:
+    words = [sys.executable, "-m", "modelctl", "tune", model, "--server", server, "--models", str(models)]
+    return [*words, "--results", str(results), "--budget-seconds", "20", "--max-instances", "2", *more]
+
+
+Tune = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def tune(server: str, models: Path, tmp_path: Path) -> Tune:
+    """Runs the command to its end, with the server's key."""
+
+    def run(model: str, *more: str) -> subprocess.CompletedProcess[str]:
+        words = command(model, server, models, tmp_path / "results", "--admin-key", KEY, *more)
+        return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+
+    return run
+
+
+def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
+    tune: Tune, client: grpc.InferenceServerClient, tmp_path: Path
+) -> None:
+    stack = write_stack(tmp_path / "stacks", {"sleeper": wants(sloP95Ms=400)})
+
+    done = tune("sleeper", "--slo-p95-ms", "400", "--stack", str(stack))
+
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "results").glob("sleeper-*.json")
+    assert file.with_suffix(".svg").read_text().startswith("<?xml")
+    evidence = Evidence.model_validate_json(file.read_text())
+    assert (evidence.model, evidence.version, evidence.slo_p95_ms) == ("sleeper", 1, 400)
+    assert evidence.versions.server == "2.51.0"
+    assert [trial.values.maxBatchSize for trial in evidence.trials[:2]] == [1, 8]
+    assert evidence.winner.rate > 0
+    entry = YAML(typ="safe").load(stack)["config"]["triton-eks:models"]["serving"]["sleeper"]
+    assert entry == {**wants(sloP95Ms=400), **evidence.winner.values.model_dump(), "tuned": file.as_posix()}
+    assert re.search(rf"^evidence: {re.escape(str(file))} and {file.stem}\.svg$", done.stdout, re.MULTILINE)
+    assert "trial 1 (prior): no batching, 1 instance: " in done.stderr
+    assert ready(client) == set()
+
+
+def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
+    server: str, models: Path, client: grpc.InferenceServerClient, tmp_path: Path
+) -> None:
+    stack = write_stack(tmp_path / "stacks", {"sleeper": wants(sloP95Ms=400)})
+    before, results = stack.read_bytes(), tmp_path / "results"
+    words = command("sleeper", server, models, results, "--slo-p95-ms", "400", "--stack", str(stack))
+    environment = {**os.environ, "TRITON_ADMIN_KEY": KEY}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("trial 1 ")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=180)
+
+    assert running.returncode == 130, err
+    assert "best so far: no batching, 1 instance: " in err
+    assert err.endswith("modelctl: interrupted; nothing was written\n")
+    assert out.splitlines()[0].split()[:2] == ["#", "batch"]
+    assert not results.exists()
+    assert stack.read_bytes() == before
+    assert ready(client) == set()
+
+
+def test_what_a_killed_run_left_behind_is_taken_over(tune: Tune, client: grpc.InferenceServerClient) -> None:
+    marked = (
+        '{"name": "sleeper", "backend": "python", "max_batch_size": 8,'
+        ' "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [1]}],'
+        ' "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [1]}],'
+        ' "parameters": {"seconds": {"string_value": "0.02"}, "load_seconds": {"string_value": "0"},'
+        ' "modelctl_tune": {"string_value": "true"}}}'
+    )
+    client.load_model("sleeper", HEADERS, config=marked)
+
+    assert tune("sleeper", "--slo-p95-ms", "2").stderr.startswith("modelctl: p95 <= 2 ms cannot be held")
+
+
+def test_an_slo_below_a_lone_request_says_what_that_takes(tune: Tune, tmp_path: Path) -> None:
+    done = tune("sleeper", "--slo-p95-ms", "2")
+
+    assert done.returncode == 1
+    lone = re.fullmatch(
+        r"modelctl: p95 <= 2 ms cannot be held even by one request at a time: without batching a lone request has p95 "
+        r"([\d.]+) ms\n",
+        done.stderr,
+    )
+    assert lone is not None, done.stderr
+    assert float(lone[1]) >= 20
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_server_that_serves_others_is_left_alone(tune: Tune, server: str, client: grpc.InferenceServerClient) -> None:
+    client.load_model("other", HEADERS)
+    try:
+        done = tune("sleeper", "--slo-p95-ms", "400")
+        served = ready(client)
+    finally:
+        client.unload_model("other", HEADERS)
+
+    assert (done.returncode, served) == (1, {"other"})
+    assert done.stderr == (
+        f"modelctl: {server} serves other already; tune reloads models under full load, so it needs a Triton of its own, in "
+        "explicit mode and without --load-model\n"
+    )
+
+
+def test_a_model_that_does_not_load_says_why(tune: Tune, server: str) -> None:
+    done = tune("broken", "--slo-p95-ms", "400")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"modelctl: {server}: broken does not load: load failed for model 'broken': ")
+    assert "RuntimeError: no weights" in done.stderr
+
+
+def test_a_restricted_server_asks_for_its_key(server: str, models: Path, tmp_path: Path) -> None:
+    words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "400")
+
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"modelctl: {server} restricts its model control; give its key with --admin-key (")
+
+
+def test_a_server_in_another_mode_or_over_other_models_is_refused(models: Path, tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    write(served, "echo")
+    for mode, sentence in {
+        "none": "is not in explicit mode, so no config can be loaded; start a Triton of its own with "
+        "--model-control-mode=explicit",
+        "explicit": "has no sleeper; it has echo",
+    }.items():
+        directory = tmp_path / mode
+        directory.mkdir()
+        for server in running(served, directory, f"--model-control-mode={mode}"):
+            words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "400")
+            done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
+            assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+            assert done.stderr.endswith(f"{server} {sentence}\n")
