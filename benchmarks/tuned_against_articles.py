@@ -1,4 +1,4 @@
-"""Tuned values against no batching and against those of the public articles, in one interleaved run (issue 4).
+"""Tuned values against no batching and against those of the public articles, in one interleaved run.
 
     python benchmarks/tuned_against_articles.py
 
@@ -47,7 +47,10 @@ SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
 """Three to four times the p95 of a lone request on the machine of the results."""
 
 ARTICLES_PREFERRED, ARTICLES_DELAY_US, ARTICLES_BATCH = (8, 16, 32), 100_000, 32
-"""What the public articles recommend for every model (research triton.md 6.2)."""
+"""What the public articles recommend for every model.
+
+See docs/facts/triton-configuration.md#queue-delay.
+"""
 
 STEP, STEPS = 1.3, 12
 """The ladder of rates: its top is above what tuning found, its foot below what any server without batching does."""

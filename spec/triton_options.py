@@ -1,4 +1,4 @@
-"""Whether a command line is one that a given `tritonserver` understands, before a pod finds out (issue 4).
+"""Whether a command line is one that a given `tritonserver` understands, before a pod finds out.
 
 The table is `spec.triton_flags`. What the server would take in silence and ignore is a mistake here too.
 """

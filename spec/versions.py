@@ -27,7 +27,7 @@ PROJECT = "triton-eks"
 class SupportWindow:
     """When EKS ends the support of a Kubernetes minor version (days in UTC).
 
-    Source: EKS release calendar; research triton.md 6.6.
+    Source: EKS release calendar (docs/facts/eks.md#support-calendar).
     """
 
     standard_until: date
@@ -238,7 +238,7 @@ class TritonRelease:
     minimum_compute_capability: float
 
 
-# CUDA 13.x runs on any driver from R580 on (CUDA minor version compatibility); 7.5 since 24.11 (research triton.md 6.6).
+# docs/facts/gpu-nodes.md#driver-and-cuda for the driver, docs/facts/gpu-nodes.md#gpu-generations for the capability.
 _CUDA_13_DRIVER = "580.65.06"
 TRITON_RELEASES: Mapping[str, TritonRelease] = {
     "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5),
@@ -249,7 +249,8 @@ TRITON_RELEASES: Mapping[str, TritonRelease] = {
 # renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=regex:^(?<major>\d+)\.(?<minor>\d+)-py3$
 DEFAULT_TRITON_VERSION = "26.07"
 # Older images carry remotely exploitable CVEs (up to 25.06), memory-safety bugs in the HTTP front end (before 25.10), and
-# report ready with dead Python stubs (before 26.04): research triton.md 1.12 and 9.
+# report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
+# docs/facts/triton-server.md#health.
 OLDEST_TRITON_VERSION = "26.04"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"

@@ -1,4 +1,4 @@
-"""Triggers of KEDA against its own list of scalers (research kubernetes.md 1.5): the CRD takes any text."""
+"""Triggers of KEDA against its own list of scalers (docs/facts/scaling.md#triggers): the CRD takes any text."""
 
 from __future__ import annotations
 

@@ -60,6 +60,6 @@ def _move(item: Object, source: str, target: str) -> None:
 
 
 def _annotations(values: Mapping[str, Any]) -> dict[str, str]:
-    """What KEDA's chart makes of `podIdentity.aws.irsa` (research kubernetes.md 1.5)."""
+    """What KEDA's chart makes of `podIdentity.aws.irsa`: docs/facts/scaling.md#identity-of-a-trigger."""
     given = ((values.get("podIdentity") or {}).get("aws") or {}).get("irsa") or {}
     return {irsa.ROLE_ANNOTATION: str(given["roleArn"])} if given.get("enabled") and given.get("roleArn") else {}

@@ -38,7 +38,7 @@ SOURCES: Mapping[str, Source] = {
     "gateway-helm": Source("github.com/envoyproxy/gateway", "v1.9.0", "charts/gateway-helm/charts/crds/crds/**/*.yaml"),
     "karpenter-crd": Source("github.com/aws/karpenter-provider-aws", "v1.14.1", "pkg/apis/crds/*.yaml"),
     "keda": Source("github.com/kedacore/keda/v2", "v2.20.2", "config/crd/bases/*.yaml"),
-    # The version that the pinned chart installs (research kubernetes.md 1.1). As JSON: YAML takes seconds to read.
+    # The version that the pinned chart installs (docs/facts/charts.md#definitions). As JSON: YAML takes seconds to read.
     "kube-prometheus-stack": Source(
         "github.com/prometheus-operator/prometheus-operator", "v0.93.1", "jsonnet/prometheus-operator/*-crd.json"
     ),

@@ -1,6 +1,7 @@
 """A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the nodes.
 
-The flags, and why each is there: research twin.md section 2. Everything listens on 127.0.0.1, on ports that the twin keeps.
+The flags, and why each is there: docs/facts/local-control-plane.md#flags. Everything listens on 127.0.0.1, on ports
+that the twin keeps.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def _ensure_controller_manager(home: TwinHome, binary: Path, pki: Pki, progress:
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={pki.service_account_key}",
         f"--root-ca-file={pki.ca}",
-        # At the default rate the service account `default` comes 4 s later (research twin.md section 2).
+        # At the default rate the service account `default` comes 4 s later:
+        # docs/facts/local-control-plane.md#service-account.
         "--kube-api-qps=300",
         "--kube-api-burst=600",
         f"--flex-volume-plugin-dir={home.cache / 'flex-volumes'}",

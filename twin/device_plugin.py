@@ -1,7 +1,7 @@
 """What the NVIDIA device plugin would advertise on a node, from the Helm values with which the program installed it.
 
 The plugin itself needs a GPU. What can be wrong without one is whether it lands on the node at all, and under which name and
-how often it offers each GPU; both follow from values, labels and taints (research kubernetes.md 1.6, triton.md 7.6).
+how often it offers each GPU; both follow from values, labels and taints (docs/facts/gpu-nodes.md).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
     """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
 
     Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
-    reach (the variables: research pulumi.md section 3.4).
+    reach (the variables: docs/facts/pulumi.md#without-the-network).
     """
     inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
     mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}

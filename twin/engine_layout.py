@@ -1,6 +1,6 @@
 """Puts the engine and the twin's plugins where the engine itself looks for them.
 
-On PATH it would find the plugins too, but warns about each of them several times a run (research twin.md section 5). A
+On PATH it would find the plugins too, but warns about each of them several times a run (docs/facts/pulumi.md#plugins). A
 language host that lies beside `pulumi`, and providers in PULUMI_HOME under the versions that the Python packages ask for,
 are what an ordinary installation has.
 """

@@ -1,8 +1,8 @@
 """KEDA's real operator and metrics server as processes of this machine, where the program installs the chart `keda`.
 
-Flags and environment: research twin.md 6. The operator scales; the metrics server answers the HorizontalPodAutoscalers that
-the operator makes, through the API server's aggregation. The chart's webhooks are not there, so a second ScaledObject of
-the same target is not refused here. Everything listens on 127.0.0.1.
+Flags and environment: docs/facts/local-control-plane.md#keda-as-processes. The operator scales; the metrics server
+answers the HorizontalPodAutoscalers that the operator makes, through the API server's aggregation. The chart's webhooks
+are not there, so a second ScaledObject of the same target is not refused here. Everything listens on 127.0.0.1.
 """
 
 from __future__ import annotations

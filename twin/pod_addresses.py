@@ -1,8 +1,8 @@
 """Addresses of pods that run as processes: 10.244.a.b in the API, 127.244.a.b on this machine.
 
-A loopback address is refused in EndpointSlices, so the API shows its twin in the pod network (research twin.md section 3).
-The whole of 127/8 can be bound without set-up. Each twin has one /24 of its own: the agent holds it with a listening socket,
-so two twins never give out the same address.
+A loopback address is refused in EndpointSlices, so the API shows its twin in the pod network
+(docs/facts/local-control-plane.md#pod-addresses). The whole of 127/8 can be bound without set-up. Each twin has one /24
+of its own: the agent holds it with a listening socket, so two twins never give out the same address.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What kube-prometheus-stack makes of a release's values, as far as its Prometheus goes, made to run on this machine.
 
-`prometheus.prometheusSpec` of the values is the specification of the custom resource Prometheus, apart from a few keys that
-the chart turns into others (research kubernetes.md 1.3). It is passed on as it is, so what the program selects, keeps and
-labels is what prometheus-operator reads.
+`prometheus.prometheusSpec` of the values is the specification of the custom resource Prometheus, apart from a few keys
+that the chart turns into others (docs/facts/charts.md#kube-prometheus-stack). It is passed on as it is, so what the
+program selects, keeps and labels is what prometheus-operator reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The programs that the twin needs, built once per machine from their published Go modules.
 
-Each family has a wrapper module in `twin/tools/<family>/` that pins its versions (research twin.md section 1). A build lands
-in a directory named by the digest of what went into it, so another checkout with the same pins finds it, and a changed pin
-builds anew.
+Each family has a wrapper module in `twin/tools/<family>/` that pins its versions
+(docs/facts/local-control-plane.md#programs). A build lands in a directory named by the digest of what went into it, so
+another checkout with the same pins finds it, and a changed pin builds anew.
 """
 
 from __future__ import annotations

@@ -18,11 +18,14 @@ _LOADING = re.compile(
     re.MULTILINE,
 )
 _STUB = re.compile(r"pb_stub\.cc:\d+\] +\"?Failed to preinitialize Python stub: (?P<reason>.*?)\"?$", re.MULTILINE)
-"""What the python backend says, as a mere information, before it hangs in a load for good (research triton.md 3.3)."""
+"""What the python backend says, as a mere information, before it hangs in a load for good.
+
+See docs/facts/triton-server.md#missing-model-file.
+"""
 _DOWNLOAD = re.compile(r"[^\s'\"]*/folder\w{6}/")
 """Where Triton puts what it has downloaded: another directory at every start."""
 _NOISE = ("CudaDriverHelper has not been initialized",)
-"""Errors of every server on a machine without a GPU (research triton.md section 2)."""
+"""Errors of every server on a machine without a GPU: docs/facts/triton-server.md#the-wheel."""
 _LONGEST_TAIL = 256 * 1024
 
 

@@ -1,7 +1,7 @@
 """The real `tritonserver` of the PyPI package nvidia-pytriton, as a local process.
 
 The wheel holds the server (2.51.0 in nvidia-pytriton 0.7.0), the python backend and one python stub per
-interpreter version, but the stub lies where the backend does not look for it (research triton.md section 2).
+interpreter version, but the stub lies where the backend does not look for it (docs/facts/triton-server.md#the-wheel).
 Instead of copying it into site-packages, `locate` builds a backend directory of links under a cache directory
 and leaves the installation alone.
 

@@ -59,9 +59,9 @@ class Cluster(pulumi.ComponentResource):
     role through the cluster's OIDC provider, which exists only after the cluster, while `eks.Cluster` takes the role as
     an argument. kube-proxy needs no role and stays with `eks.Cluster`.
 
-    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists (research pulumi.md 5.1). Run
-    it from the deployment role; people are named in `admin_role_arns`. The deployment role must not be: see
-    `creators_second_entry`.
+    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists
+    (docs/facts/eks.md#creator-is-administrator). Run it from the deployment role; people are named in `admin_role_arns`.
+    The deployment role must not be: see `creators_second_entry`.
     """
 
     name: pulumi.Output[str]

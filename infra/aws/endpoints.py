@@ -33,7 +33,7 @@ INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
         "ssmmessages",
     ),
 }
-"""Services reached through interface endpoints, by profile (issue 3). Each costs per zone and hour."""
+"""Services reached through interface endpoints, by profile. Each costs per zone and hour."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Endpoints(pulumi.ComponentResource):
             opts=child,
         )
         # The whole VPC, not chosen groups: a node whose group was forgotten here fails to join, without a word
-        # about why (research anchors.md T5).
+        # about why: docs/facts/eks.md#security-group-of-endpoints.
         aws.vpc.SecurityGroupIngressRule(
             f"{name}-https",
             security_group_id=group.id,

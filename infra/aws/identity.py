@@ -110,7 +110,7 @@ def model_reader_policy(
     """What reading models takes: list the bucket, get what is under `prefixes`, decrypt it through S3 alone.
 
     `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which carries no
-    prefix and would be denied (research triton.md 3.6).
+    prefix and would be denied (docs/facts/triton-s3.md#rights).
     """
     return pulumi.Output.all(bucket_arn, key_arn).apply(
         lambda arns: document(

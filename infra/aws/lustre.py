@@ -1,6 +1,6 @@
 """FSx for Lustre in front of the model bucket: one copy of a release, read from S3 once and mounted by every pod.
 
-The bucket stays the source: the file system follows what changes there and never writes to it (issue 5 point 8).
+The bucket stays the source: the file system follows what changes there and never writes to it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Network(pulumi.ComponentResource):
     """A VPC whose nodes are private, whose control-plane interfaces have no way out, and whose traffic is logged.
 
     No security group of ours carries the tag `kubernetes.io/cluster/<name>`: the one that EKS makes does, and
-    the load balancer controller refuses to work when it finds two (research anchors.md T13).
+    the load balancer controller refuses to work when it finds two (docs/facts/eks.md#tag-of-security-groups).
     """
 
     vpc_id: pulumi.Output[str]

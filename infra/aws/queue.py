@@ -158,7 +158,7 @@ def visibility_timeout(longest_request_seconds: int, concurrency: int) -> int:
     `wait = longest request * ceil(10 / concurrency)`: a worker may have a batch of ten in hand that waits for places at
     Triton. `longest request` has Triton's queue and the inference in it. `grace` is the end of a worker (`grace_seconds`).
     A worker extends it from half of it on, so that this is what a message waits for after a worker was killed, and never
-    what limits the work (research triton.md 7.2: visibility timeout > queue + inference + grace).
+    what limits the work (docs/facts/scaling.md#visibility-of-a-message).
     """
     wait = longest_request_seconds * math.ceil(BATCH / concurrency)
     return wait + longest_request_seconds + grace_seconds(longest_request_seconds)

@@ -14,9 +14,9 @@ from infra.aws.private_bucket import make_private, refusals
 from spec.iam_policy import Statement, document
 
 RELEASES_PREFIX = "releases/"
-"""Every release is an immutable `releases/<id>/` (issue 3)."""
+"""Every release is an immutable `releases/<id>/`."""
 LIVE_PREFIX = "live/"
-"""What in-place rollouts write to and pods of such a stack read: always what they should serve now (issue 4)."""
+"""What in-place rollouts write to and pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")
 """The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
 

@@ -1,7 +1,7 @@
 """Which availability zones a deployment spans: those in which its instances can be had.
 
 A zone without the instance type does not fail at creation but much later, as a node group that never reaches its
-desired size; so the offering is read and compared before any resource is registered (issue 3, "The program").
+desired size; so the offering is read and compared before any resource is registered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""cluster-autoscaler: moves the desired size of the managed node groups (issue 5 point 3; never beside Karpenter).
+"""cluster-autoscaler: moves the desired size of the managed node groups (never beside Karpenter).
 
 It finds the groups by the tags that EKS itself puts on the Auto Scaling groups of managed node groups, and pictures a node
 of an empty one by the template tags of `infra.aws.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
-nothing (research kubernetes.md 1.6).
+nothing (docs/facts/charts.md#cluster-autoscaler).
 """
 
 from __future__ import annotations

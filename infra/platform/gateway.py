@@ -34,7 +34,7 @@ ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: 443, GRPC_LISTENER: 8443}
 PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: 8000, GRPC_LISTENER: 8001}
 
 TARGET_LEAVES_SECONDS = 60
-"""How long a load balancer may go on sending new connections to a target that has left it (research triton.md 7.3)."""
+"""How long a load balancer may go on sending new connections to a target that has left it."""
 # Shorter than an Envoy waits at its end, so that idle connections do not make it wait; the load balancer's is 350 s.
 _CLIENT_IDLE_SECONDS = TARGET_LEAVES_SECONDS - 10
 _READY_PORT, _READY_PATH = 19003, "/ready"

@@ -1,4 +1,4 @@
-"""Karpenter: starts a node for the pods that none can hold, and ends it when it is empty (issue 5 point 3).
+"""Karpenter: starts a node for the pods that none can hold, and ends it when it is empty.
 
 In kube-system, as its authors say: the API server serves the leader election of that namespace first.
 """

@@ -87,11 +87,12 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: 
 def policy(account: Account, cluster_name: str) -> str:
     """What the controller may do, as JSON text: network load balancers of this cluster, in this account and region.
 
-    Made after the policy that the controller's documentation asks for (kubernetes-sigs/aws-load-balancer-controller,
-    docs/install/iam_policy.json), and narrower. There, "its own" is whatever has the tag `elbv2.k8s.aws/cluster` with any
-    value, of each cluster of the account; ingress rules and targets of every group may be changed. Here the tag has to
-    name this cluster, and the only other security group is the one that EKS made for it. What belongs to Ingresses is left
-    out: rules of listeners, application load balancers, WAF, Shield and Cognito; the values switch them off.
+    Made after the policy that the controller's documentation asks for (`iam_policy.json` of
+    kubernetes-sigs/aws-load-balancer-controller), and narrower. There, "its own" is whatever has the tag
+    `elbv2.k8s.aws/cluster` with any value, of each cluster of the account; ingress rules and targets of every group may
+    be changed. Here the tag has to name this cluster, and the only other security group is the one that EKS made for
+    it. What belongs to Ingresses is left out: rules of listeners, application load balancers, WAF, Shield and Cognito;
+    the values switch them off.
 
     The actions are those of the pinned version's file: tests/charts/test_load_balancer_controller_chart.py compares them.
     """

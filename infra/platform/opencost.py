@@ -1,4 +1,4 @@
-"""OpenCost: what each namespace, workload and GPU costs, from the cluster's own metrics (issue 6 point 5)."""
+"""OpenCost: what each namespace, workload and GPU costs, from the cluster's own metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """prometheus-adapter: the custom metrics API, for a plain HorizontalPodAutoscaler. It is being wound down: prefer KEDA.
 
 It serves custom metrics and nothing else. The APIs of external metrics and of resource metrics belong to KEDA and to the
-metrics server, and of each API there is one in a cluster (research kubernetes.md 1.4).
+metrics server, and of each API there is one in a cluster (docs/facts/scaling.md#metrics-apis).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
     """The pinned chart, with a rule for each number that Triton is scaled on.
 
     As a release, because the chart asks the cluster which versions of its API there are: rendered without one, it asks for
-    an APIService of a version that Kubernetes 1.22 removed (research kubernetes.md 1.2).
+    an APIService of a version that Kubernetes 1.22 removed (docs/facts/charts.md#prometheus-adapter).
     """
 
     def __init__(self, name: str, args: PrometheusAdapterArgs, opts: pulumi.ResourceOptions | None = None) -> None:

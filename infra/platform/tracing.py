@@ -26,7 +26,7 @@ GRPC_PORT, HTTP_PORT = 4317, 4318
 ADDRESS = CollectorAddress(namespace=SERVICE_ACCOUNT.namespace, service=_SERVICE, port=GRPC_PORT)
 """Where Envoy sends spans to."""
 HTTP_ENDPOINT = f"http://{_SERVICE}.{SERVICE_ACCOUNT.namespace}.svc.cluster.local:{HTTP_PORT}/v1/traces"
-"""Where Triton sends spans to: it speaks OTLP over HTTP only (research triton.md 3.7)."""
+"""Where Triton sends spans to: it speaks OTLP over HTTP only (docs/facts/triton-server.md#tracing)."""
 
 _SENDING_SECONDS = 10
 """Triton and Envoy send the spans that have ended every few seconds, not each at once."""

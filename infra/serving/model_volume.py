@@ -1,4 +1,4 @@
-"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre (issue 5 point 8).
+"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre.
 
 Provisioned statically: a PersistentVolume, and the claim that is its only one. With Mountpoint each release has its own,
 because a volume's source, here a prefix, cannot change: pods of the old release keep theirs until they end. The file system

@@ -1,4 +1,4 @@
-"""The exporter of `modelctl parity`: do all pods serve the same (issue 4)? Its alerts: `spec.prometheus.parity`."""
+"""The exporter of `modelctl parity`: do all pods serve the same? Its alerts: `spec.prometheus.parity`."""
 
 from __future__ import annotations
 

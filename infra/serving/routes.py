@@ -1,4 +1,4 @@
-"""Which requests reach Triton through the gateway, and how: routes and policies of each model (issue 5 point 5).
+"""Which requests reach Triton through the gateway, and how: routes and policies of each model.
 
 Only inference is routed. The other APIs of the server (repository, configuration, statistics, trace, logging, shared
 memory), its health and its metrics have no route, so that no client reaches them through the gateway.

@@ -1,4 +1,4 @@
-"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler (issue 5 point 3)."""
+"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 

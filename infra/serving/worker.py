@@ -1,4 +1,4 @@
-"""The workers that answer the request queue (issue 5 point 4)."""
+"""The workers that answer the request queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scales the workers: KEDA, with the length of the request queue (issue 5 point 4)."""
+"""What scales the workers: KEDA, with the length of the request queue."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class WorkerScaling(pulumi.ComponentResource):
 
     Give `opts.depends_on` KEDA's release, whose chart brings the kinds, and `Workers`. KEDA's operator takes a role of this
     queue's own (`podIdentity.roleArn`), which may ask for the queue's attributes and nothing else. It does so with the token
-    that the identity webhook gives it, so that its service account has to be annotated with a role of its own (research
-    kubernetes.md 1.5).
+    that the identity webhook gives it, so that its service account has to be annotated with a role of its own
+    (docs/facts/scaling.md#identity-of-a-trigger).
     """
 
     def __init__(self, name: str, args: WorkerScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -1,6 +1,6 @@
 """The prefix `live/` of the models bucket: the repository that pods in explicit mode load from, and its journal.
 
-Whatever restarts reads it, so that it always says what a pod should serve (research triton.md 7.5). Versions are copied
+Whatever restarts reads it, so that it always says what a pod should serve. Versions are copied
 from `releases/<id>` by S3 itself and checked against the manifest.
 """
 

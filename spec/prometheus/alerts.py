@@ -1,4 +1,4 @@
-"""Alerts about Triton itself: its pods, its models, its queues (research triton.md 7.12).
+"""Alerts about Triton itself: its pods, its models, its queues.
 
 An alert is quiet while a model has no traffic unless it says otherwise, and a rollout alone raises none: what a new pod
 does until it has loaded its models is not a fault, and pods that differ while the Deployment replaces them are meant to.

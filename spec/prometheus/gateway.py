@@ -1,4 +1,7 @@
-"""What fails as the gateway sees it: Triton counts no request that a full queue turned away (research triton.md 7.12)."""
+"""What fails as the gateway sees it: Triton counts no request that a full queue turned away.
+
+See docs/facts/triton-metrics.md#refused-requests.
+"""
 
 from __future__ import annotations
 

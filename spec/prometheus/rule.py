@@ -16,7 +16,10 @@ DEPLOYMENT = "triton"
 JOB = "triton"
 """The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
 SCRAPE_SECONDS = 15
-"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them (research triton.md 5)."""
+"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them.
+
+See docs/facts/triton-metrics.md#windows.
+"""
 
 _MINUTE, _HOUR = 60, 3600
 

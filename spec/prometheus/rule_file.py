@@ -1,4 +1,4 @@
-"""Prometheus rules of a stack: numbers, alerts and SLOs, as plain data (issue 5; research triton.md sections 5 and 7.12)."""
+"""Prometheus rules of a stack: numbers, alerts and SLOs, as plain data."""
 
 from __future__ import annotations
 

@@ -249,12 +249,12 @@ class Document(Section):
 
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
-        """Who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other (issue 5 point 3)."""
+        """Who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
         return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:
-        """Who starts nodes: Karpenter where pods are scaled, unless the stack names another (issue 5 point 3).
+        """Who starts nodes: Karpenter where pods are scaled, unless the stack names another.
 
         None where the number of pods is fixed: then `desired` says how many nodes they need.
         """
@@ -278,7 +278,7 @@ class Settings(Document):
 
     @property
     def protected(self) -> bool:
-        """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (issue 6 point 8)."""
+        """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced."""
         return self.environment in PROTECTED_ENVIRONMENTS and not self.allow_destroy
 
     @property

@@ -111,7 +111,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
 
 
 def test_no_webhook_intercepts_services_and_by_default_one_would() -> None:
-    """Whatever is installed while its pods are away would fail (issue 5: the webhook trap)."""
+    """Whatever is installed while its pods are away would fail: docs/facts/charts.md#webhooks-on-services."""
     assert "services" not in intercepted(render(values()))
     assert "services" in intercepted(render(values() | {"enableServiceMutatorWebhook": True}))
 

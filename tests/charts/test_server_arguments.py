@@ -1,4 +1,4 @@
-"""The command line and the environment of the server (research triton.md 1, 3.6, 6.1, 7.0)."""
+"""The command line and the environment of the server."""
 
 from typing import Any
 

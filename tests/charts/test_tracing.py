@@ -1,4 +1,4 @@
-"""Tracing: the server's flags, the way to the collector, and what is refused (research triton.md 3.7)."""
+"""Tracing: the server's flags, the way to the collector, and what is refused."""
 
 from typing import Any
 

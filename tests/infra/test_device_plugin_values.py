@@ -1,6 +1,6 @@
 """The Helm values of the NVIDIA device plugin: named configurations, and where its pods and NFD's may land.
 
-The chart cannot be pulled here: its values are held against the facts of research kubernetes.md 1.6.
+The chart cannot be pulled here: its values are held against docs/facts/gpu-nodes.md.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The Helm values of kube-prometheus-stack and of the DCGM exporter.
 
-The charts cannot be pulled on a machine of ours: values are held against the facts of research kubernetes.md 1.3 and 1.6,
-where they were rendered with the pinned charts.
+The charts cannot be pulled on a machine of ours: values are held against docs/facts/charts.md, where
+they were rendered with the pinned charts.
 """
 
 from __future__ import annotations

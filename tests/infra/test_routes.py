@@ -1,4 +1,4 @@
-"""Which requests have a route to Triton, and how each model's are treated (issue 5 point 5)."""
+"""Which requests have a route to Triton, and how each model's are treated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The collector: what it is told, that its parts fit, and what it may do (issue 5 point 6).
+"""The collector: what it is told, that its parts fit, and what it may do.
 
-The chart cannot be had here: its values are checked against the facts of research kubernetes.md 1.7. The configuration is
-run by the real collector in tests/system/serving/test_collector.py.
+The chart cannot be had here: its values are checked against docs/facts/charts.md#opentelemetry-collector. The
+configuration is run by the real collector in tests/system/serving/test_collector.py.
 """
 
 from __future__ import annotations

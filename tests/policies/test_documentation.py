@@ -66,7 +66,7 @@ def test_ids_are_unique_and_every_policy_is_described_whole() -> None:
 
 
 def test_only_a_policy_that_no_control_asks_for_has_none() -> None:
-    """Issue 6: each with control ids. A new policy names its controls, or somebody writes it into the list."""
+    """A new policy names its controls, or somebody writes it into the list."""
     listed = set().union(*_WITHOUT_CONTROL.values())
     assert {policy.id for policy in POLICIES if not policy.controls} == listed
 

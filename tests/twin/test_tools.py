@@ -1,4 +1,7 @@
-"""The builder, with a `go` and a `pulumi` that are shell scripts: what is built how is research twin.md section 1."""
+"""The builder, with a `go` and a `pulumi` that are shell scripts.
+
+What is built how: docs/facts/local-control-plane.md#programs.
+"""
 
 import io
 import os

@@ -82,7 +82,7 @@ def test_what_no_release_accepts_is_an_error(server: TritonServer, arguments: li
 
 
 def test_the_servers_own_help_tells_its_flags(server: TritonServer) -> None:
-    assert len(server.flags) == 87  # server 2.51, research triton.md 2
+    assert len(server.flags) == 87  # server 2.51: docs/facts/triton-server.md#the-wheel
     assert not set(tritonserver.NEWER_FLAGS) & set(server.flags)
     assert [flag for flag, takes_value in server.flags.items() if not takes_value] == [
         "--help",

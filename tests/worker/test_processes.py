@@ -1,4 +1,4 @@
-"""Workers as processes, against moto and a real Triton (issue 5 point 4)."""
+"""Workers as processes, against moto and a real Triton."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a resource handler is: the contract between the table of types and those who drive it.
 
 A handler implements one pulumi-aws resource type against an AWS endpoint (moto). Two drivers exist: the in-process
-engine of ``tests/component`` and the gRPC provider of ``twin/plugins``. All dictionaries are plain JSON-like Python
+engine of ``tests/system/component`` and the gRPC provider of ``twin/plugins``. All dictionaries are plain JSON-like Python
 with the camelCase keys of pulumi-aws; whole numbers are ints; a value that is not known yet (preview) is ``UNKNOWN``,
 anywhere in the inputs of ``check``. ``create`` and ``update`` receive only known values.
 

@@ -1,7 +1,7 @@
 """A check that botocore leaves to the service: enum, pattern and upper bounds of its own models.
 
 botocore validates types, required members and lower bounds before it sends; AWS refuses the rest, moto mostly does
-not (research pulumi.md 2.2). The hook runs on every call of a client of the session.
+not (docs/facts/moto.md#models-of-botocore). The hook runs on every call of a client of the session.
 """
 
 from __future__ import annotations

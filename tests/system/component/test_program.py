@@ -1,4 +1,4 @@
-"""Rules that hold for the registrations of every stack (design.md, "Rules of the program")."""
+"""Rules that hold for the registrations of every stack."""
 
 from __future__ import annotations
 

@@ -114,7 +114,10 @@ def test_an_unknown_field_is_named_with_its_file_and_place(kubelet: Kubelet, pre
 def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the_rest_of_the_upload(
     kubelet: Kubelet, prefix: Prefix, repository: Path
 ) -> None:
-    """Server 2.51 hangs for good in the load of a version without its model file (triton.md 3.3)."""
+    """Server 2.51 hangs for good in the load of a version without its model file.
+
+    See docs/facts/triton-server.md#missing-model-file.
+    """
     prefix.put("echo/1/labels.txt", "setosa")
     prefix.delete("echo/1/model.py")
     startup = {"startup": {"minimumSeconds": 30, "secondsPerModel": 20}}

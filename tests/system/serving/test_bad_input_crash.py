@@ -73,7 +73,10 @@ def in_place(kubelet: Kubelet, repository: Path) -> Pod:
 
 
 def test_after_a_failed_load_the_server_is_not_ready_for_good_but_the_pod_is(in_place: Pod, repository: Path) -> None:
-    """triton.md 1.3: the server's own readiness sticks at 400, whatever is loaded afterwards. The chart asks per model."""
+    """The server's own readiness sticks at 400, whatever is loaded afterwards. The chart asks per model.
+
+    See docs/facts/triton-server.md#failed-load.
+    """
     key = {"x-admin-key": in_place.uid}
 
     def status(path: str, method: str = "GET") -> int:

@@ -99,7 +99,7 @@ def _until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> Non
 
 
 def test_it_is_the_release_of_the_pinned_chart() -> None:
-    """Chart 0.170.0 brings collector 0.158.0 (research kubernetes.md 1.1)."""
+    """Chart 0.170.0 brings collector 0.158.0 (docs/facts/charts.md#opentelemetry-collector)."""
     assert (OPENTELEMETRY_COLLECTOR.version, FAMILIES["otelcol"].version()) == ("0.170.0", "v0.158.0")
 
 
