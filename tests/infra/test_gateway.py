@@ -18,7 +18,7 @@ from spec.settings.gateway import Gateway
 from spec.versions import ENVOY_GATEWAY
 from tests import crds
 from tests.charts import rendering
-from twin import chart_crds
+from twin.charts import chart_crds
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 

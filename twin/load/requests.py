@@ -13,9 +13,9 @@ from modelctl.loadgen.result import NOT_SENT, UNFINISHED
 from modelctl.problems import ValidationFailed
 from modelctl.tune.errors import TuneError
 from modelctl.tune.requests import request_of
-from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
-from twin.inference import GRPC_PORT
-from twin.kube_api import KubeApi
+from twin.cluster.kube_api import KubeApi
+from twin.cluster.view import TRITON_NAMESPACE, TRITON_SERVICE
+from twin.commands.inference import GRPC_PORT
 from twin.load import endpoints
 from twin.load.balancer import Balancer
 from twin.load.record import Moment, Tally

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from twin import quantity
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from twin.kube_api import ApiError, KubeApi, Object
+from twin.cluster import quantity
+from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""

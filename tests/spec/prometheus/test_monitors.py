@@ -17,8 +17,8 @@ from spec.settings import Settings
 from tests import crds
 from tests.charts import rendering
 from tests.spec.prometheus.stacks import ROOT, STACKS, settings
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts import chart_crds
+from twin.host.tools import ToolError
 
 RUNBOOKS = "https://wiki.example.com/triton/runbooks"
 

@@ -12,8 +12,9 @@ from modelctl.rollout.fleet import FleetAbsent, FleetError
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.served import CONFIG_MAP, ServedVersion
-from twin import control_plane, processes, tools
-from twin.home import TwinHome
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
 
 SLICE_LABELS = {"kubernetes.io/service-name": "triton-headless"}
 
