@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin import triton_log
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView, Pod
+from twin.cluster_view import ClusterView, Pod
 from twin.home import TwinHome
 from twin.node_groups import AwsReader
 from twin.node_objects import node_name

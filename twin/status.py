@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spec.names import TRITON_NAMESPACE
 from twin import inference, processes, stack_files
-from twin.cluster_view import TRITON_NAMESPACE
 from twin.home import TwinHome, read_json
 from twin.servers import Servers
 from twin.up import STACK, last_inference_file

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from spec.names import TRITON_NAMESPACE
 from twin import inference, interrupted, moto_server, processes, readiness, release_sources, stack_files
-from twin.cluster_view import TRITON_NAMESPACE
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome, write_json
 from twin.inference import Answer
