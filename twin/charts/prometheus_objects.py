@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spec.names import PROMETHEUS_PORT
 from twin.cluster.certificates import PROMETHEUS_OPERATOR
 from twin.cluster.kube_api import Object
 
 CHART = "kube-prometheus-stack"
 LABEL = "twin.triton-eks/chart"
 """Which chart an object of the twin stands for."""
-PORT = 9090
 _PROMETHEUS_VERSION = "v3.14.0"
 """What chart 88.5.3 runs, and so for what the operator writes the configuration."""
 _SELECTORS = ("serviceMonitor", "podMonitor", "probe", "rule", "scrapeConfig")
@@ -92,7 +92,7 @@ def objects(release: str, namespace: str, values: Mapping[str, Any], server: str
     account_name = account.get("name") or name
     subject = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     user = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": PROMETHEUS_OPERATOR.user}
-    ports = [{"name": "http-web", "port": PORT, "targetPort": "http-web"}]
+    ports = [{"name": "http-web", "port": PROMETHEUS_PORT, "targetPort": "http-web"}]
     selector = {"app.kubernetes.io/name": "prometheus", "operator.prometheus.io/name": name}
     made = [
         *_role(operator, _OPERATOR_RULES, user),

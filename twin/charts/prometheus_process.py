@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spec.names import PROMETHEUS_PORT
 from twin.cluster.kwok_stages import is_reloader
 from twin.host import tools
 from twin.host.tools import ToolError
@@ -23,7 +24,6 @@ FAMILIES = ("prometheus", "prometheus-operator")
 """The families of built programs (twin/host/tools.py) that a pod of Prometheus consists of."""
 CONFIGURATION = "prometheus.yaml.gz"
 """The file in which prometheus-operator hands over what Prometheus shall do."""
-_PORT = 9090
 _LISTEN = "--web.listen-address="
 _DATA = "/prometheus"
 _RELOADER = "/bin/prometheus-config-reloader"
@@ -42,7 +42,7 @@ def command(
     if is_reloader(container):
         argv = reloader_arguments(words, address)
         return (str(programs["prometheus-config-reloader"]), *argv), _environment(env)
-    port = next(iter(pod_spec.ports(container)), _PORT)
+    port = next(iter(pod_spec.ports(container)), PROMETHEUS_PORT)
     return (str(programs["prometheus"]), *prometheus_arguments(words, address, port)), _environment(env)
 
 

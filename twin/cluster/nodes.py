@@ -10,10 +10,12 @@ from typing import Any
 
 import yaml
 
+from spec.versions import NVIDIA_DEVICE_PLUGIN
 from twin.cluster import device_plugin, node_objects, quantity
 from twin.cluster.kube_api import ApiError, KubeApi, Object
 from twin.cluster.kwok_stages import runs_as_process
 from twin.cluster.node_groups import AwsReader
+from twin.cluster.release_marks import LABEL, config_map_name
 
 log = logging.getLogger("twin.nodes")
 _DRAINING_ANNOTATION = "twin.triton-eks/draining"
@@ -66,9 +68,9 @@ class NodeSimulator:
             await self._remove(present[name])
 
     async def _plugin_values(self) -> dict[str, Any] | None:
-        listed = await self._api.get("/api/v1/configmaps", labelSelector=device_plugin.RELEASE_LABEL)
+        listed = await self._api.get("/api/v1/configmaps", labelSelector=f"{LABEL}=true")
         for config_map in listed["items"]:
-            if config_map["metadata"]["name"] == device_plugin.RELEASE_CONFIG_MAP:
+            if config_map["metadata"]["name"] == config_map_name(NVIDIA_DEVICE_PLUGIN.name):
                 return yaml.safe_load(config_map.get("data", {}).get("values.yaml") or "") or {}
         return None
 

@@ -11,6 +11,7 @@ import hashlib
 import socket
 from collections.abc import Sequence
 
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
 from twin.host.home import TwinHome, read_json, write_json
 
@@ -20,7 +21,7 @@ _GUARD_PORT = 7999
 _RANGES = range(128, 256)
 """Third octets. Those below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""
 _HOSTS = range(2, 255)
-DEFAULT_PORTS = (8000, 8001, 8002)
+DEFAULT_PORTS = (TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT)
 
 
 class NoAddress(RuntimeError):

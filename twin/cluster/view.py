@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec.names import PROMETHEUS_PORT
 from twin.charts import prometheus_objects
 from twin.cluster import pod_addresses
 from twin.cluster.kwok_stages import runs_as_process
 from twin.cluster.node_objects import NODE_GROUP_LABEL
 
-TRITON_NAMESPACE = "triton"
-TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
 _ENDING = "Terminating"
 """What kubectl shows in the place of the phase of a pod that was deleted."""
 
@@ -82,7 +81,7 @@ class ClusterView:
         """Where each Prometheus of the stack answers on this machine."""
         selector = f"--selector={prometheus_objects.LABEL}={prometheus_objects.CHART}"
         addresses = self._ready("--all-namespaces", selector)
-        return [f"http://{pod_addresses.loopback(address)}:{prometheus_objects.PORT}" for address in addresses]
+        return [f"http://{pod_addresses.loopback(address)}:{PROMETHEUS_PORT}" for address in addresses]
 
     def warnings(self, namespace: str, pod: str) -> list[str]:
         """What the cluster complained about in a pod, oldest first, a line each."""
