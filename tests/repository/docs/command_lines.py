@@ -8,6 +8,7 @@ import io
 import re
 import runpy
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -53,7 +54,10 @@ def help_of(module: str, word: str) -> str | None:
         mock.patch.dict("os.environ", {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}),
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(output),
+        warnings.catch_warnings(),
     ):
+        # A second copy of a module that is imported already is what is wanted: its last lines are the program.
+        warnings.simplefilter("ignore", RuntimeWarning)
         try:
             runpy.run_module(module, run_name="__main__")
         except SystemExit as ended:
