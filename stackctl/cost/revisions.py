@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from spec.settings import Settings, SettingsError, load, load_stack_file
-from spec.settings.source import read_config
+from spec.settings import Settings, SettingsError, load, load_stack_file, read_config
 from spec.stack_names import file_of, stack_file
 
 ROOT = Path(__file__).resolve().parents[2]

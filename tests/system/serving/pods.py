@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec.helm_values import merge
 from tests.charts import rendering
 from tests.charts.rendering import Object
-from twin.charts import helm
 from twin.host import ports, processes
 from twin.host.home import TwinHome
 from twin.host.processes import Service
@@ -257,11 +257,11 @@ class Kubelet:
         `models` are the served ones with their versions: readiness asks for them. `repository` is the bucket of a moto, or a
         directory that takes its place. `wrapper` is a command that starts the server's (unshare).
         """
-        values = helm.merge({"release": {"models": dict(models)}}, overrides or {})
+        values = merge({"release": {"models": dict(models)}}, overrides or {})
         if isinstance(repository, Bucket):
             s3 = {"bucket": repository.name, "prefix": f"releases/{repository.release}", "endpoint": repository.endpoint}
             release = {"id": repository.release, "bytes": _RELEASE_BYTES}
-            values = helm.merge(values, {"modelRepository": {"s3": s3}, "release": release})
+            values = merge(values, {"modelRepository": {"s3": s3}, "release": release})
         spec = rendering.pod(values, environment="local")
         directory = repository if isinstance(repository, Path) else None
         pod = Pod(self, spec, name or f"triton-{len(self._pods)}", _free_address(), directory, wrapper)
