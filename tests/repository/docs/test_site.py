@@ -50,6 +50,19 @@ def test_every_page_can_be_searched(site: Path) -> None:
     assert found == expected
 
 
+def test_the_site_has_pages_and_what_they_show_alone(site: Path) -> None:
+    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {
+        ".html",
+        ".js",
+        ".map",
+        ".css",
+        ".json",
+        ".xml",
+        ".gz",
+        ".png",
+    }
+
+
 def test_reading_asks_no_other_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
