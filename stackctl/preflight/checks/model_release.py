@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from infra.aws.account import Account
 from infra.aws.storage import RELEASES_PREFIX, bucket_name
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok
 
 _MANIFEST = "manifest.json"
 """Written last: where it is, the release is whole."""
