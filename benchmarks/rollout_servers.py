@@ -23,7 +23,7 @@ import httpx
 from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.served import ServedVersion
 from spec.files import write_whole
-from twin.tritonserver import tritonserver_command
+from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")

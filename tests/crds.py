@@ -1,4 +1,4 @@
-"""Custom resources against the definitions that their programs ship, without an API server (twin/chart_crds.py)."""
+"""Custom resources against the definitions that their programs ship, without an API server (twin/charts/chart_crds.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts import chart_crds
+from twin.host.tools import ToolError
 
 Schema = dict[str, Any]
 

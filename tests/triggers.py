@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts import chart_crds
+from twin.host.tools import ToolError
 
 
 def problems(trigger: Mapping[str, Any]) -> list[str]:

@@ -13,20 +13,25 @@ from rich.console import Console
 
 from console.options import StackArgument
 from spec import stack_names
-from twin import down as down_command
-from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
-from twin import up as up_command
-from twin.claim import NotATwin
-from twin.cluster_view import ClusterUnreadable
-from twin.engine import Engine, EngineError
-from twin.home import REPOSITORY, TwinBusy, TwinHome
-from twin.inference import Answer, InferenceFailed
+from twin.charts import stack_programs
+from twin.cluster.view import ClusterUnreadable
+from twin.commands import down as down_command
+from twin.commands import preview, shell, status
+from twin.commands import up as up_command
+from twin.commands.inference import Answer, InferenceFailed
+from twin.commands.readiness import NotServing
+from twin.engine import engine, stack_files
+from twin.engine.engine import Engine, EngineError
+from twin.host import processes
+from twin.host.claim import NotATwin
+from twin.host.home import REPOSITORY, TwinBusy, TwinHome
+from twin.host.processes import DeadlinePassed, ProcessFailed
+from twin.host.tools import ToolError
 from twin.load.refused import LoadRefused
-from twin.processes import DeadlinePassed, ProcessFailed
-from twin.readiness import NotServing
-from twin.servers import NotRunning, Servers
-from twin.tools import ToolError
-from twin.tritonserver import TritonUnavailable
+from twin.services import scratch
+from twin.services.servers import NotRunning, Servers
+from twin.triton import standalone, tritonserver
+from twin.triton.tritonserver import TritonUnavailable
 
 app = typer.Typer(
     help="Triton on EKS on this machine: real Pulumi, a real Kubernetes control plane, real Triton, and moto for AWS.",

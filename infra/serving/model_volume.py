@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.identity import ServiceAccount
 from infra.aws.lustre import LustreCache
-from infra.aws.storage import RELEASES_PREFIX
+from spec.names import RELEASES_PREFIX, ServiceAccount
 from spec.settings.model import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"

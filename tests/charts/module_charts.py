@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts import chart_crds
+from twin.host.tools import ToolError
 
 
 def module(chart: str) -> Path:

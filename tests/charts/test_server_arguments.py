@@ -8,7 +8,7 @@ from spec.triton_options import FLAGS, check_arguments, newer_than
 from spec.versions import TRITON_RELEASES
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
-from twin.tritonserver import TritonServer
+from twin.triton.tritonserver import TritonServer
 
 RESTRICTED = "model-repository,model-config,shared-memory,trace,logging"
 

@@ -9,7 +9,7 @@ from spec import versions
 from spec.scaling.signal import RECORDINGS, signals
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import HPA
-from twin import chart_crds
+from twin.charts import chart_crds
 
 ARN = "arn:aws:iam::123456789012:role/keda"
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from twin import cli, processes
-from twin.home import REPOSITORY, TwinHome
-from twin.processes import Service
+from twin import cli
+from twin.host import processes
+from twin.host.home import REPOSITORY, TwinHome
+from twin.host.processes import Service
 
 
 def twin(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twin.home import REPOSITORY
+from twin.host.home import REPOSITORY
 
 
 @pytest.fixture

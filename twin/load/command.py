@@ -15,10 +15,12 @@ from rich.console import Console
 from modelctl.loadgen import Schedule
 from modelctl.repository import Model
 from spec.files import write_whole
-from twin import certificates, release_sources, stack_files, up
-from twin.certificates import Pki
-from twin.home import TwinHome
-from twin.kube_api import KubeApi
+from twin.cluster import certificates
+from twin.cluster.certificates import Pki
+from twin.cluster.kube_api import KubeApi
+from twin.commands import up
+from twin.engine import stack_files
+from twin.host.home import TwinHome
 from twin.load import report, requests, scaling
 from twin.load.display import Display, display
 from twin.load.messages import MessageLoad, Queue, message_of
@@ -28,7 +30,8 @@ from twin.load.refused import LoadRefused
 from twin.load.requests import RequestLoad
 from twin.load.scaling import Workload
 from twin.load.watch import watch
-from twin.servers import Servers
+from twin.services import release_sources
+from twin.services.servers import Servers
 
 _SEED = 1
 _ALONE = "pipeline"

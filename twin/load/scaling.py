@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from twin import quantity
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from twin.kube_api import ApiError, KubeApi, Object
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, WORKER, WORKER_DEPLOYMENT
+from twin.cluster import quantity
+from twin.cluster.kube_api import ApiError, KubeApi, Object
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
@@ -33,7 +33,7 @@ class Workload:
 
 
 TRITON = Workload(TRITON_NAMESPACE, TRITON_DEPLOYMENT)
-WORKERS = Workload("triton-worker", "triton-worker")
+WORKERS = Workload(WORKER.namespace, WORKER_DEPLOYMENT)
 
 
 @dataclass(frozen=True)

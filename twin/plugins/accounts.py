@@ -38,8 +38,8 @@ def remove(client: KubeClient, chart: str, namespace: str) -> None:
 
 def _objects(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
     # Only a deployment needs these, and not each start of the plugin.
-    from twin import chart_accounts
-    from twin.tools import ToolError
+    from twin.charts import chart_accounts
+    from twin.host.tools import ToolError
 
     try:
         return chart_accounts.accounts(chart, namespace, values)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+from twin.cluster.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, READY, config_map_path
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_client import KubeClient, Object
-from twin.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, READY, config_map_path
 
 LONGEST_SECONDS = 180.0
 """They answer within seconds. What takes longer than this does not come."""

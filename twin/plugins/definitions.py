@@ -20,8 +20,8 @@ def install(client: KubeClient, chart: str) -> None:
     (keda, karpenter-crd) Helm would remove, and with them every object of their kinds.
     """
     # Only a deployment needs these, and not each start of the plugin.
-    from twin import chart_crds
-    from twin.tools import ToolError
+    from twin.charts import chart_crds
+    from twin.host.tools import ToolError
 
     try:
         crds = chart_crds.crds(chart)

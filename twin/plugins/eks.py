@@ -59,7 +59,7 @@ class EksProvider(Provider):
 
 def twin_kubeconfig(_cluster: str) -> Values:
     """The kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
-    from twin.home import TwinHome
+    from twin.host.home import TwinHome
 
     path = TwinHome.from_environment().load_endpoints().kubeconfig
     if not path:

@@ -3,7 +3,7 @@
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
 stand-in's description. The stand-ins themselves read it: the node simulator, for one, takes the device plugin's own
 scheduling rule and sharing configuration from there, and the agent starts the real programs of charts that have some here
-(twin/chart_programs.py). Those a release waits for, as Helm waits for its pods.
+(twin/charts/chart_programs.py). Those a release waits for, as Helm waits for its pods.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from twin.cluster.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
 from twin.plugins import accounts, definitions, differences, kube_rules
 from twin.plugins.agent_programs import LONGEST_SECONDS, AgentPrograms
 from twin.plugins.autonaming import autoname
@@ -24,7 +25,6 @@ from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
-from twin.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
 
 TOKEN = "kubernetes:helm.sh/v3:Release"
 
@@ -49,7 +49,8 @@ STAND_INS: dict[str, str] = {
 }
 """What stands in for a chart, by the chart's name: the rest of a sentence that says that it is not installed.
 
-Add a chart here when the program installs another one, and to twin/chart_crds.py when it brings kinds that the program uses.
+Add a chart here when the program installs another one, and to chart_crds.py when it brings kinds that the program
+uses.
 """
 
 FIELD_MANAGER = "twin"
@@ -228,7 +229,7 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
 
 
 def _merged_values(inputs: Mapping[str, Any]) -> Values:
-    from twin.helm import merge
+    from twin.charts.helm import merge
 
     merged: Values = merge(*(_read(asset) for asset in inputs.get("valueYamlFiles") or ()), inputs.get("values") or {})
     if has_unknown(merged):

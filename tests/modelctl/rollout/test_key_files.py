@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.rollout import key_files
-from twin import certificates
-from twin.home import TwinHome
+from twin.cluster import certificates
+from twin.host.home import TwinHome
 
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = 60

@@ -13,7 +13,7 @@ from rich.console import Console
 from bootstrap import github
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.workflow_files import Document, Step
-from twin import tools
+from twin.host import tools
 
 PIN = re.compile(r"^\s*(?:- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<sha>[0-9a-f]{40})  # v\d+\.\d+\.\d+$")
 EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tests.system.e2e.conftest import Twin
-from twin import processes
+from twin.host import processes
 
 T = TypeVar("T")
 

@@ -24,15 +24,19 @@ from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
 from tests.system.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.system.e2e.sockets import listening
-from tests.twin.recording_engine import recording_engine
-from twin import agent, control_plane, keda, moto_server, processes, tools
-from twin.down import down
-from twin.home import TwinHome
+from tests.twin.plugins.recording_engine import recording_engine
+from twin.aws import moto_server
+from twin.charts import keda
+from twin.cluster import control_plane
+from twin.commands.down import down
+from twin.host import processes, tools
+from twin.host.home import TwinHome
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_client import KubeClient
 from twin.plugins.provider import Resource
 from twin.plugins.releases import TOKEN, Releases
 from twin.plugins.server import EngineLog
+from twin.services import agent
 
 # The first to ask for the tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)

@@ -16,8 +16,10 @@ from spec.scaling.signal import signals
 from spec.settings import load_stack_file
 from tests.system.e2e.conftest import Twin
 from tests.system.e2e.monitored import Monitored
-from twin import inference, processes, stack_files
-from twin.home import TwinHome
+from twin.commands import inference
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import TwinHome
 
 WITHOUT_A_SOURCE = {
     "Percentiles": "histograms, which server 2.51 has not",

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 from tests.system.e2e.conftest import Twin
-from twin import leavings, processes, tools
+from twin.commands import leavings
+from twin.host import processes, tools
 
 
 def files(folder: Path) -> list[str]:

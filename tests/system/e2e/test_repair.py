@@ -11,7 +11,8 @@ import pytest
 
 from tests.system.e2e import account
 from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
-from twin import engine, processes
+from twin.engine import engine
+from twin.host import processes
 
 SAID = {
     "etcd": "started etcd\n",

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.system.e2e.conftest import Twin
-from twin import inference
+from twin.commands import inference
 
 ANSWER = re.compile(
     r"^pipeline version 1 answered CLASS \[\d\], SCORES \[.+\] in [\d.]+ ms \(127\.244\.\d+\.\d+:8001, gRPC\)$", re.M

@@ -19,9 +19,9 @@ from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 from tests.system.serving.test_bad_input import answer
 from tests.system.serving.test_examples_grpc import until_connected_to_all
-from twin.pod_spec import port_number
-from twin.pod_volumes import SHARED_MEMORY
-from twin.probes import Probe, ask
+from twin.pods.pod_spec import port_number
+from twin.pods.pod_volumes import SHARED_MEMORY
+from twin.pods.probes import Probe, ask
 
 ONES = {"IN": np.ones((1, 1), np.float32)}
 

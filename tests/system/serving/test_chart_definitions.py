@@ -13,16 +13,18 @@ from rich.console import Console
 
 from infra.platform import monitors
 from tests.spec.prometheus.stacks import settings
-from tests.twin.recording_engine import recording_engine
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
+from tests.twin.plugins.recording_engine import recording_engine
+from twin.charts import chart_crds
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_client import KubeClient
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
 from twin.plugins.releases import Releases
 from twin.plugins.server import EngineLog
-from twin.tools import ToolError
 
 CHART = "kube-prometheus-stack"
 

@@ -31,8 +31,8 @@ from tests.system.serving.collector import PATH, Collector, running_collector
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet
 from tests.system.serving.test_tracing import ARRIVAL_SECONDS, CALLER, over_http, send_each
-from twin import tools
-from twin.tools import FAMILIES, ToolError
+from twin.host import tools
+from twin.host.tools import FAMILIES, ToolError
 
 SLO_MS = 2000
 DECISION_SECONDS = 6

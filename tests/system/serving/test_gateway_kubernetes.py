@@ -13,11 +13,13 @@ from rich.console import Console
 from infra.platform import tracing
 from tests.infra import test_gateway as gateways
 from tests.infra import test_routes as routes
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
+from twin.charts import chart_crds
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
 from twin.plugins import definitions
 from twin.plugins.kube_client import ApiError, KubeClient
-from twin.tools import ToolError
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)

@@ -17,9 +17,11 @@ from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from tests.infra.test_karpenter_pools import FACTS, POOLS, pool
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
-from twin.tools import ToolError
+from twin.charts import chart_crds
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)

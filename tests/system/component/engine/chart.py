@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.system.component.engine.providers import Refused
 from tests.system.component.engine.recording import Values
-from twin import helm
+from twin.charts import helm
 from twin.plugins.chart import INPUTS, child_name, type_token
 
 TOKEN = "kubernetes:helm.sh/v4:Chart"

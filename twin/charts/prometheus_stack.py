@@ -1,0 +1,136 @@
+"""The chart kube-prometheus-stack on the twin: the real prometheus-operator as a process, and the Prometheus that it makes.
+
+The operator reads PodMonitors, ServiceMonitors and PrometheusRules and makes of them the configuration of Prometheus and a
+StatefulSet. The pods of that run as processes too (prometheus_process.py). Alertmanager, Grafana, kube-state-metrics, the
+node exporter and the chart's own rules are not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import httpx
+
+from twin.charts import prometheus_objects, prometheus_process
+from twin.charts.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, answers, keep_running, stop
+from twin.cluster import certificates
+from twin.cluster.certificates import Pki
+from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.host import ports, processes, tools
+from twin.host.home import TwinHome
+from twin.host.processes import Service
+
+NAME = "prometheus-operator"
+_RELOADER_IMAGE = "quay.io/prometheus-operator/prometheus-config-reloader"
+_AVAILABLE_SECONDS = 120.0
+"""Prometheus answers its startup probe at the second try, 15 s after the first; a busy machine needs more."""
+_POLL_SECONDS = 0.5
+_REFUSED = (400, 422)
+
+
+class PrometheusStack:
+    """What stands for the chart (`chart_programs.ChartPrograms`)."""
+
+    def __init__(self, home: TwinHome, api: KubeApi) -> None:
+        self._home = home
+        self._api = api
+
+    async def run(self, release: Installed, ready: Announce) -> None:
+        """Makes the release's objects and keeps the operator running. Ready means that Prometheus itself is."""
+        programs = tools.built(prometheus_process.FAMILIES)
+        server = self._home.load_endpoints().api_server_url or ""
+        objects = prometheus_objects.objects(release.name, release.namespace, release.values, server)
+        for path, item in objects:
+            await self._apply(path, item)
+        await self._remove_objects(keep={path for path, _ in objects})
+        prometheus = next(path for path, item in objects if item["kind"] == "Prometheus")
+
+        async def announce() -> None:
+            await self._until_available(prometheus)
+            await ready()
+
+        async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
+            await keep_running(self._home, [self._operator(programs[NAME], server, client)], announce)
+
+    async def remove(self) -> None:
+        """Removes the objects, from which all others follow, and ends the operator."""
+        await self._remove_objects(keep=())
+        await stop(self._home, NAME)
+
+    def _operator(self, binary: Path, server: str, client: httpx.AsyncClient) -> Program:
+        pki = Pki(self._home.pki)
+        identity = pki.client(certificates.PROMETHEUS_OPERATOR)
+        port = ports.keep(self._home, NAME, held=processes.find(self._home, NAME) is not None)
+        argv = (
+            str(binary),
+            f"--apiserver={server}",
+            f"--ca-file={pki.ca}",
+            f"--cert-file={identity.certificate}",
+            f"--key-file={identity.key}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--localhost=127.0.0.1",
+            f"--prometheus-config-reloader={_RELOADER_IMAGE}:{tools.FAMILIES[NAME].version()}",
+        )
+        files = (pki.ca, identity.certificate)
+        service = Service(
+            NAME,
+            argv,
+            {"PATH": os.defpath, "HOME": str(self._home.path), "TMPDIR": str(self._home.temporary)},
+            self._home.path,
+            stop_order=STOP_ORDER,
+            depends_on=hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest(),
+        )
+        return Program(service, lambda: answers(client, f"http://127.0.0.1:{port}/healthz"))
+
+    async def _apply(self, path: str, item: Object) -> None:
+        try:
+            await self._api.apply(path, item)
+        except ApiError as error:
+            if error.status not in _REFUSED:
+                raise
+            raise ChartFailed(
+                f"the API server refuses the {item['kind']} {item['metadata']['name']} that the values of "
+                f"{prometheus_objects.CHART} make: {error}"
+            ) from error
+
+    async def _until_available(self, path: str) -> None:
+        deadline = time.monotonic() + _AVAILABLE_SECONDS
+        while (state := _availability(await self._api.get(path))).get("status") != "True":
+            if time.monotonic() > deadline:
+                namespace, _, name = path.partition("/namespaces/")[2].split("/")
+                raise ChartFailed(
+                    f"Prometheus {namespace}/{name} is not available after {_AVAILABLE_SECONDS:.0f} s: "
+                    f"{state.get('message') or state.get('reason') or 'its operator says nothing of it'}; "
+                    f"`kubectl describe pods --namespace {namespace}` has the pod's events, and the operator's log is "
+                    f"{self._home.logs / NAME}.log"
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _remove_objects(self, keep: Collection[str]) -> None:
+        selector = f"{prometheus_objects.LABEL}={prometheus_objects.CHART}"
+        for api_version, _, plural in prometheus_objects.KINDS:
+            try:
+                found = await self._api.get(prometheus_objects.collection(api_version, plural), labelSelector=selector)
+            except ApiError as error:
+                if error.status != 404:  # the kind has not been defined yet
+                    raise
+                continue
+            for metadata in (item["metadata"] for item in found["items"]):
+                own = prometheus_objects.collection(api_version, plural, metadata.get("namespace"))
+                path = f"{own}/{metadata['name']}"
+                if path not in keep:
+                    await self._api.delete(path)
+
+
+def _availability(prometheus: Object) -> Object:
+    """The condition `Available`, once it is of the specification as it is now; {} before."""
+    generation = prometheus["metadata"].get("generation")
+    conditions = (prometheus.get("status") or {}).get("conditions") or []
+    found = (c for c in conditions if c["type"] == "Available" and c.get("observedGeneration") == generation)
+    condition: Object = next(found, {})
+    return condition
