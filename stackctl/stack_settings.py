@@ -1,42 +1,42 @@
-"""The settings of a stack as of a git revision."""
+"""Read the settings of a stack, as of now or as of a git revision."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+from spec.failure import NOT_TRIED, Failure
 from spec.settings import Settings, SettingsError, load, load_stack_file, read_config
 from spec.stack_names import file_of, stack_file
 
-ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_SECONDS = 60
 
 
-class StackUnreadable(RuntimeError):
-    """A stack file or a revision that this program cannot read; the message says which and why."""
+class StackUnreadable(Failure):
+    """A stack file of a revision that this program cannot read; the text says which and why."""
+
+    exit_code = NOT_TRIED
 
 
 class NoSuchRevision(StackUnreadable):
-    """A revision that git does not know."""
+    """A revision that git does not know, or that has no such stack."""
 
 
-def settings_now(stack: str) -> Settings:
-    """The settings in the working tree. Raises NoSuchStack and StackUnreadable."""
-    try:
-        return load_stack_file(file_of(stack, ROOT))
-    except SettingsError as error:
-        raise StackUnreadable(str(error)) from None
+def settings_of(stack: str) -> Settings:
+    """Return the settings of `stacks/Pulumi.<stack>.yaml` below the working directory. Raises NoSuchStack, SettingsError."""
+    return load_stack_file(file_of(stack, Path()))
 
 
 def settings_at(revision: str, stack: str) -> Settings | None:
-    """The settings as of a revision, as this program reads them; None where that revision has no such stack.
+    """Return the settings as of a revision, as this program reads them; None where that revision has no such stack.
 
     Raises NoSuchRevision, and StackUnreadable where the file of then is not valid now.
     """
     commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise NoSuchRevision(f"--against {revision}: git knows no commit of that name (branches, tags and hashes are names)")
-    text = _git("show", f"{commit.strip()}:{stack_file(stack)}")
+    # `./`: below the working directory, wherever that is in its repository.
+    text = _git("show", f"{commit.strip()}:./{stack_file(stack)}")
     if text is None:
         return None
     try:
@@ -46,7 +46,5 @@ def settings_at(revision: str, stack: str) -> Settings | None:
 
 
 def _git(*arguments: str) -> str | None:
-    done = subprocess.run(
-        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS
-    )
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS)
     return done.stdout if done.returncode == 0 else None
