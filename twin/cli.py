@@ -14,7 +14,7 @@ from rich.console import Console
 from console.stack_argument import StackArgument
 from spec import stack_names
 from twin.charts import stack_programs
-from twin.cluster.view import ClusterUnreadable
+from twin.cluster.kube_errors import KubeError
 from twin.commands import down as down_command
 from twin.commands import preview, shell, status
 from twin.commands import up as up_command
@@ -51,7 +51,7 @@ EXPECTED = (
     Interrupted,
     up_command.UpFailed,
     scratch.UnknownRevision,
-    ClusterUnreadable,
+    KubeError,
     EngineError,
     stack_files.StackFileUnreadable,
     InferenceFailed,

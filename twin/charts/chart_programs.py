@@ -19,7 +19,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import httpx
 import yaml
 
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, INSTALLATION, LABEL, READY
 from twin.host import processes
 from twin.host.home import TwinHome
@@ -64,7 +65,7 @@ class ChartPrograms(Protocol):
         """Makes everything as `release` says, calls `ready` once all of it answers, and keeps it so until cancelled.
 
         Cancelling leaves the programs running: the next agent, or the next installation's `run`, takes them over. Raises
-        ChartFailed or ToolError for what a person must mend, and ApiError or httpx.HTTPError for what may pass; it is called
+        ChartFailed or ToolError for what a person must mend, and KubeError for what may pass; it is called
         again after any of them.
         """
 
@@ -249,7 +250,7 @@ class ChartRunner:
         while True:
             try:
                 await self._run(config_map, release)
-            except (ApiError, httpx.HTTPError) as error:
+            except KubeError as error:
                 log.warning("chart %s: %s: %s; trying again", release.chart, type(error).__name__, error)
             except Exception:
                 log.exception("chart %s: the twin's own fault; trying again", release.chart)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twin.cluster.certificates import PROMETHEUS_OPERATOR
-from twin.cluster.kube_api import Object
+from twin.cluster.kube_api import Object, object_path
 
 CHART = "kube-prometheus-stack"
 LABEL = "twin.triton-eks/chart"
@@ -61,12 +61,6 @@ def full_name(release: str, values: Mapping[str, Any]) -> str:
 def prometheus_name(release: str, values: Mapping[str, Any]) -> str:
     """The name of the Prometheus, its Service and its ClusterRole."""
     return f"{full_name(release, values)}-prometheus"
-
-
-def collection(api_version: str, plural: str, namespace: str | None = None) -> str:
-    """The path of the objects of a kind."""
-    root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
-    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
 
 
 KINDS = (
@@ -213,4 +207,4 @@ def _object(
 
 def _path(item: Object) -> str:
     metadata = item["metadata"]
-    return f"{collection(item['apiVersion'], _PLURALS[item['kind']], metadata.get('namespace'))}/{metadata['name']}"
+    return object_path(item["apiVersion"], _PLURALS[item["kind"]], metadata.get("namespace"), metadata["name"])

@@ -20,7 +20,8 @@ from twin.charts import prometheus_objects, prometheus_process
 from twin.charts.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, answers, keep_running, stop
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object, object_path
+from twin.cluster.kube_errors import ApiError
 from twin.host import ports, processes, tools
 from twin.host.home import TwinHome
 from twin.host.processes import Service
@@ -114,15 +115,9 @@ class PrometheusStack:
     async def _remove_objects(self, keep: Collection[str]) -> None:
         selector = f"{prometheus_objects.LABEL}={prometheus_objects.CHART}"
         for api_version, _, plural in prometheus_objects.KINDS:
-            try:
-                found = await self._api.get(prometheus_objects.collection(api_version, plural), labelSelector=selector)
-            except ApiError as error:
-                if error.status != 404:  # the kind has not been defined yet
-                    raise
-                continue
-            for metadata in (item["metadata"] for item in found["items"]):
-                own = prometheus_objects.collection(api_version, plural, metadata.get("namespace"))
-                path = f"{own}/{metadata['name']}"
+            found = await self._api.find(object_path(api_version, plural), labelSelector=selector)
+            for metadata in (item["metadata"] for item in (found or {"items": []})["items"]):
+                path = object_path(api_version, plural, metadata.get("namespace"), metadata["name"])
                 if path not in keep:
                     await self._api.delete(path)
 

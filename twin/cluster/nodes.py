@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from twin.cluster import device_plugin, node_objects, quantity
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import ApiError
 from twin.cluster.kwok_stages import runs_as_process
 from twin.cluster.node_groups import AwsReader
 
@@ -108,8 +109,8 @@ class NodeSimulator:
         await self._api.delete(path)
         for pod in pods:
             # kwok no longer plays the kubelet of a node that is gone; the runner still ends its own pods.
-            force = {} if runs_as_process(pod) else {"gracePeriodSeconds": 0}
-            await self._api.delete(_pod_path(pod), {"apiVersion": "v1", "kind": "DeleteOptions", **force})
+            force = None if runs_as_process(pod) else {"gracePeriodSeconds": 0}
+            await self._api.delete(_pod_path(pod), force)
         self._draining.pop(name, None)
         log.info("removed node %s", name)
 

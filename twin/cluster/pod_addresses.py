@@ -82,6 +82,12 @@ class Addresses:
         raise NoAddress(f"every range 127.244.128-255.0/24 is held by another twin, or port {_GUARD_PORT} is taken")
 
 
+def is_of_a_process(pod_ip: str) -> bool:
+    """Return whether an address is one that pods get which run as processes; False for kwok's, and for none."""
+    octets = pod_ip.split(".")
+    return octets[:2] == ["10", "244"] and int(octets[2]) in _RANGES
+
+
 def loopback(pod_ip: str) -> str:
-    """Where the process of the pod with this address listens."""
+    """Return where the process of the pod with this address listens."""
     return "127." + pod_ip.removeprefix("10.")

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from twin.cluster import quantity
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import KubeError
 from twin.cluster.view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
@@ -76,7 +75,7 @@ async def look(api: KubeApi, workload: Workload) -> Scale | None:
     """The scale of a workload now; None while the API does not answer, or has no such Deployment."""
     try:
         return await _look(api, workload)
-    except (ApiError, httpx.HTTPError):
+    except KubeError:
         return None
 
 

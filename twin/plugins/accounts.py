@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twin.cluster.kube_api import KubeClient, Object
+from twin.cluster.kube_errors import ApiError
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Object
-
-_FIELD_MANAGER = "twin"
 
 
 def install(client: KubeClient, chart: str, namespace: str, values: Mapping[str, Any]) -> None:
     """Makes what the programs of a chart need; nothing for a chart without programs. Raises PluginError."""
     for item in _objects(chart, namespace, values):
         try:
-            client.request(
-                "PATCH",
-                _path(client, item),
-                query={"fieldManager": _FIELD_MANAGER, "force": "true"},
-                body=item,
-                content_type=APPLY,
-            )
+            client.apply(_path(client, item), item)
         except ApiError as error:
             raise PluginError(f"chart {chart}, {item['kind']} {item['metadata']['name']}: {error}") from error
 
@@ -30,10 +23,9 @@ def remove(client: KubeClient, chart: str, namespace: str) -> None:
     """Removes it again; what is gone already is fine. Raises PluginError."""
     for item in reversed(_objects(chart, namespace, {})):
         try:
-            client.request("DELETE", _path(client, item))
+            client.delete(_path(client, item))
         except ApiError as error:
-            if error.status != 404:
-                raise PluginError(f"chart {chart}, {item['kind']} {item['metadata']['name']}: {error}") from error
+            raise PluginError(f"chart {chart}, {item['kind']} {item['metadata']['name']}: {error}") from error
 
 
 def _objects(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:

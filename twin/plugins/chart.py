@@ -15,10 +15,11 @@ from typing import Any
 
 from pulumi.runtime.proto import provider_pb2
 
+from twin.cluster.kube_api import KubeClient
+from twin.cluster.kube_errors import Unreachable
 from twin.plugins import kube_rules
 from twin.plugins.components import ChildOptions, Component, Registered, urns
 from twin.plugins.errors import NotSupported, PluginError
-from twin.plugins.kube_client import KubeClient, Unreachable
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset, resource_reference, secret, without_nulls
 

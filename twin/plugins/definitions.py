@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from twin.cluster.kube_api import KubeClient, Object, object_path
+from twin.cluster.kube_errors import ApiError
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Object
 
-_FIELD_MANAGER = "twin"
 _SERVED_SECONDS = 60.0
 """The longest measured for ten definitions of 5 MB was 3 s."""
 _POLL_SECONDS = 0.2
@@ -43,13 +43,7 @@ def install(client: KubeClient, chart: str) -> None:
 def _apply(client: KubeClient, crd: Object) -> None:
     name = crd["metadata"]["name"]
     try:
-        client.request(
-            "PATCH",
-            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}",
-            query={"fieldManager": _FIELD_MANAGER, "force": "true"},
-            body=crd,
-            content_type=APPLY,
-        )
+        client.apply(object_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=name), crd)
     except ApiError as error:
         raise PluginError(f"the API server refused the definition {name}: {error}") from error
 

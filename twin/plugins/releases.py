@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from twin.cluster.kube_api import KubeClient, object_path
+from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
 from twin.plugins import accounts, definitions, differences, kube_rules
 from twin.plugins.agent_programs import LONGEST_SECONDS, AgentPrograms
 from twin.plugins.autonaming import autoname
 from twin.plugins.errors import Failure, PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
@@ -52,8 +53,6 @@ STAND_INS: dict[str, str] = {
 Add a chart here when the program installs another one, and to chart_crds.py when it brings kinds that the program
 uses.
 """
-
-FIELD_MANAGER = "twin"
 
 EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
 
@@ -92,16 +91,16 @@ class Releases:
             self._create_namespace(inputs["namespace"])
         try:
             installed = self._install(inputs, revision=1)
-        except PluginError:
+        except (PluginError, KubeError):
             if inputs.get("atomic"):
-                with contextlib.suppress(PluginError):  # what failed first says more
+                with contextlib.suppress(PluginError, KubeError):  # what failed first says more
                     self._uninstall(inputs["namespace"], inputs["name"], chart_name(inputs["chart"]))
             raise
         return f"{inputs['namespace']}/{inputs['name']}", installed
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
         namespace, name = kube_rules.split_id(resource.id)
-        found = self._client.get(config_map_path(namespace, name))
+        found = self._client.find(config_map_path(namespace, name))
         if found is None or "deletionTimestamp" in found["metadata"]:
             return None
         noted = {key: found["data"][key] for key in ("chart", "version")}
@@ -124,10 +123,9 @@ class Releases:
 
     def _uninstall(self, namespace: str, name: str, chart: str) -> None:
         try:
-            self._client.request("DELETE", config_map_path(namespace, name))
+            self._client.delete(config_map_path(namespace, name))
         except ApiError as error:
-            if error.status != 404:
-                raise PluginError(f"release {namespace}/{name}: {error}") from error
+            raise PluginError(f"release {namespace}/{name}: {error}") from error
         self._programs.wait_gone(namespace, name, LONGEST_SECONDS)
         accounts.remove(self._client, chart, namespace)
 
@@ -137,11 +135,8 @@ class Releases:
 
     def _create_namespace(self, namespace: str) -> None:
         try:
-            self._client.request(
-                "POST",
-                "/api/v1/namespaces",
-                body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-            )
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            self._client.create(object_path("v1", "namespaces"), body)
         except ApiError as error:
             if error.status != 409:
                 raise PluginError(f"namespace {namespace}: {error}") from error
@@ -173,15 +168,7 @@ class Releases:
             },
         }
         try:
-            self._client.request(
-                "PATCH",
-                config_map_path(namespace, name),
-                query={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true"},
-                body=config_map,
-                content_type=APPLY,
-            )
-        except Unreachable:
-            raise
+            self._client.apply(config_map_path(namespace, name), config_map)
         except ApiError as error:
             raise PluginError(f"release {namespace}/{name}: {error}") from error
         if has_programs:

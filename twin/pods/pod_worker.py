@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spec.files import write_whole
 from twin.charts import prometheus_process, worker_process
 from twin.cluster import node_objects, pod_addresses
-from twin.cluster.kube_api import ApiError, KubeApi, Object, timestamp
+from twin.cluster.kube_api import KubeApi, Object, timestamp
+from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
 from twin.cluster.pod_addresses import Addresses, NoAddress
 from twin.host.home import TwinHome
@@ -28,6 +28,7 @@ from twin.host.processes import Service
 from twin.identity import account_tokens, irsa
 from twin.identity.irsa import IdentityExchange, IdentityRefused
 from twin.pods import pod_spec, pod_status, pod_volumes
+from twin.pods.events import Events
 from twin.pods.pod_process import ContainerProcess, backoff, process_name
 from twin.pods.pod_spec import SpecError
 from twin.pods.pod_status import ContainerStatus
@@ -52,6 +53,7 @@ class Surroundings:
     api: KubeApi
     identity: IdentityExchange
     addresses: Addresses
+    events: Events
     dns_port: int
     """Where `cluster_dns` answers."""
 
@@ -156,7 +158,7 @@ class PodWorker:
             try:
                 await self._leave_the_api()
                 break
-            except (ApiError, httpx.HTTPError) as error:
+            except KubeError as error:
                 # Nothing would take it up again: a pod that is ending changes no more.
                 log.warning("pod %s is not gone yet: %s: %s", self._pod["metadata"]["name"], type(error).__name__, error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -168,7 +170,7 @@ class PodWorker:
         with contextlib.suppress(ApiError):
             await self._patch_status()
         precondition = {"preconditions": {"uid": self._uid}, "gracePeriodSeconds": 0}
-        await self._shared.api.delete(self._path, {"apiVersion": "v1", "kind": "DeleteOptions", **precondition})
+        await self._shared.api.delete(self._path, precondition)
 
     def _grace(self) -> float:
         return float(self._pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -191,8 +193,8 @@ class PodWorker:
     async def _report(self, reason: str, message: str, kind: str) -> None:
         if kind == "Warning":
             log.warning("pod %s: %s: %s", self._pod["metadata"]["name"], reason, message)
-        with contextlib.suppress(ApiError, httpx.HTTPError):
-            await self._shared.api.record_event(self._pod, reason, message, kind)
+        with contextlib.suppress(KubeError):
+            await self._shared.events.record(self._pod, reason, message, kind)
 
     async def _publish(self) -> None:
         """Writes the status whenever something changed; an API server that is away is tried again."""
@@ -206,7 +208,7 @@ class PodWorker:
                     log.warning("status of pod %s: %s", self._pod["metadata"]["name"], error)
                     self._dirty.set()
                     await asyncio.sleep(_RETRY_SECONDS)
-            except httpx.HTTPError:
+            except KubeError:
                 self._dirty.set()
                 await asyncio.sleep(_RETRY_SECONDS)
 
@@ -232,7 +234,7 @@ class PodWorker:
         """Everything that the container's process needs, made anew for each start. Raises SpecError."""
         try:
             return await self._make_service(container)
-        except (ApiError, httpx.HTTPError) as error:
+        except KubeError as error:
             raise SpecError("FailedToReachApi", f"{type(error).__name__}: {error}") from error
 
     async def _make_service(self, container: Mapping[str, Any]) -> tuple[Service, PathRewriter]:
@@ -300,7 +302,7 @@ class PodWorker:
     async def _follow_sources(self) -> None:
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
-            with contextlib.suppress(ApiError, httpx.HTTPError):
+            with contextlib.suppress(KubeError):
                 sources = await pod_spec.load_sources(self._shared.api, self._pod)
                 await pod_volumes.update(self._pod, self._volumes, sources, self._localize)
 

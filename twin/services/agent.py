@@ -36,6 +36,7 @@ from twin.host.home import REPOSITORY, TwinHome, read_json, write_json
 from twin.host.processes import Service
 from twin.identity.irsa import IdentityExchange
 from twin.identity.web_identity import WebIdentityService
+from twin.pods.events import Events
 from twin.pods.pod_worker import Surroundings
 from twin.pods.runner import PodRunner
 
@@ -98,7 +99,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), listen.dns))
+    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), Events(api), listen.dns))
     simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), listen.kubelet)
     around = keda.Surroundings(
         endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), proxy_url=_url(listen.proxy), region=region

@@ -10,7 +10,10 @@ from rich.console import Console
 
 from spec.files import write_whole
 from twin.aws import moto_server
-from twin.cluster import control_plane
+from twin.charts import prometheus_objects
+from twin.cluster import certificates, control_plane, pod_addresses
+from twin.cluster.certificates import Pki
+from twin.cluster.kube_api import KubeClient
 from twin.cluster.view import ClusterView
 from twin.engine import engine, layout
 from twin.engine.engine import Engine
@@ -87,8 +90,10 @@ class Servers:
         return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
-        """The cluster, to look at."""
-        return ClusterView(self.programs["kubectl"], self._environment())
+        """Return the cluster, to look at."""
+        server = self.home.load_endpoints().api_server_url
+        assert server
+        return ClusterView(KubeClient(server, Pki(self.home.pki).client_context(certificates.ADMIN)))
 
     def _environment(self) -> dict[str, str]:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
@@ -98,20 +103,21 @@ class Servers:
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
-        """Where a person finds things, by name. Raises ClusterUnreadable."""
-        known = self.home.load_endpoints()
+        """Return where a person finds things, by name. Raises KubeError."""
+        known, prometheus = self.home.load_endpoints(), self.prometheus_urls()
         return {
             "AWS (moto)": self.aws_url,
             "AWS console": f"{self.aws_url}/moto-api/",
             "Kubernetes": known.api_server_url or "",
             "kubeconfig": str(self.kubeconfig),
-            **self._prometheus(),
+            **({"Prometheus": " ".join(prometheus)} if prometheus else {}),
             "logs": str(self.home.logs),
         }
 
-    def _prometheus(self) -> dict[str, str]:
-        urls = self.cluster().prometheus_urls()
-        return {"Prometheus": " ".join(urls)} if urls else {}
+    def prometheus_urls(self) -> list[str]:
+        """Return where each Prometheus of the stack answers on this machine. Raises KubeError."""
+        addresses = self.cluster().ready_addresses(f"{prometheus_objects.LABEL}={prometheus_objects.CHART}")
+        return [f"http://{pod_addresses.loopback(address)}:{prometheus_objects.PORT}" for address in addresses]
 
 
 def _alive(home: TwinHome) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,12 @@ from tests.infra import test_gateway as gateways
 from tests.infra import test_routes as routes
 from twin.charts import chart_crds
 from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.cluster.kube_errors import ApiError
 from twin.host import processes, tools
 from twin.host.home import TwinHome
 from twin.host.tools import ToolError
-from twin.plugins import definitions
-from twin.plugins.kube_client import ApiError, KubeClient
+from twin.plugins import definitions, kubeconfig
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -44,11 +44,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     console = Console(stderr=True)
     try:
         control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
-        client = KubeClient(yaml.safe_load(Path(home.kubeconfig).read_text()))
+        client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
         definitions.install(client, CHART)
         for namespace in ("envoy-gateway-system", "triton", "tracing"):
             body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            client.request("POST", "/api/v1/namespaces", body=body)
+            client.create("/api/v1/namespaces", body)
         yield client
     finally:
         processes.stop_all(home, seconds=20)
@@ -59,8 +59,7 @@ def accept(cluster: KubeClient, manifest: Manifest) -> Any:
     namespace = manifest["metadata"].get("namespace")
     plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
     path = f"/apis/{manifest['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
-    query = {"dryRun": "All", "fieldValidation": "Strict"}
-    return cluster.request("POST", path, query=query, body=manifest)
+    return cluster.create(path, manifest, dry_run=True)
 
 
 @pytest.mark.usefixtures("in_the_project")

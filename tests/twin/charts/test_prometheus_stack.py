@@ -14,7 +14,8 @@ from twin.charts import prometheus_stack
 from twin.charts.chart_programs import ChartFailed, Installed
 from twin.charts.prometheus_stack import NAME, PrometheusStack
 from twin.cluster import certificates
-from twin.cluster.kube_api import ApiError, Object
+from twin.cluster.kube_api import Object
+from twin.cluster.kube_errors import ApiError
 from twin.host import processes, tools
 from twin.host.home import TwinHome
 
@@ -46,11 +47,12 @@ class Cluster:
         self.objects[path] = body
         return body
 
-    async def get(self, path: str, **params: str) -> Object:
-        if params:
-            folder, _, plural = path.rpartition("/")
-            found = (item for own, item in self.objects.items() if own.startswith(folder) and own.split("/")[-2] == plural)
-            return {"items": list(found)}
+    async def find(self, path: str, **params: str) -> Object | None:
+        folder, _, plural = path.rpartition("/")
+        found = [item for own, item in self.objects.items() if own.startswith(folder) and own.split("/")[-2] == plural]
+        return {"items": found} if found else None
+
+    async def get(self, path: str) -> Object:
         item = self.objects[path]
         return {**item, "metadata": {**item["metadata"], "generation": 1}, "status": {"conditions": self.conditions}}
 

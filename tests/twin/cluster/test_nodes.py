@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from twin.cluster import node_objects
-from twin.cluster.kube_api import ApiError, KubeApi
+from twin.cluster.kube_api import KubeApi
+from twin.cluster.kube_errors import ApiError
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import Machine, NodeGroup, allocatable, node_name, nodes
 from twin.cluster.nodes import NodeSimulator, changes, status_changes

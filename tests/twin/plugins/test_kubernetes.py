@@ -14,8 +14,9 @@ import pytest
 from pulumi.runtime.proto import provider_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct, urn
+from twin.cluster.kube_api import ApiResource
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import ApiResource, parse_kubeconfig
+from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.kubernetes import KubernetesProvider
 from twin.plugins.releases import STAND_INS
 from twin.plugins.server import EngineLog
