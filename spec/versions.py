@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-PROJECT = "triton-eks"
+from spec.stack_file import PROJECT as PROJECT
 
 
 @dataclass(frozen=True)

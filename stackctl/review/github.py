@@ -205,8 +205,8 @@ def _first_line(body: Any) -> str:
 def _refuse_unmarked(body: str, marker: str) -> None:
     if _first_line(body) != marker:
         raise GitHubError(
-            f"the text does not begin with the line {marker}, by which it is found again: `python3 -m review render --name` "
-            "writes it, of the same name"
+            f"the text does not begin with the line {marker}, by which it is found again: "
+            "`python3 -m stackctl.review render --name` writes it, of the same name"
         )
 
 

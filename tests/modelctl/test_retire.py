@@ -276,12 +276,12 @@ def test_the_stacks_of_the_working_directory_are_the_default(
             "config:\n  triton-eks:models: {release: 3a675308ea7c}\n",
             ": config.triton-eks:models.release.id is not text; write the 12 hex digits in quotes",
         ),
-        ("config:\n  triton-eks:models: '{}'\n", ": config.triton-eks:models is not a mapping"),
-        ("[]\n", ": has no mapping `config`; is it a Pulumi stack file?"),
-        ("config: [\n", ":2:1: not valid YAML: expected the node content, but found '<stream end>'"),
-        ("config: {}\x07\n", ": not valid YAML: unacceptable character #x0007: special characters are not allowed"),
+        ("config:\n  triton-eks:models: 'all of them'\n", ": config.triton-eks:models is not a mapping"),
+        ("[]\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
+        ("config: [\n", ":2:1: not valid YAML: did not find expected node content"),
+        ("config: {}\x07\n", ": not valid YAML: unacceptable character #x0007: control characters are not allowed"),
     ],
-    ids=["a number", "no mapping", "JSON", "a list", "no YAML", "a control character"],
+    ids=["a number", "no mapping", "text", "a list", "no YAML", "a control character"],
 )
 def test_a_stack_file_that_may_pin_it_is_refused(
     manifest: Manifest, s3: Any, stacks: Path, text: str, sentence: str
@@ -289,6 +289,24 @@ def test_a_stack_file_that_may_pin_it_is_refused(
     (stacks / "Pulumi.prod.yaml").write_text(text)
 
     assert _refused(_run("retire", manifest.id, "--stacks", stacks), 2) == f"{stacks}/Pulumi.prod.yaml{sentence}"
+    assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "models: {release: {id: ID}}",
+        "triton-eks:models: {release: {id: ID}}",
+        "triton-eks:config:models: {release: {id: ID}}",
+        """triton-eks:models: '{"release": {"id": ID}}'""",
+    ],
+)
+def test_a_pin_counts_in_every_spelling_that_the_engine_knows(manifest: Manifest, s3: Any, stacks: Path, line: str) -> None:
+    (stacks / "Pulumi.prod.yaml").write_text(f"config:\n  {line}\n".replace("ID", f'"{manifest.id}"'))
+
+    assert _refused(_run("retire", manifest.id, "--stacks", stacks), 1) == (
+        f"release {manifest.id} is pinned by {stacks}/Pulumi.prod.yaml: pin another release there first"
+    )
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
 
 

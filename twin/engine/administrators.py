@@ -8,14 +8,15 @@ import json
 from pathlib import Path
 
 import boto3
-from ruamel.yaml import YAML
+
+from twin.engine import stack_files
 
 _ROLE = ":role/"
 
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
     """Makes the roles that `stack_file` names in `triton-eks:cluster.adminRoleArns` and the account at `aws_url` lacks."""
-    config = (YAML(typ="safe").load(stack_file) or {}).get("config") or {}
+    config = stack_files.read(stack_file)
     cluster = config.get("triton-eks:cluster")
     arns = cluster.get("adminRoleArns") if isinstance(cluster, dict) else None
     iam = boto3.client(

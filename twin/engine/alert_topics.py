@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from ruamel.yaml import YAML
+
+from twin.engine import stack_files
 
 _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
 """As JSON has it."""
@@ -18,7 +19,7 @@ _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
     """Makes the topics that `stack_file` names and the account at `aws_url` lacks."""
-    config = (YAML(typ="safe").load(stack_file) or {}).get("config") or {}
+    config = stack_files.read(stack_file)
     sns = boto3.client(
         "sns", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )

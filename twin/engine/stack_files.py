@@ -6,14 +6,13 @@ lies `twin/engine/autoscaling.yaml`, where `make up AUTOSCALING=1` has asked for
 `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
 """
 
-import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
+from spec import stack_file, yaml_writer
 from spec.files import write_whole
+from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
 
 AUTOSCALED_STACK = "local"
@@ -39,7 +38,7 @@ def pins_file(home: TwinHome, stack: str) -> Path:
 
 def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
     """The keys below `config` of the tracked file, e.g. `triton-eks:models`."""
-    return frozenset((_read(tracked_file(stack, program)).get("config") or {}).keys())
+    return frozenset(read(tracked_file(stack, program)))
 
 
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
@@ -48,15 +47,15 @@ def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
     None takes the place of what the tracked file says, as if it said nothing.
     """
     path = pins_file(home, stack)
-    document = _read(path)
-    node = document.setdefault("config", {})
+    pins = read(path)
+    node = pins
     *parents, last = key.split(".")
     for parent in parents:
         node = node.setdefault(parent, {})
     if last in node and node[last] == value:
         return False
     node[last] = value
-    _write(path, document)
+    _write(path, {"config": pins})
     return True
 
 
@@ -68,9 +67,9 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
     if wanted == autoscaling(home):
         return
     path = pins_file(home, AUTOSCALED_STACK)
-    document = _read(path)
-    (document.get("config", {}).get("triton-eks:models") or {}).pop("release", None)
-    _write(path, document)
+    pins = read(path)
+    (pins.get("triton-eks:models") or {}).pop("release", None)
+    _write(path, {"config": pins})
     mark = _autoscaling_mark(home)
     if wanted:
         mark.touch()
@@ -85,16 +84,16 @@ def autoscaling(home: TwinHome) -> bool:
 
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
     """The release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
-    models = (_read(pins_file(home, stack)).get("config") or {}).get("triton-eks:models") or {}
+    models = read(pins_file(home, stack)).get("triton-eks:models") or {}
     return models.get("release")
 
 
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
     """What stands below `config` in the file that the engine reads for `stack`."""
-    tracked = _read(tracked_file(stack, program)).get("config") or {}
+    tracked = read(tracked_file(stack, program))
     if stack == AUTOSCALED_STACK and autoscaling(home):
-        tracked = _merge_patch(tracked, _read(AUTOSCALING_FILE)["config"])
-    return _lay_over(tracked, _read(pins_file(home, stack)).get("config") or {})
+        tracked = _merge_patch(tracked, read(AUTOSCALING_FILE))
+    return _lay_over(tracked, read(pins_file(home, stack)))
 
 
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
@@ -102,9 +101,10 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
     project = home.path / "project"
     merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     write_whole(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
-    document = {k: v for k, v in _read(tracked_file(stack, program)).items() if k not in _SECRETS_KEYS}
+    tracked = _read(tracked_file(stack, program)).rest
+    document = {key: value for key, value in tracked.items() if key not in _SECRETS_KEYS}
     document["config"] = config(home, stack, program)
-    salt = _read(merged_file).get("encryptionsalt")
+    salt = _read(merged_file).rest.get("encryptionsalt")
     if salt:
         document["encryptionsalt"] = salt
     _write(merged_file, document)
@@ -134,23 +134,22 @@ def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
     return laid
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """What stands below `config` in a stack file, by the full names of its keys; nothing where there is no file.
+
+    Raises StackFileUnreadable.
+    """
+    return _read(path).config or {}
+
+
+def _read(path: Path) -> StackFile:
     try:
-        document = (YAML(typ="safe").load(path) or {}) if path.exists() else {}
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise StackFileUnreadable(f"{path}{place}: not valid YAML: {error.problem}") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise StackFileUnreadable(f"{path}: not valid YAML: {error}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("config") or {}, dict):
-        raise StackFileUnreadable(f"{path}: a stack file is a mapping with a mapping `config` in it, and this is not")
-    return document
+        return stack_file.read(path.read_bytes() if path.exists() else b"")
+    except StackFileError as error:
+        raise StackFileUnreadable("\n".join(mistake.within(path) for mistake in error.mistakes)) from None
+    except OSError as error:
+        raise StackFileUnreadable(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
-    yaml = YAML()
-    yaml.default_flow_style = False
-    text = io.StringIO()
-    yaml.dump(document, text)
-    write_whole(path, text.getvalue().encode(), mode=0o644)
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    write_whole(path, yaml_writer.dump(document), mode=0o644)

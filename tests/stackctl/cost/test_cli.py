@@ -42,5 +42,5 @@ def test_a_stack_file_with_a_mistake_is_an_error_with_the_code_of_every_command(
         cli.main()
     assert (ended.value.code, capsys.readouterr().err.partition("\n")[0]) == (
         2,
-        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+        "error: stacks/Pulumi.dev.yaml: line 1: config is not a mapping; give the mapping of all settings",
     )

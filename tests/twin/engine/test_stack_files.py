@@ -91,10 +91,10 @@ def test_commands_that_write_the_merged_file_at_once_leave_it_whole(home: TwinHo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("config: [1, 2]\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
+        ("config: [1, 2]\n", ":1: config is not a mapping; give the mapping of all settings"),
         ("- config\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
-        ("config:\n  a: [1\n  b: 2\n", ":3:4: not valid YAML: expected ',' or ']', but got ':'"),
-        ("config: {a: 1}\nconfig: {}\n", ":2:1: not valid YAML: found duplicate key"),
+        ("config:\n  a: [1\n  b: 2\n", ":3:4: not valid YAML: did not find expected ',' or ']'"),
+        ("config: {a: 1}\nconfig: {}\n", ":2:1: 'config' is there twice, first on line 1; keep one of them"),
     ],
 )
 def test_a_stack_file_that_cannot_be_read_is_one_sentence(home: TwinHome, program: Path, text: str, said: str) -> None:
