@@ -16,7 +16,7 @@ config:
   triton-eks:worker: {alarmTopicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
   triton-eks:monitoring:
     receivers: ["arn:aws:sns:us-west-2:123456789012:more-alerts", "arn:aws:sqs:us-west-2:123456789012:no-topic"]
-  triton-eks:cost: {reviewed: 2026-11-22, topicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
+  triton-eks:cost: {reviewed: "2026-11-22", topicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}
 """
 
 
