@@ -18,7 +18,7 @@ from spec.settings import SettingsError
 from spec.versions import OPENCOST
 from tests.stackctl.cost.test_usage import ROOT, stack
 from tests.system.component.engine.program import run
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 from twin.plugins.releases import STAND_INS
 
 

@@ -11,7 +11,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 
-from twin.aws import strict
+from twin.aws.base import strict
 
 _CONFIG = Config(
     connect_timeout=5,

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from twin.aws.errors import Problem
-from twin.aws.handler import UNKNOWN, Values
+from twin.aws.base.errors import Problem
+from twin.aws.base.handler import UNKNOWN, Values
 
 _STATEMENT_KEYS = frozenset(
     {"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"}

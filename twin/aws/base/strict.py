@@ -16,7 +16,7 @@ import boto3
 from botocore.model import OperationModel, Shape
 from botocore.validate import ParamValidator
 
-from twin.aws.errors import HandlerError
+from twin.aws.base.errors import HandlerError
 
 _LISTED_CHOICES = 12
 _CLOSEST_CHOICES = 3

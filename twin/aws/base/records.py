@@ -11,8 +11,8 @@ import json
 import re
 from typing import Any
 
-from twin.aws.clients import Clients
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base.clients import Clients
+from twin.aws.base.lookup import gone_is_fine, or_none
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 

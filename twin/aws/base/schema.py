@@ -19,7 +19,7 @@ import pulumi
 from pulumi import _types as reflection
 from pulumi.runtime.rpc import UNKNOWN
 
-from twin.aws.errors import Problem, UnsupportedType
+from twin.aws.base.errors import Problem, UnsupportedType
 
 
 def problems(token: str, inputs: Mapping[str, Any]) -> list[Problem]:

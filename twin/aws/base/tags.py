@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twin.aws.handler import Handler
+    from twin.aws.base.handler import Handler
 
 
 def merge_default_tags(handler: Handler, inputs: Mapping[str, Any], default_tags: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ anywhere in the inputs of ``check``. ``create`` and ``update`` receive only know
 How a driver uses a handler::
 
     handler = table.handler(token)                               # UnsupportedType names the file to extend
-    inputs = merge_default_tags(handler, inputs, default_tags)   # twin.aws.tags
+    inputs = merge_default_tags(handler, inputs, default_tags)   # twin.aws.base.tags
     inputs = handler.check(inputs, autoname)                     # InvalidInputs has all problems of the resource
     handler.preview(inputs)                                      # outputs of a create that is only planned
     handler.preview_update(outputs, new_inputs)                  # outputs of an update that is only planned
@@ -31,9 +31,9 @@ from typing import Any, ClassVar
 from botocore.exceptions import BotoCoreError, ClientError
 from pulumi.runtime.rpc import UNKNOWN
 
-from twin.aws import schema
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, InvalidInputs, Problem
+from twin.aws.base import schema
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, InvalidInputs, Problem
 
 __all__ = [
     "APPLY_ERRORS",

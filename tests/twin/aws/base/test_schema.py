@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.twin.aws.world import BUCKET, CLUSTER, NODE_GROUP, ROUTE, SUBNET, VPC
-from twin.aws import schema, table, tags
-from twin.aws.errors import InvalidInputs, UnsupportedType
-from twin.aws.handler import UNKNOWN
+from twin.aws import table
+from twin.aws.base import schema, tags
+from twin.aws.base.errors import InvalidInputs, UnsupportedType
+from twin.aws.base.handler import UNKNOWN
 
 
 def _problems(token: str, inputs: dict[str, object]) -> list[str]:
