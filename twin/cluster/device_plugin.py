@@ -12,8 +12,6 @@ from typing import Any
 
 import yaml
 
-RELEASE_CONFIG_MAP = "twin-release-nvidia-device-plugin"
-RELEASE_LABEL = "twin.triton-eks/release=true"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MPS_LABEL = "nvidia.com/mps.capable"
 GPU = "nvidia.com/gpu"

@@ -20,7 +20,6 @@ _GUARD_PORT = 7999
 _RANGES = range(128, 256)
 """Third octets. Those below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""
 _HOSTS = range(2, 255)
-DEFAULT_PORTS = (8000, 8001, 8002)
 
 
 class NoAddress(RuntimeError):
@@ -40,7 +39,7 @@ class Addresses:
                 self._given[path.parent.name] = content["podIP"]
 
     def allot(self, uid: str, wanted: Sequence[int]) -> str:
-        """The pod's address, the same at every call; a new one is free on the ports `wanted` (default: Triton's three).
+        """Return the pod's address, the same at every call; a new one is free on the ports `wanted`.
 
         Raises NoAddress.
         """
@@ -49,11 +48,11 @@ class Addresses:
         taken = set(self._given.values())
         for host in _HOSTS:
             address = f"10.244.{self._octet}.{host}"
-            if address not in taken and all(ports.is_free(loopback(address), p) for p in wanted or DEFAULT_PORTS):
+            if address not in taken and all(ports.is_free(loopback(address), p) for p in wanted):
                 self._given[uid] = address
                 write_json(self._home.pods / uid / "address.json", {"podIP": address})
                 return address
-        listed = ", ".join(map(str, wanted or DEFAULT_PORTS))
+        listed = ", ".join(map(str, wanted))
         raise NoAddress(
             f"no address in 127.244.{self._octet}.0/24 has the ports {listed} free; does another program listen on one of "
             "them on every interface (0.0.0.0)?"

@@ -18,7 +18,8 @@ from aiohttp import web
 from twin.cluster.kube_api import KubeApi
 from twin.cluster.kube_errors import KubeError
 from twin.identity import irsa
-from twin.identity.irsa import IdentityExchange, IdentityRefused
+from twin.identity.exchange import IdentityExchange
+from twin.identity.irsa import IdentityRefused
 
 log = logging.getLogger("twin.sts")
 _NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"

@@ -96,7 +96,7 @@ def _refuse_unsupported(inputs: Mapping[str, Any]) -> None:
 
 
 def _render(component: Component, client: KubeClient, log: EngineLog, namespace: str) -> list[Values]:
-    from twin.charts import helm
+    from twin.releases import helm
 
     inputs = component.inputs
     kube_version, api_versions = _capabilities(client, log, helm.DEFAULT_KUBE_VERSION)

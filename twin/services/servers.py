@@ -10,7 +10,8 @@ from rich.console import Console
 
 from spec.files import write_whole
 from twin.aws import moto_server
-from twin.charts import prometheus_objects
+from twin.charts.kube_prometheus_stack import objects as prometheus_objects
+from twin.charts.registry import POD_PROGRAMS
 from twin.cluster import certificates, control_plane, pod_addresses
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeClient
@@ -60,7 +61,7 @@ class Servers:
             console.print(line, markup=False, highlight=False)
 
         is_new = moto_server.ensure(home, say)
-        control_plane.ensure(home, programs, say)
+        control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.images)
         _write_shell_programs(home, programs)
         if with_agent and agent.ensure(home):
             say("started the agent (nodes, and Triton's pods)")

@@ -26,7 +26,7 @@ from tests.system.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.system.e2e.sockets import listening
 from tests.twin.plugins.recording_engine import recording_engine
 from twin.aws import moto_server
-from twin.charts import keda
+from twin.charts.keda import programs as keda
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.commands.down import down
@@ -145,7 +145,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A twin with KEDA installed as the program installs it."""
     home = TwinHome(tmp_path_factory.mktemp("keda") / "home")
     console = Console(stderr=True)
-    programs = tools.ensure(["etcd", "kubernetes", "kwok", keda.CHART], console)
+    programs = tools.ensure(["etcd", "kubernetes", "kwok", keda.FAMILY], console)
     try:
         moto_server.ensure(home, console.print)
         control_plane.ensure(home, programs, console.print)

@@ -13,7 +13,7 @@ from rich.console import Console
 from infra.platform import monitors
 from tests.spec.prometheus.stacks import settings
 from tests.twin.plugins.recording_engine import recording_engine
-from twin.charts import chart_crds
+from twin.charts.registry import CHARTS
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.host import processes, tools
@@ -25,6 +25,7 @@ from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
 from twin.plugins.releases import Releases
 from twin.plugins.server import EngineLog
+from twin.releases import go_module
 
 CHART = "kube-prometheus-stack"
 
@@ -48,7 +49,7 @@ def _resource(kind: str, name: str) -> Resource:
 
 def test_monitors_and_rules_can_be_made_once_the_chart_is_released(client: KubeClient) -> None:
     try:
-        chart_crds.crds(CHART)
+        go_module.definitions(CHARTS[CHART])
     except ToolError as error:
         pytest.skip(str(error))
     namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}

@@ -12,7 +12,7 @@ from rich.console import Console
 from infra.platform import tracing
 from tests.infra import test_gateway as gateways
 from tests.infra import test_routes as routes
-from twin.charts import chart_crds
+from twin.charts.registry import CHARTS
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
@@ -20,6 +20,7 @@ from twin.host import processes, tools
 from twin.host.home import TwinHome
 from twin.host.tools import ToolError
 from twin.plugins import definitions, kubeconfig
+from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -37,7 +38,7 @@ Manifest = dict[str, Any]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     """A real control plane of its own with the kinds that the twin installs in place of the chart."""
     try:
-        chart_crds.crds(CHART)
+        go_module.definitions(CHARTS[CHART])
     except ToolError as error:
         pytest.skip(str(error))
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
@@ -45,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     try:
         control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
         client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
-        definitions.install(client, CHART)
+        definitions.install(client, CHARTS[CHART])
         for namespace in ("envoy-gateway-system", "triton", "tracing"):
             body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             client.create("/api/v1/namespaces", body)

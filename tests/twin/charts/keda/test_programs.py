@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from infra.platform import keda as keda_chart
-from tests.twin.charts.chart_api import Api
-from twin.charts import chart_accounts, keda
-from twin.charts.chart_programs import Announce, Installed, Program
-from twin.charts.keda import Keda, Surroundings
+from tests.twin.releases.chart_api import Api
+from twin.charts.keda import programs as keda
+from twin.charts.keda.programs import Keda
+from twin.charts.registry import CHARTS
 from twin.cluster import certificates
 from twin.host import tools
 from twin.host.home import TwinHome
 from twin.host.tools import ToolError
+from twin.releases import go_module
+from twin.releases.chart import Announce, ChartContext, Release
+from twin.releases.programs import Program
 
 ROLE = "arn:aws:iam::123456789012:role/keda-operator"
-AROUND = Surroundings(
-    "https://127.0.0.1:6443", "http://127.0.0.1:5000", "http://127.0.0.1:5001", "http://127.0.0.1:5002", "eu-central-1"
-)
 ACCOUNT = "/api/v1/namespaces/scalers/serviceaccounts/keda-operator"
 
 
@@ -32,6 +32,13 @@ def home(tmp_path: Path) -> TwinHome:
     home = TwinHome(tmp_path / "home")
     certificates.ensure(home)
     return home
+
+
+def stand_in(home: TwinHome, api: Api) -> Keda:
+    urls = (
+        f"{scheme}://127.0.0.1:{port}" for scheme, port in (("https", 6443), ("http", 5000), ("http", 5001), ("http", 5002))
+    )
+    return Keda(ChartContext(home, api, *urls, "eu-central-1"))  # type: ignore[arg-type]
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Program]:
@@ -48,8 +55,8 @@ def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.
     built = {name: Path("/built") / name for name in (keda.OPERATOR, keda.ADAPTER)}
     monkeypatch.setattr(keda, "keep_running", keep)
     monkeypatch.setattr(tools, "built", lambda families: built)
-    release = Installed("keda", "scalers", "keda", "2.20.2", values, "one")
-    asyncio.run(Keda(home, api, AROUND).run(release, announce))  # type: ignore[arg-type]
+    release = Release("keda", "scalers", "keda", "2.20.2", values, "one")
+    asyncio.run(stand_in(home, api).run(release, announce))
     return kept
 
 
@@ -66,12 +73,12 @@ def test_the_operator_reaches_the_twin_and_nothing_else(home: TwinHome, monkeypa
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_ROLE_ARN": ROLE,
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(home.path / "keda" / "aws-token"),
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(home.path / "charts" / "keda" / "aws-token"),
     }
     assert (env["HTTP_PROXY"], env["HTTPS_PROXY"]) == ("http://127.0.0.1:5002",) * 2
     assert (env["POD_NAMESPACE"], env["KEDA_RESTRICT_SECRET_ACCESS"]) == ("scalers", "true")
-    assert (home.path / "keda" / "token").read_text() == "token for the API server"
-    assert (home.path / "keda" / "aws-token").read_text() == "token for sts.amazonaws.com"
+    assert (home.path / "charts" / "keda" / "token").read_text() == "token for the API server"
+    assert (home.path / "charts" / "keda" / "aws-token").read_text() == "token for sts.amazonaws.com"
     addresses = [flag for flag in operator.service.argv if "-address=" in flag]
     assert len(addresses) == 3
     assert all("-address=127.0.0.1:" in flag for flag in addresses)
@@ -101,19 +108,19 @@ def test_the_api_server_hands_external_metrics_to_the_metrics_server(
 
 def test_another_ones_metrics_server_is_left_alone(home: TwinHome) -> None:
     api = Api(ACCOUNT, service={"name": "keda-metrics-apiserver", "namespace": "scalers"})
-    asyncio.run(Keda(home, api, AROUND).remove())  # type: ignore[arg-type]
+    asyncio.run(stand_in(home, api).remove())
     assert [path.rpartition("/")[2] for path in api.deleted] == [
         "v1beta1.external.metrics.k8s.io",
         "keda-metrics-apiserver",
     ]
     other = Api(ACCOUNT, service={"name": "prometheus-adapter", "namespace": "monitoring"})
-    asyncio.run(Keda(home, other, AROUND).remove())  # type: ignore[arg-type]
+    asyncio.run(stand_in(home, other).remove())
     assert other.deleted == []
 
 
 def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> None:
     try:
-        objects = chart_accounts.accounts("keda", "scalers", keda_chart.values(ROLE, monitored=False))
+        objects = go_module.accounts(CHARTS["keda"], "scalers", keda_chart.values(ROLE, monitored=False))
     except ToolError as error:
         pytest.skip(str(error))
     kinds = [item["kind"] for item in objects]
@@ -122,4 +129,4 @@ def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> Non
     assert objects[0]["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": ROLE}
     subjects = {subject["namespace"] for item in objects for subject in item.get("subjects", [])}
     assert subjects == {"scalers", "kube-system"}
-    assert chart_accounts.accounts("nvidia-device-plugin", "x", {}) == []
+    assert go_module.accounts(CHARTS["nvidia-device-plugin"], "x", {}) == []

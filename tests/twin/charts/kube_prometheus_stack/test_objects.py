@@ -7,7 +7,7 @@ import pytest
 from infra.platform import prometheus_stack
 from infra.platform.prometheus_stack import NAMESPACE, PROMETHEUS_URL, RELEASE, AlertTopic, RemoteWrite
 from spec.settings.monitoring import Monitoring
-from twin.charts.prometheus_objects import objects
+from twin.charts.kube_prometheus_stack.objects import objects
 
 SERVER = "https://127.0.0.1:6443"
 

@@ -10,20 +10,19 @@ import gzip
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from twin.cluster.kwok_stages import is_reloader
 from twin.host import tools
 from twin.host.tools import ToolError
 from twin.pods import pod_spec
 from twin.pods.pod_spec import SpecError
 from twin.pods.pod_volumes import PathRewriter
+from twin.pods.program import Launch, LocalCommand, PodProgram
 
 FAMILIES = ("prometheus", "prometheus-operator")
 """The families of built programs (twin/host/tools.py) that a pod of Prometheus consists of."""
 CONFIGURATION = "prometheus.yaml.gz"
 """The file in which prometheus-operator hands over what Prometheus shall do."""
-_PORT = 9090
+PORT = 9090
 _LISTEN = "--web.listen-address="
 _DATA = "/prometheus"
 _RELOADER = "/bin/prometheus-config-reloader"
@@ -31,19 +30,17 @@ _OF_THE_POD = re.compile(r"(--listen-address=|--reload-url=https?://)(?:localhos
 """What the reloader is told of its own pod: where it listens, and where Prometheus does."""
 
 
-def command(
-    container: Mapping[str, Any], words: Sequence[str], env: Mapping[str, str], address: str
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Argv and complete environment, for a pod at `address`. Raises SpecError when the programs are not built."""
-    try:
-        programs = tools.built(FAMILIES)
-    except ToolError as error:
-        raise SpecError("RunContainerError", str(error)) from error
-    if is_reloader(container):
-        argv = reloader_arguments(words, address)
-        return (str(programs["prometheus-config-reloader"]), *argv), _environment(env)
-    port = next(iter(pod_spec.ports(container)), _PORT)
-    return (str(programs["prometheus"]), *prometheus_arguments(words, address, port)), _environment(env)
+def prometheus_command(launch: Launch) -> LocalCommand:
+    """Return what to start for a container of Prometheus. Raises SpecError when the program is not built."""
+    port = next(iter(pod_spec.ports(launch.container)), PORT)
+    argv = prometheus_arguments(launch.words, launch.address, port)
+    return LocalCommand((_built("prometheus"), *argv), _environment(launch.env))
+
+
+def reloader_command(launch: Launch) -> LocalCommand:
+    """Return what to start for a container of the config reloader. Raises SpecError, also for another command."""
+    argv = reloader_arguments(launch.words, launch.address)
+    return LocalCommand((_built("prometheus-config-reloader"), *argv), _environment(launch.env))
 
 
 def prometheus_arguments(words: Sequence[str], address: str, port: int) -> list[str]:
@@ -58,15 +55,30 @@ def reloader_arguments(words: Sequence[str], address: str) -> list[str]:
     return [_OF_THE_POD.sub(rf"\g<1>{address}", word) for word in words[1:]]
 
 
-def localize(content: bytes, rewrite: PathRewriter) -> bytes:
-    """The configuration with the paths of Prometheus's container moved to where its volumes lie.
+def localize(name: str, content: bytes, rewrite: PathRewriter) -> bytes:
+    """Return the configuration with the paths of Prometheus's container moved to where its volumes lie.
 
-    Not those of the data, which no configuration names: `/prometheus` is also where an exporter may have its metrics.
+    Other files stay as they are, and so do the paths of the data, which no configuration names: `/prometheus` is also where
+    an exporter may have its metrics.
     """
+    if name != CONFIGURATION:
+        return content
     mounts = {path: directory for path, directory in rewrite.mounts.items() if path != _DATA}
     text = PathRewriter(mounts)(gzip.decompress(content).decode())
     return gzip.compress(text.encode(), mtime=0)
 
 
+def _built(program: str) -> str:
+    try:
+        return str(tools.built(FAMILIES)[program])
+    except ToolError as error:
+        raise SpecError("RunContainerError", str(error)) from error
+
+
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.defpath, "LANG": "C.UTF-8", **env}
+
+
+PROMETHEUS = PodProgram("prometheus", "prometheus/prometheus", prometheus_command, localize=localize)
+RELOADER = PodProgram("prometheus-config-reloader", "prometheus-config-reloader", reloader_command, sidecar=True)
+"""What hands Prometheus its configuration. It is in Alertmanager's pods too."""

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from twin.charts.prometheus_process import command, localize, prometheus_arguments, reloader_arguments
+from tests.twin.charts.launches import ADDRESS, launch
+from twin.charts.kube_prometheus_stack.pods import PROMETHEUS, RELOADER, localize, prometheus_arguments, reloader_arguments
 from twin.host import tools
 from twin.pods.pod_spec import SpecError
 from twin.pods.pod_volumes import PathRewriter
-
-ADDRESS = "127.244.130.5"
-RELOADER = {"name": "config-reloader", "image": "quay.io/prometheus-operator/prometheus-config-reloader:v0.93.1"}
 
 
 def test_prometheus_listens_on_the_address_of_its_pod_alone() -> None:
@@ -59,7 +57,8 @@ scrape_configs:
         "/var/run/secrets/kubernetes.io/serviceaccount": Path("/h/tokens"),
         "/prometheus": Path("/h/data"),
     }
-    moved = localize(gzip.compress(configuration.encode()), PathRewriter(mounts))
+    content = gzip.compress(configuration.encode())
+    moved = localize("prometheus.yaml.gz", content, PathRewriter(mounts))
     expected = """\
 rule_files:
 - /h/rules/*.yaml
@@ -70,13 +69,14 @@ scrape_configs:
       credentials_file: /h/tokens/token
 """
     assert gzip.decompress(moved).decode() == expected
-    assert localize(gzip.compress(configuration.encode()), PathRewriter(mounts)) == moved
+    assert localize("prometheus.yaml.gz", content, PathRewriter(mounts)) == moved
+    assert localize("rules.yaml.gz", content, PathRewriter(mounts)) == content
 
 
 def test_programs_that_are_not_built_are_the_pods_fault_to_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SpecError, match="is not built") as error:
-        command(RELOADER, ["/bin/prometheus-config-reloader"], {}, ADDRESS)
+        RELOADER.command(launch("/bin/prometheus-config-reloader"))
     assert error.value.reason == "RunContainerError"
 
 
@@ -85,6 +85,6 @@ def test_each_container_gets_its_program_and_nothing_of_this_machine(
 ) -> None:
     programs = {name: tmp_path / name for name in ("prometheus", "prometheus-config-reloader")}
     monkeypatch.setattr(tools, "built", lambda families: programs)
-    argv, env = command({"name": "prometheus", "image": "q/prometheus/prometheus:v3"}, ["--x"], {"A": "1"}, ADDRESS)
-    assert argv == (str(tmp_path / "prometheus"), "--x", f"--web.listen-address={ADDRESS}:9090")
-    assert sorted(env) == ["A", "LANG", "PATH"]
+    prometheus = PROMETHEUS.command(launch("--x", A="1"))
+    assert prometheus.argv == (str(tmp_path / "prometheus"), "--x", f"--web.listen-address={ADDRESS}:9090")
+    assert sorted(prometheus.env) == ["A", "LANG", "PATH"]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from twin.charts import prometheus_stack
-from twin.charts.chart_programs import ChartFailed, Installed
-from twin.charts.prometheus_stack import NAME, PrometheusStack
+from twin.charts.kube_prometheus_stack import operator
+from twin.charts.kube_prometheus_stack.operator import NAME, PrometheusStack
 from twin.cluster import certificates
 from twin.cluster.kube_api import Object
 from twin.cluster.kube_errors import ApiError
 from twin.host import processes, tools
 from twin.host.home import TwinHome
+from twin.releases.chart import ChartContext, ChartFailed, Release
 
 OPERATOR = f"""#!{sys.executable}
 import http.server, sys
@@ -71,16 +71,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwinHome]:
     monkeypatch.setattr(tools, "built", lambda families: {NAME: binary})
     home = TwinHome(tmp_path / "home")
     certificates.ensure(home)
-    home.save_endpoints(api_server_url="https://127.0.0.1:6443")
     yield home
     processes.stop_all(home, seconds=5)
 
 
-def release(name: str = "kube-prometheus-stack", **values: Any) -> Installed:
-    return Installed(name, "monitoring", "kube-prometheus-stack", "88.5.3", values, "1")
+def release(name: str = "kube-prometheus-stack", **values: Any) -> Release:
+    return Release(name, "monitoring", "kube-prometheus-stack", "88.5.3", values, "1")
 
 
-async def install(stack: PrometheusStack, wanted: Installed) -> None:
+async def install(stack: PrometheusStack, wanted: Release) -> None:
     """Runs the chart until it is ready, and lets go of it."""
     ready = asyncio.Event()
 
@@ -100,7 +99,7 @@ async def install(stack: PrometheusStack, wanted: Installed) -> None:
 
 def made(home: TwinHome, cluster: Cluster) -> PrometheusStack:
     api: Any = cluster
-    return PrometheusStack(home, api)
+    return PrometheusStack(ChartContext(home, api, "https://127.0.0.1:6443", "", "", "", "us-west-2"))
 
 
 def test_the_operator_runs_as_itself_outlives_who_started_it_and_goes_with_the_release(home: TwinHome) -> None:
@@ -134,7 +133,7 @@ def test_what_a_release_of_another_name_had_is_removed(home: TwinHome) -> None:
 def test_a_prometheus_that_does_not_come_up_is_told_with_the_operators_words(
     home: TwinHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus_stack, "_AVAILABLE_SECONDS", 0.0)
+    monkeypatch.setattr(operator, "_AVAILABLE_SECONDS", 0.0)
     of_before = {**AVAILABLE, "observedGeneration": 0}
     with pytest.raises(ChartFailed, match=r"monitoring/kube-prometheus-stack-prometheus .* says nothing of it"):
         asyncio.run(install(made(home, Cluster([of_before])), release()))

@@ -9,9 +9,9 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from twin.charts.chart_programs import ChartFailed
 from twin.cluster import certificates
 from twin.cluster.kube_api import KubeApi, Object
+from twin.releases.chart import ChartFailed
 
 _AVAILABLE_SECONDS = 60.0
 _POLL_SECONDS = 0.2

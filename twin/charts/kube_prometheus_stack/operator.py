@@ -1,7 +1,7 @@
 """The chart kube-prometheus-stack on the twin: the real prometheus-operator as a process, and the Prometheus that it makes.
 
 The operator reads PodMonitors, ServiceMonitors and PrometheusRules and makes of them the configuration of Prometheus and a
-StatefulSet. The pods of that run as processes too (prometheus_process.py). Alertmanager, Grafana, kube-state-metrics, the
+StatefulSet. The pods of that run as processes too (pods.py). Alertmanager, Grafana, kube-state-metrics, the
 node exporter and the chart's own rules are not there.
 """
 
@@ -16,15 +16,15 @@ from pathlib import Path
 
 import httpx
 
-from twin.charts import prometheus_objects, prometheus_process
-from twin.charts.chart_programs import STOP_ORDER, Announce, ChartFailed, Installed, Program, answers, keep_running, stop
+from twin.charts.kube_prometheus_stack import objects, pods
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
-from twin.cluster.kube_api import KubeApi, Object, object_path
+from twin.cluster.kube_api import Object, object_path
 from twin.cluster.kube_errors import ApiError
 from twin.host import ports, processes, tools
-from twin.host.home import TwinHome
 from twin.host.processes import Service
+from twin.releases.chart import Announce, ChartContext, ChartFailed, Release
+from twin.releases.programs import STOP_ORDER, Program, answers, keep_running, stop
 
 NAME = "prometheus-operator"
 _RELOADER_IMAGE = "quay.io/prometheus-operator/prometheus-config-reloader"
@@ -35,41 +35,41 @@ _REFUSED = (400, 422)
 
 
 class PrometheusStack:
-    """What stands for the chart (`chart_programs.ChartPrograms`)."""
+    """The programs of the chart (`releases.chart.ChartPrograms`)."""
 
-    def __init__(self, home: TwinHome, api: KubeApi) -> None:
-        self._home = home
-        self._api = api
+    def __init__(self, context: ChartContext) -> None:
+        self._home = context.home
+        self._api = context.api
+        self._server = context.api_server_url
 
-    async def run(self, release: Installed, ready: Announce) -> None:
-        """Makes the release's objects and keeps the operator running. Ready means that Prometheus itself is."""
-        programs = tools.built(prometheus_process.FAMILIES)
-        server = self._home.load_endpoints().api_server_url or ""
-        objects = prometheus_objects.objects(release.name, release.namespace, release.values, server)
-        for path, item in objects:
+    async def run(self, release: Release, ready: Announce) -> None:
+        """Make the release's objects and keep the operator running. Ready means that Prometheus itself is."""
+        programs = tools.built(pods.FAMILIES)
+        made = objects.objects(release.name, release.namespace, release.values, self._server)
+        for path, item in made:
             await self._apply(path, item)
-        await self._remove_objects(keep={path for path, _ in objects})
-        prometheus = next(path for path, item in objects if item["kind"] == "Prometheus")
+        await self._remove_objects(keep={path for path, _ in made})
+        prometheus = next(path for path, item in made if item["kind"] == "Prometheus")
 
         async def announce() -> None:
             await self._until_available(prometheus)
             await ready()
 
         async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
-            await keep_running(self._home, [self._operator(programs[NAME], server, client)], announce)
+            await keep_running(self._home, [self._operator(programs[NAME], client)], announce)
 
     async def remove(self) -> None:
-        """Removes the objects, from which all others follow, and ends the operator."""
+        """Remove the objects, from which all others follow, and end the operator."""
         await self._remove_objects(keep=())
         await stop(self._home, NAME)
 
-    def _operator(self, binary: Path, server: str, client: httpx.AsyncClient) -> Program:
+    def _operator(self, binary: Path, client: httpx.AsyncClient) -> Program:
         pki = Pki(self._home.pki)
         identity = pki.client(certificates.PROMETHEUS_OPERATOR)
         port = ports.keep(self._home, NAME, held=processes.find(self._home, NAME) is not None)
         argv = (
             str(binary),
-            f"--apiserver={server}",
+            f"--apiserver={self._server}",
             f"--ca-file={pki.ca}",
             f"--cert-file={identity.certificate}",
             f"--key-file={identity.key}",
@@ -96,7 +96,7 @@ class PrometheusStack:
                 raise
             raise ChartFailed(
                 f"the API server refuses the {item['kind']} {item['metadata']['name']} that the values of "
-                f"{prometheus_objects.CHART} make: {error}"
+                f"{objects.CHART} make: {error}"
             ) from error
 
     async def _until_available(self, path: str) -> None:
@@ -113,8 +113,8 @@ class PrometheusStack:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _remove_objects(self, keep: Collection[str]) -> None:
-        selector = f"{prometheus_objects.LABEL}={prometheus_objects.CHART}"
-        for api_version, _, plural in prometheus_objects.KINDS:
+        selector = f"{objects.LABEL}={objects.CHART}"
+        for api_version, _, plural in objects.KINDS:
             found = await self._api.find(object_path(api_version, plural), labelSelector=selector)
             for metadata in (item["metadata"] for item in (found or {"items": []})["items"]):
                 path = object_path(api_version, plural, metadata.get("namespace"), metadata["name"])

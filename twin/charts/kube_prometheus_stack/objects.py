@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twin.charts.kube_prometheus_stack.pods import PORT
 from twin.cluster.certificates import PROMETHEUS_OPERATOR
 from twin.cluster.kube_api import Object, object_path
 
 CHART = "kube-prometheus-stack"
 LABEL = "twin.triton-eks/chart"
 """Which chart an object of the twin stands for."""
-PORT = 9090
 _PROMETHEUS_VERSION = "v3.14.0"
 """What chart 88.5.3 runs, and so for what the operator writes the configuration."""
 _SELECTORS = ("serviceMonitor", "podMonitor", "probe", "rule", "scrapeConfig")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from twin.charts import helm
+from twin.releases import helm
 
 SCHEMA = {
     "additionalProperties": False,

@@ -1,4 +1,4 @@
-"""The real programs that stand for a chart: the agent starts them when the chart is installed and ends them with it.
+"""The agent's side of releases: it starts the programs of a chart when that is installed, and ends them with it.
 
 What a `helm.v3.Release` leaves is a ConfigMap (twin/plugins/releases.py). Each installation has a mark of its own there, and
 the agent answers beside it, in annotations, that what stands for the chart is ready, or why it is not. A finalizer keeps the
@@ -8,160 +8,21 @@ ConfigMap until its programs are gone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
-import httpx
 import yaml
 
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, INSTALLATION, LABEL, READY
-from twin.host import processes
-from twin.host.home import TwinHome
-from twin.host.processes import Record, Service
 from twin.host.tools import ToolError
+from twin.releases.chart import ChartFailed, ChartPrograms, Release
 
 log = logging.getLogger("twin.charts")
-STOP_ORDER = 80
-"""After the pods, before the control plane."""
-_START_SECONDS = 60.0
-_POLL_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 30.0
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Announce = Callable[[], Awaitable[None]]
-
-
-class ChartFailed(Exception):
-    """What stands for a chart cannot run; the text says why, and where to look."""
-
-
-@dataclass(frozen=True)
-class Installed:
-    """A release of a chart as it was last installed.
-
-    `values` are those that the program gave, without the chart's own defaults. `installation` is another one each time.
-    """
-
-    name: str
-    namespace: str
-    chart: str
-    version: str
-    values: Mapping[str, Any]
-    installation: str
-
-
-class ChartPrograms(Protocol):
-    """The real programs that stand for one chart."""
-
-    async def run(self, release: Installed, ready: Announce) -> None:
-        """Makes everything as `release` says, calls `ready` once all of it answers, and keeps it so until cancelled.
-
-        Cancelling leaves the programs running: the next agent, or the next installation's `run`, takes them over. Raises
-        ChartFailed or ToolError for what a person must mend, and KubeError for what may pass; it is called
-        again after any of them.
-        """
-
-    async def remove(self) -> None:
-        """Ends the programs and removes what they have in the cluster; with nothing there, nothing happens."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet."""
-
-    service: Service
-    answers: Callable[[], Awaitable[bool]]
-
-
-async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
-    """Starts the programs in order, each when the one before answers, calls `ready`, and starts again what ends, for ever.
-
-    A program needs those before it: when one is started again, those after it are too. One that runs already as it should is
-    taken over. Raises ChartFailed, with the end of its log, for a program that does not come up before `ready`; later that
-    is logged and tried again.
-    """
-    records = await _bring_up_all(home, programs)
-    await ready()
-    pause = 0.0
-    while True:
-        await asyncio.sleep(pause or _POLL_SECONDS)
-        dead = next((index for index, record in enumerate(records) if not record.alive()), None)
-        if dead is None:
-            pause = 0.0
-            continue
-        log.warning("%s ended: starting it again", programs[dead].service.name)
-        await stop(home, programs[dead].service.name)
-        try:
-            records = await _bring_up_all(home, programs)
-        except ChartFailed as error:
-            log.warning("%s", error)
-            pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or 1.0)
-
-
-async def stop(home: TwinHome, name: str) -> None:
-    """Ends a program by its record, if it has one."""
-    record = next((r for r in processes.records(home) if r.name == name), None)
-    if record is not None:
-        await _to_its_end(processes.stop, home, record)
-
-
-async def answers(client: httpx.AsyncClient, url: str) -> bool:
-    """Whether `url` is answered with 200."""
-    return (await client.get(url)).status_code == 200
-
-
-async def _to_its_end(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What blocking `work` returns. Who cancels waits for it: a thread goes on, and would start or end a process later."""
-    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait({working})
-        raise
-
-
-async def _bring_up_all(home: TwinHome, programs: Sequence[Program]) -> list[Record]:
-    records: list[Record] = []
-    renewed = False
-    for program in programs:
-        before = processes.find(home, program.service.name)
-        if renewed:
-            await stop(home, program.service.name)
-        record = await _bring_up(home, program)
-        renewed = renewed or record != before
-        records.append(record)
-    return records
-
-
-async def _bring_up(home: TwinHome, program: Program) -> Record:
-    service = program.service
-    record = processes.find(home, service.name)
-    if record is not None and record.fingerprint != service.fingerprint():
-        await stop(home, service.name)
-        record = None
-    if record is None:
-        record = await _to_its_end(processes.start, home, service)
-        log.info("started %s (process %d)", service.name, record.pid)
-    try:
-        async with asyncio.timeout(_START_SECONDS):
-            while record.alive():
-                with contextlib.suppress(OSError, httpx.HTTPError):
-                    if await program.answers():
-                        return record
-                await asyncio.sleep(_POLL_SECONDS)
-        what = f"{service.name} ended while it was starting"
-    except TimeoutError:
-        what = f"{service.name} did not answer within {_START_SECONDS:g} s"
-    await stop(home, service.name)
-    raise ChartFailed(f"{what}. The end of {record.log}:\n{processes.tail(Path(record.log))}")
 
 
 class ChartRunner:
@@ -217,7 +78,7 @@ class ChartRunner:
             if self._is_new(chart, f"remove {metadata['uid']}"):
                 self._begin(chart, lambda: self._remove(chart, config_map))
             return
-        release = installed(config_map)
+        release = release_of(config_map)
         if self._is_new(chart, f"run {release.installation}"):
             self._begin(chart, lambda: self._keep(config_map, release))
 
@@ -245,7 +106,7 @@ class ChartRunner:
             before.cancel()
         self._tasks[chart] = asyncio.create_task(in_turn())
 
-    async def _keep(self, config_map: Object, release: Installed) -> None:
+    async def _keep(self, config_map: Object, release: Release) -> None:
         pause = 1.0
         while True:
             try:
@@ -257,7 +118,7 @@ class ChartRunner:
             await asyncio.sleep(pause)
             pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause)
 
-    async def _run(self, config_map: Object, release: Installed) -> None:
+    async def _run(self, config_map: Object, release: Release) -> None:
         try:
             await self._programs[release.chart].run(release, lambda: self._say(config_map, READY, release.installation))
         except (ChartFailed, ToolError) as error:
@@ -289,10 +150,10 @@ class ChartRunner:
                 raise
 
 
-def installed(config_map: Object) -> Installed:
+def release_of(config_map: Object) -> Release:
     """What a release's ConfigMap says."""
     metadata, data = config_map["metadata"], config_map["data"]
-    return Installed(
+    return Release(
         name=metadata["name"].removeprefix("twin-release-"),
         namespace=metadata["namespace"],
         chart=data["chart"],

@@ -13,14 +13,17 @@ import yaml
 from infra.platform import prometheus_adapter as adapter_chart
 from infra.platform.prometheus_stack import PROMETHEUS_URL
 from spec.versions import PROMETHEUS_ADAPTER
-from tests.twin.charts.chart_api import Api
-from twin.charts import chart_accounts, chart_crds, prometheus_adapter
-from twin.charts.chart_programs import Announce, ChartFailed, Installed, Program
-from twin.charts.prometheus_adapter import PrometheusAdapter
+from tests.twin.releases.chart_api import Api
+from twin.charts.prometheus_adapter import program as prometheus_adapter
+from twin.charts.prometheus_adapter.program import PrometheusAdapter
+from twin.charts.registry import CHARTS
 from twin.cluster import certificates
 from twin.host import tools
 from twin.host.home import TwinHome
 from twin.host.tools import ToolError
+from twin.releases import go_module
+from twin.releases.chart import Announce, ChartContext, ChartFailed, Release
+from twin.releases.programs import Program
 
 ACCOUNT = "/api/v1/namespaces/metrics/serviceaccounts/prometheus-adapter"
 SERVER, PROXY = "https://127.0.0.1:6443", "http://127.0.0.1:5002"
@@ -34,7 +37,7 @@ def home(tmp_path: Path) -> TwinHome:
 
 
 def stand_in(home: TwinHome, api: Api) -> PrometheusAdapter:
-    return PrometheusAdapter(home, api, api_server_url=SERVER, proxy_url=PROXY)  # type: ignore[arg-type]
+    return PrometheusAdapter(ChartContext(home, api, SERVER, "", "", PROXY, "us-west-2"))  # type: ignore[arg-type]
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Program:
@@ -50,7 +53,7 @@ def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.
 
     monkeypatch.setattr(prometheus_adapter, "keep_running", keep)
     monkeypatch.setattr(tools, "built", lambda families: {name: Path("/built") / name for name in families})
-    release = Installed(PROMETHEUS_ADAPTER.name, "metrics", PROMETHEUS_ADAPTER.name, "5.3.0", values, "one")
+    release = Release(PROMETHEUS_ADAPTER.name, "metrics", PROMETHEUS_ADAPTER.name, "5.3.0", values, "one")
     asyncio.run(stand_in(home, api).run(release, announce))
     (program,) = kept
     return program
@@ -129,7 +132,7 @@ def test_with_the_release_goes_what_it_registered_and_nothing_of_anybody_else(ho
 
 def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> None:
     try:
-        objects = chart_accounts.accounts("prometheus-adapter", "metrics", {})
+        objects = go_module.accounts(CHARTS["prometheus-adapter"], "metrics", {})
     except ToolError as error:
         pytest.skip(str(error))
     assert [(item["kind"], item["metadata"].get("namespace")) for item in objects] == [
@@ -146,5 +149,6 @@ def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> Non
 
 
 def test_the_accounts_are_of_the_version_that_runs_and_it_brings_no_kinds() -> None:
-    assert chart_crds.SOURCES["prometheus-adapter"].version == tools.FAMILIES["prometheus-adapter"].version()
-    assert chart_crds.crds("prometheus-adapter") == ()
+    module = CHARTS["prometheus-adapter"].module
+    assert module is not None and module.version == tools.FAMILIES["prometheus-adapter"].version()
+    assert go_module.definitions(CHARTS["prometheus-adapter"]) == ()
