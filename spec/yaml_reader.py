@@ -29,16 +29,16 @@ MOST_VALUES = 100_000
 
 _BOM = b"\xef\xbb\xbf"
 _MERGE = "<<"
-_LONGEST_NUMBER = 400
+_LONGEST_NUMBER = 100
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE, _FALSE = frozenset({"true", "True", "TRUE"}), frozenset({"false", "False", "FALSE"})
 _UNUSUAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt\s].*)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[-+]?0\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)")
+_WHOLE = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)")
 _SIGN_INSIDE = re.compile(r"0[bo][-+]")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
+_INT64 = range(-(2**63), 2**63)
 _LARGEST_WHOLE_FLOAT = 1e21
 """From here on Go's JSON writes a float with an exponent, and smaller ones that have no fraction like whole numbers."""
 
@@ -86,7 +86,7 @@ def scalar(text: str) -> str | int | float | bool | None:
         raise YamlError(f"{text} is no number that the engine can pass on; write a number, or put it into quotes for text")
     if _DATE.fullmatch(text):
         raise YamlError(f'{text} is a date in YAML, which the engine writes in another way; put it into quotes: "{text}"')
-    if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
+    if text[0] not in "+-.0123456789":
         return text
     if text[0] == "." and plain != text and _FLOAT.fullmatch(plain):
         raise YamlError(f'{text} is a number or text, as its underscores stand; write it without, or in quotes: "{text}"')
@@ -94,7 +94,7 @@ def scalar(text: str) -> str | int | float | bool | None:
 
 
 def _number(text: str, plain: str) -> str | int | float:
-    """strconv.ParseInt and ParseUint with base 0, then a float, as resolve.go of yaml.v3 tries them."""
+    """strconv.ParseInt with base 0, then a float, as resolve.go of yaml.v3 tries them."""
     if _LEADING_ZERO.fullmatch(plain):
         raise YamlError(
             f"{text} begins with a zero, and is read by eights or not, as its digits allow; write it without the zero, or "
@@ -102,11 +102,10 @@ def _number(text: str, plain: str) -> str | int | float:
         )
     if _SIGN_INSIDE.match(plain):
         raise YamlError(f'{text} has its sign inside; write it in front, or put it into quotes for text: "{text}"')
-    whole = _WHOLE.fullmatch(plain)
-    if whole is not None:
-        value = int(plain, 0)
-        if value in _INT64 or (not whole[1] and value in _UINT64):
-            return value
+    if _WHOLE.fullmatch(plain):
+        if len(plain) > _LONGEST_NUMBER or (value := int(plain, 0)) not in _INT64:
+            raise YamlError(f"{_short(text)} has more than 64 bits; write a smaller number, or put it into quotes for text")
+        return value
     return _float(plain, text) if _FLOAT.fullmatch(plain) else text
 
 
@@ -117,6 +116,10 @@ def _float(plain: str, text: str | None = None) -> str | int | float:
     if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT:
         return int(Decimal(repr(value)))
     return value
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:30]}… ({len(text)} digits)"
 
 
 def _text(content: bytes | str) -> str:

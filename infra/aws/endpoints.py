@@ -4,36 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
 
-Profile = Literal["none", "minimal", "full"]
-
-_MINIMAL = ("ecr.api", "ecr.dkr", "sts")
-"""Images and IRSA tokens: what a pod start waits for."""
-
-INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
-    "none": (),
-    "minimal": _MINIMAL,
-    "full": (
-        *_MINIMAL,
-        "autoscaling",
-        "ec2",
-        "ec2messages",
-        "eks",
-        "eks-auth",
-        "elasticloadbalancing",
-        "kms",
-        "logs",
-        "monitoring",
-        "sqs",
-        "ssm",
-        "ssmmessages",
-    ),
-}
-"""Services reached through interface endpoints, by profile. Each costs per zone and hour."""
+from spec.endpoints import INTERFACE_SERVICES, Profile
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,7 @@ import pulumi_aws as aws
 
 from infra.aws.account import Account
 from spec.iam_policy import allow, document, pod_identity_trust, service_account_trust
-
-
-@dataclass(frozen=True)
-class ServiceAccount:
-    """A Kubernetes service account, by namespace and name."""
-
-    namespace: str
-    name: str
+from spec.names import ServiceAccount
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.storage import RELEASES_PREFIX
+from spec.names import RELEASES_PREFIX
 from spec.settings.fsx import Fsx
 
 # Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with

@@ -15,13 +15,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform import charts
 from infra.platform.third_party import release
 from spec.iam_policy import allow, document
+from spec.names import CLUSTER_AUTOSCALER as CONTROLLER
 from spec.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
-
-CONTROLLER = ServiceAccount(namespace="kube-system", name="cluster-autoscaler")
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ import pulumi_kubernetes as k8s
 from infra.platform import charts
 from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
+from spec.names import PROMETHEUS_ADAPTER_NAMESPACE
 from spec.scaling.signal import RECORDINGS, Recording
 from spec.versions import PROMETHEUS_ADAPTER
-
-NAMESPACE = "prometheus-adapter"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=PROMETHEUS_ADAPTER_NAMESPACE,
                 labels=RESTRICTED,
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
@@ -48,7 +47,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
         release(
             f"{name}-release",
             PROMETHEUS_ADAPTER,
-            NAMESPACE,
+            PROMETHEUS_ADAPTER_NAMESPACE,
             values(args.prometheus_url),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )

@@ -8,18 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.aws.identity import irsa_annotations
 from infra.platform import charts
+from spec.names import ALERTMANAGER, PROMETHEUS, ServiceAccount
 from spec.settings.monitoring import Monitoring
 from spec.versions import KUBE_PROMETHEUS_STACK
 
-NAMESPACE = "monitoring"
-"""The one that the NetworkPolicies of our charts let in."""
-RELEASE = KUBE_PROMETHEUS_STACK.name
-PROMETHEUS_URL = f"http://{RELEASE}-prometheus.{NAMESPACE}.svc:9090"
-"""Where Prometheus answers inside the cluster."""
-PROMETHEUS = ServiceAccount(namespace=NAMESPACE, name="prometheus")
-ALERTMANAGER = ServiceAccount(namespace=NAMESPACE, name="alertmanager")
 STORAGE_CLASS = "gp3"
 
 _SHARE_OF_VOLUME = 0.9

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from spec import names
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.cost import CostLimits
 from spec.settings.fields import (
@@ -269,7 +270,7 @@ class Settings(Document):
     @property
     def cluster_name(self) -> str:
         """Name of the EKS cluster, and prefix of what other systems address by name."""
-        return f"triton-{self.environment}"
+        return names.cluster_name(self.environment)
 
     @property
     def disposable(self) -> bool:

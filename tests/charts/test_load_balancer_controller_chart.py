@@ -13,6 +13,7 @@ import yaml
 
 from infra.aws.account import Account
 from infra.platform import load_balancer_controller as controller
+from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
@@ -44,7 +45,7 @@ def render(given: dict[str, Any], minor: str = NEWEST, folder: Path | None = Non
     return helm.render(
         folder or chart(),
         name=AWS_LOAD_BALANCER_CONTROLLER.name,
-        namespace=controller.SERVICE_ACCOUNT.namespace,
+        namespace=LOAD_BALANCER_CONTROLLER.namespace,
         values=given,
         kube_version=f"v{minor}.0",
     )
@@ -95,7 +96,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     account = only(objects, "ServiceAccount")
-    assert account["metadata"]["name"] == pod["serviceAccountName"] == controller.SERVICE_ACCOUNT.name
+    assert account["metadata"]["name"] == pod["serviceAccountName"] == LOAD_BALANCER_CONTROLLER.name
     assert account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] == "arn:aws:iam::123456789012:role/lbc"
     flags = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
     assert flags["cluster-name"] == "triton-prod"

@@ -12,8 +12,8 @@ import pytest
 from infra.aws.account import Account
 from infra.platform import gateway as envoy
 from infra.platform import load_balancer_controller as controller
-from infra.platform import tracing
 from infra.platform.gateway import InferenceGatewayArgs
+from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.settings.gateway import Gateway
 from tests import crds
 from tests.charts import rendering
@@ -39,7 +39,7 @@ def made(*, traced: bool = False, **keys: Any) -> dict[str, Manifest]:
         vpc_cidr=IPv4Network("10.40.0.0/16"),
         routes_namespace="triton",
         longest_request_seconds=60,
-        collector=tracing.ADDRESS if traced else None,
+        traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},
     )
     return {manifest["kind"]: manifest for manifest in envoy.manifests(args)}
@@ -194,7 +194,7 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     assert values["keepTLSSecret"] is True
     assert (values["clusterName"], values["region"], values["vpcId"]) == ("triton-prod", "us-west-2", "vpc-0123")
     assert values["defaultTargetType"] == "ip"
-    assert values["serviceAccount"]["name"] == controller.SERVICE_ACCOUNT.name
+    assert values["serviceAccount"]["name"] == LOAD_BALANCER_CONTROLLER.name
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/lbc")
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from infra.platform import monitors
 from infra.serving.parity import ParityExporter, ParityExporterArgs
+from spec.names import PARITY_EXPORTER
 from spec.versions import PROJECT
 from tests.charts import pod_security, rendering
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
@@ -77,7 +78,7 @@ def test_it_may_list_endpoints_in_tritons_namespace_and_nothing_else(made: Recor
 
 def test_its_monitor_selects_it_on_a_port_that_it_has(made: Recording) -> None:
     template = one(made, "apps/v1:Deployment")["spec"]["template"]
-    monitor = monitors.pod_monitor(monitors.PARITY, "triton")["spec"]
+    monitor = monitors.pod_monitor(PARITY_EXPORTER, "triton")["spec"]
     assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     (container,) = template["spec"]["containers"]
     (endpoint,) = monitor["podMetricsEndpoints"]

@@ -7,18 +7,16 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 from typer.testing import CliRunner, Result
 
-from infra.aws.storage import RELEASES_PREFIX
-from infra.aws.storage import RETIRED_TAG as TAG_OF_THE_LIFECYCLE_RULE
 from modelctl.catalog import State, releases
 from modelctl.cli import app
 from modelctl.manifest import Manifest
 from modelctl.pin import PinError, Pins, pin, pinned_by
 from modelctl.progress import Silent
 from modelctl.release import prepare, publish, release
-from modelctl.retire import RETIRED_TAG, RetirementError, Tagged, refuse_retired, restore, retire
+from modelctl.retire import RetirementError, Tagged, refuse_retired, restore, retire
 from modelctl.rollout.journal import Journal, Phase, Rollout
 from modelctl.rollout.live import LiveRepository
-from modelctl.store import ROOT, Store
+from modelctl.store import Store
 from modelctl.store_errors import Place, StoreError, explain
 from tests.modelctl.conftest import BUCKET
 
@@ -99,10 +97,6 @@ def _changes(store: Store, *, fail_at: str | None = None) -> list[str]:
 def _state(store: Store) -> State:
     (listed,) = releases(store)
     return listed.state
-
-
-def test_the_tag_and_the_prefix_are_those_of_the_lifecycle_rule() -> None:
-    assert (RETIRED_TAG, ROOT) == (TAG_OF_THE_LIFECYCLE_RULE, RELEASES_PREFIX)
 
 
 def test_every_object_is_tagged_and_the_manifest_last(manifest: Manifest, store: Store, s3: Any, stacks: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import urllib.parse
 
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.pods.pod_spec import SpecError
 from twin.pods.program import Launch, LocalCommand, PodProgram
 from twin.triton import tritonserver
@@ -37,4 +38,4 @@ def _refuse_real_s3(word: str) -> None:
         )
 
 
-TRITON = PodProgram("triton", "tritonserver", command, ports=(8000, 8001, 8002))
+TRITON = PodProgram("triton", "tritonserver", command, ports=(TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT))

@@ -8,8 +8,6 @@ from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeClient, Object, object_path
 from twin.cluster.node_objects import NODE_GROUP_LABEL
 
-TRITON_NAMESPACE = "triton"
-TRITON_SERVICE = TRITON_DEPLOYMENT = "triton"
 _ENDING = "Terminating"
 """What kubectl shows in the place of the phase of a pod that was deleted."""
 

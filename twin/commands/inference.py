@@ -8,9 +8,9 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
 
-HTTP_PORT, GRPC_PORT = 8000, 8001
 MODEL = "pipeline"
 FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
@@ -36,12 +36,12 @@ def curl(address: str) -> str:
     shape = [len(FEATURES), len(FEATURES[0])]
     data = [number for row in FEATURES for number in row]
     body = {"inputs": [{"name": "FEATURES", "shape": shape, "datatype": "FP32", "data": data}]}
-    return f"curl -s {address}:{HTTP_PORT}/v2/models/{MODEL}/infer -d '{json.dumps(body)}'"
+    return f"curl -s {address}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/infer -d '{json.dumps(body)}'"
 
 
 def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
     """Asks the sample model at `pod_ip` and returns its answer. Raises InferenceFailed."""
-    address = f"{pod_addresses.loopback(pod_ip)}:{GRPC_PORT}"
+    address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
     features = np.array(FEATURES, dtype=np.float32)
     request = triton.InferInput("FEATURES", list(features.shape), "FP32")
     request.set_data_from_numpy(features)

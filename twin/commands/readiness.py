@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import node_name
-from twin.cluster.view import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE, ClusterView, Pod
+from twin.cluster.view import ClusterView, Pod
 from twin.host.home import TwinHome
 from twin.host.processes import wait_until
 from twin.triton import triton_log

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twin.cluster.view import TRITON_NAMESPACE
+from spec.names import TRITON_NAMESPACE
 from twin.commands import inference
 from twin.commands.up import STACK, last_inference_file
 from twin.engine import stack_files

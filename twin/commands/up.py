@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from spec.names import TRITON_NAMESPACE
 from twin.aws import moto_server
 from twin.cluster.node_groups import AwsReader
-from twin.cluster.view import TRITON_NAMESPACE
 from twin.commands import inference, interrupted, readiness
 from twin.commands.inference import Answer
 from twin.engine import stack_files

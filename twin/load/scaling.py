@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, WORKER, WORKER_DEPLOYMENT
 from twin.cluster import quantity
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import KubeError
-from twin.cluster.view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
@@ -32,7 +32,7 @@ class Workload:
 
 
 TRITON = Workload(TRITON_NAMESPACE, TRITON_DEPLOYMENT)
-WORKERS = Workload("triton-worker", "triton-worker")
+WORKERS = Workload(WORKER.namespace, WORKER_DEPLOYMENT)
 
 
 @dataclass(frozen=True)

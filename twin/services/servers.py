@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from spec.files import write_whole
+from spec.names import PROMETHEUS_PORT
 from twin.aws import moto_server
 from twin.charts.kube_prometheus_stack import objects as prometheus_objects
 from twin.charts.registry import POD_PROGRAMS
@@ -118,7 +119,7 @@ class Servers:
     def prometheus_urls(self) -> list[str]:
         """Return where each Prometheus of the stack answers on this machine. Raises KubeError."""
         addresses = self.cluster().ready_addresses(f"{prometheus_objects.LABEL}={prometheus_objects.CHART}")
-        return [f"http://{pod_addresses.loopback(address)}:{prometheus_objects.PORT}" for address in addresses]
+        return [f"http://{pod_addresses.loopback(address)}:{PROMETHEUS_PORT}" for address in addresses]
 
 
 def _alive(home: TwinHome) -> set[str]:

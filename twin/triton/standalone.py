@@ -20,11 +20,11 @@ from pathlib import Path
 
 import httpx
 
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
 from twin.host.home import SHARED_MEMORY
 from twin.triton import tritonserver
 
-HTTP_PORT, GRPC_PORT, METRICS_PORT = 8000, 8001, 8002
 _GUARD_PORT = 7999
 _RANGE = "127.245"
 """Next to the pods' 127.244 (twin/cluster/pod_addresses.py)."""
@@ -52,7 +52,10 @@ def serve(models: Path, say: Callable[[str], None]) -> None:
         with _running(command, Path(folder)) as server:
             _until_ready(server, address, ended)
             if not ended:
-                say(f"gRPC {address}:{GRPC_PORT}, HTTP {address}:{HTTP_PORT}, metrics {address}:{METRICS_PORT}")
+                say(
+                    f"gRPC {address}:{TRITON_GRPC_PORT}, HTTP {address}:{TRITON_HTTP_PORT}, "
+                    f"metrics {address}:{TRITON_METRICS_PORT}"
+                )
             while not ended:
                 _raise_if_over(server)
                 time.sleep(_POLL_SECONDS)
@@ -62,9 +65,9 @@ def _command(models: Path, address: str, folder: Path) -> tritonserver.Command:
     arguments = [
         f"--model-repository={models}",
         "--model-control-mode=explicit",
-        f"--http-port={HTTP_PORT}",
-        f"--grpc-port={GRPC_PORT}",
-        f"--metrics-port={METRICS_PORT}",
+        f"--http-port={TRITON_HTTP_PORT}",
+        f"--grpc-port={TRITON_GRPC_PORT}",
+        f"--metrics-port={TRITON_METRICS_PORT}",
         f"--backend-config=python,shm-region-prefix-name={_prefix()}",
     ]
     env = {"HOME": str(folder), "TMPDIR": str(folder)} | {name: os.environ[name] for name in _THREADS if name in os.environ}
@@ -98,12 +101,12 @@ def _own_address() -> Iterator[str]:
                 guard.listen(1)
             except OSError:
                 continue
-            if all(ports.is_free(address, port) for port in (HTTP_PORT, GRPC_PORT, METRICS_PORT)):
+            if all(ports.is_free(address, port) for port in (TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT)):
                 yield address
                 return
     raise StandaloneFailed(
-        f"no address in {_RANGE}.0.0/16 has the ports {HTTP_PORT}-{METRICS_PORT} free; does another program listen on "
-        "one of them on every interface (0.0.0.0)?"
+        f"no address in {_RANGE}.0.0/16 has the ports {TRITON_HTTP_PORT}-{TRITON_METRICS_PORT} free; does another program "
+        "listen on one of them on every interface (0.0.0.0)?"
     )
 
 
@@ -139,14 +142,16 @@ def _end_with_this_command() -> None:
 
 def _until_ready(server: subprocess.Popen[bytes], address: str, ended: list[int]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(base_url=f"http://{address}:{HTTP_PORT}", timeout=2.0) as client:
+    with httpx.Client(base_url=f"http://{address}:{TRITON_HTTP_PORT}", timeout=2.0) as client:
         while not ended:
             with contextlib.suppress(httpx.TransportError):
                 if client.get("/v2/health/ready").status_code == httpx.codes.OK:
                     return
             _raise_if_over(server)
             if time.monotonic() > deadline:
-                raise StandaloneFailed(f"tritonserver did not answer on {address}:{HTTP_PORT} in {_START_SECONDS:g} s")
+                raise StandaloneFailed(
+                    f"tritonserver did not answer on {address}:{TRITON_HTTP_PORT} in {_START_SECONDS:g} s"
+                )
             time.sleep(_POLL_SECONDS)
 
 

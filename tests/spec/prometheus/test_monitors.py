@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from infra.platform import monitors
-from infra.platform.prometheus_stack import NAMESPACE, RELEASE
-from infra.serving.worker import SERVICE_ACCOUNT as WORKER
+from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER
 from spec.prometheus.rule import JOB
-from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings
+from spec.versions import KUBE_PROMETHEUS_STACK
 from tests import crds
 from tests.charts import rendering
 from tests.spec.prometheus.stacks import ROOT, STACKS, settings
@@ -78,7 +77,7 @@ def test_tritons_network_policy_lets_prometheus_in() -> None:
         if any(port["port"] == 8002 for port in rule["ports"])
         for peer in rule["from"]
     ]
-    assert allowed == [{"kubernetes.io/metadata.name": NAMESPACE}]
+    assert allowed == [{"kubernetes.io/metadata.name": MONITORING_NAMESPACE}]
 
 
 def test_the_workers_pods_are_selected() -> None:
@@ -106,14 +105,14 @@ def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
 
 
 def test_the_parity_check_keeps_the_pods_that_it_names() -> None:
-    (endpoint,) = made("prod")["PodMonitor", monitors.PARITY]["spec"]["podMetricsEndpoints"]
+    (endpoint,) = made("prod")["PodMonitor", PARITY_EXPORTER]["spec"]["podMetricsEndpoints"]
     assert (endpoint["honorLabels"], endpoint["interval"]) == (True, "60s")
 
 
 def test_a_prometheus_that_selects_by_its_release_takes_them_too() -> None:
     labels = [manifest["metadata"]["labels"]["release"] for manifest in made("prod").values()]
-    assert labels == [RELEASE] * len(labels)
-    assert {manifest["metadata"]["namespace"] for manifest in made("prod").values()} == {NAMESPACE}
+    assert labels == [KUBE_PROMETHEUS_STACK.name] * len(labels)
+    assert {manifest["metadata"]["namespace"] for manifest in made("prod").values()} == {MONITORING_NAMESPACE}
 
 
 def test_the_rules_are_those_of_the_stack_and_lead_to_its_runbooks() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twin.charts.kube_prometheus_stack.pods import PORT
+from spec.names import PROMETHEUS_PORT
 from twin.cluster.certificates import PROMETHEUS_OPERATOR
 from twin.cluster.kube_api import Object, object_path
 
@@ -86,7 +86,7 @@ def objects(release: str, namespace: str, values: Mapping[str, Any], server: str
     account_name = account.get("name") or name
     subject = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     user = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": PROMETHEUS_OPERATOR.user}
-    ports = [{"name": "http-web", "port": PORT, "targetPort": "http-web"}]
+    ports = [{"name": "http-web", "port": PROMETHEUS_PORT, "targetPort": "http-web"}]
     selector = {"app.kubernetes.io/name": "prometheus", "operator.prometheus.io/name": name}
     made = [
         *_role(operator, _OPERATOR_RULES, user),

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from spec.names import PROMETHEUS_PORT
 from twin.host import tools
 from twin.host.tools import ToolError
 from twin.pods import pod_spec
@@ -22,7 +23,6 @@ FAMILIES = ("prometheus", "prometheus-operator")
 """The families of built programs (twin/host/tools.py) that a pod of Prometheus consists of."""
 CONFIGURATION = "prometheus.yaml.gz"
 """The file in which prometheus-operator hands over what Prometheus shall do."""
-PORT = 9090
 _LISTEN = "--web.listen-address="
 _DATA = "/prometheus"
 _RELOADER = "/bin/prometheus-config-reloader"
@@ -32,7 +32,7 @@ _OF_THE_POD = re.compile(r"(--listen-address=|--reload-url=https?://)(?:localhos
 
 def prometheus_command(launch: Launch) -> LocalCommand:
     """Return what to start for a container of Prometheus. Raises SpecError when the program is not built."""
-    port = next(iter(pod_spec.ports(launch.container)), PORT)
+    port = next(iter(pod_spec.ports(launch.container)), PROMETHEUS_PORT)
     argv = prometheus_arguments(launch.words, launch.address, port)
     return LocalCommand((_built("prometheus"), *argv), _environment(launch.env))
 

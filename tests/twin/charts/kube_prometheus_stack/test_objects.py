@@ -5,11 +5,17 @@ from typing import Any
 import pytest
 
 from infra.platform import prometheus_stack
-from infra.platform.prometheus_stack import NAMESPACE, PROMETHEUS_URL, RELEASE, AlertTopic, RemoteWrite
+from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
+from spec.names import MONITORING_NAMESPACE as NAMESPACE
+from spec.names import PROMETHEUS_URL
 from spec.settings.monitoring import Monitoring
+from spec.versions import KUBE_PROMETHEUS_STACK
 from twin.charts.kube_prometheus_stack.objects import objects
 
 SERVER = "https://127.0.0.1:6443"
+
+
+RELEASE = KUBE_PROMETHEUS_STACK.name
 
 
 def made(values: dict[str, Any], release: str = RELEASE) -> dict[str, dict[str, Any]]:

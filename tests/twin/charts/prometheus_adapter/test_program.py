@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from infra.platform import prometheus_adapter as adapter_chart
-from infra.platform.prometheus_stack import PROMETHEUS_URL
+from spec.names import PROMETHEUS_URL
 from spec.versions import PROMETHEUS_ADAPTER
 from tests.twin.releases.chart_api import Api
 from twin.charts.prometheus_adapter import program as prometheus_adapter
