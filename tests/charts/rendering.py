@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from spec.helm_values import merge
-from twin.charts import helm
+from twin.releases import helm
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "triton"
