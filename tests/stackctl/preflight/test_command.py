@@ -72,7 +72,7 @@ def test_a_stack_file_with_a_mistake_is_an_error(account: str, monkeypatch: pyte
     done = preflight("dev")
     assert (done.exit_code, done.stderr.partition("\n")[0]) == (
         2,
-        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+        "error: stacks/Pulumi.dev.yaml: line 1: config is not a mapping; give the mapping of all settings",
     )
 
 
