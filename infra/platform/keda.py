@@ -31,8 +31,8 @@ class Keda(pulumi.ComponentResource):
     """The pinned chart, with its CRDs, and the identity of its operator.
 
     The operator's role may do nothing: with it, the identity webhook gives the operator a token, with which a trigger
-    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). What a trigger may
-    is so said where the trigger is, and no trigger may what another one does.
+    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). Each
+    trigger's own role limits what it may do.
     """
 
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:

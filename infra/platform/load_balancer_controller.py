@@ -26,7 +26,10 @@ _POLICY = Path(__file__).with_name("aws_load_balancer_controller.json")
 
 @dataclass(frozen=True)
 class LoadBalancerControllerArgs:
-    """`cluster_name` and `vpc_id`: where it looks, and what it tags with. The node that it would ask tells no pod."""
+    """`cluster_name` and `vpc_id`: where it looks, and what it tags with.
+
+    IMDS is unreachable from pods, so region and VPC are passed explicitly.
+    """
 
     kubernetes: k8s.Provider
     account: Account

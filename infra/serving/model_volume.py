@@ -33,7 +33,7 @@ def volume_name(release: Release) -> str:
 
 
 def mount_options(release: Release, region: str) -> list[str]:
-    """What Mountpoint is told. Without the region it would ask the node, which tells no pod (hop limit 1)."""
+    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1)."""
     return [
         "read-only",
         f"region {region}",
