@@ -37,15 +37,15 @@ def settings_at(revision: str, stack: str) -> Settings | None:
     if commit is None:
         raise NoSuchRevision(f"--against {revision}: git knows no commit of that name (branches, tags and hashes are names)")
     # `./`: below the working directory, wherever that is in its repository.
-    text = _git("show", f"{commit.strip()}:./{stack_file(stack)}")
-    if text is None:
+    content = _git("show", f"{commit.decode().strip()}:./{stack_file(stack)}")
+    if content is None:
         return None
     try:
-        return load(read_config(text, f"{revision}:{stack_file(stack)}"), stack)
+        return load(read_config(content, f"{revision}:{stack_file(stack)}"), stack)
     except SettingsError as error:
         raise StackUnreadable(f"as of {revision}: {error}") from None
 
 
-def _git(*arguments: str) -> str | None:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS)
+def _git(*arguments: str) -> bytes | None:
+    done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)
     return done.stdout if done.returncode == 0 else None
