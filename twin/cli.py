@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from console.stack_argument import StackArgument
+from console.options import StackArgument
 from spec import stack_names
 from twin.charts import registry
 from twin.cluster.kube_errors import KubeError
@@ -74,7 +74,7 @@ def main() -> None:
         app()
     except stack_names.NoSuchStack as error:
         errors.print(f"error: {error}", style="red", markup=False)
-        sys.exit(stack_names.EXIT_CODE)
+        sys.exit(error.exit_code)
     except EXPECTED as error:
         errors.print(f"error: {error}", style="red", markup=False)
         sys.exit(1)

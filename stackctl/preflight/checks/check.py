@@ -11,7 +11,7 @@ from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers, is_denied, one_line
-from stackctl.preflight.finding import Finding, unknown
+from stackctl.preflight.checks.finding import Finding, unknown
 
 
 @dataclass(frozen=True)

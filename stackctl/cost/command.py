@@ -1,69 +1,38 @@
-"""The command line: what a stack costs, and the refreshing of prices."""
+"""Run `stackctl cost`: show what a stack costs, and refresh the prices."""
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Annotated
 
-import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.console import Console
 from rich.table import Table
 
-from console.stack_argument import StackArgument
-from spec.files import NotWritten
-from spec.stack_names import EXIT_CODE, NoSuchStack
+from console.terminal import output, print_json
+from spec.failure import FAILED
 from stackctl.account.read_only import AwsUnusable, Readers
-from stackctl.cost import prices, revisions
+from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
 from stackctl.cost.prices import PriceError
-from stackctl.cost.refresh import API_REGION, refresh
-from stackctl.cost.throughput import EvidenceError
-from stackctl.cost.usage import Amounts
+from stackctl.cost.refresh import API_REGION, Refreshed, look_up
+from stackctl.cost.usage import NOTHING, Amounts
+from stackctl.stack_settings import NoSuchRevision, settings_at, settings_of
 
-app = typer.Typer(
-    help="What a stack costs a month at list prices, from its stack file.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-EXPECTED = (PriceError, EvidenceError, AwsUnusable, NotWritten)
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
 """What `refresh` may ask of AWS."""
 _CENTS_BELOW = 100
 
 
-def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 about the stack file."""
-    try:
-        app(prog_name="python3 -m stackctl.cost")
-    except (NoSuchStack, revisions.StackUnreadable) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(EXIT_CODE)
-    except EXPECTED as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-    except (ClientError, BotoCoreError) as error:
-        print(f"error: the Price List API: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-@app.command()
-def show(
-    stack: StackArgument = "",
-    against: Annotated[str | None, typer.Option(metavar="REV", help="the git revision to compare with")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
-) -> None:
-    """Show what a stack costs a month: with as few nodes as there may be, as expected, with the most."""
+def show(stack: str, against: str | None, *, as_json: bool) -> None:
+    """Print what a stack costs a month, and what it cost as of the revision `against`. Raises Failure."""
     now = of_stack(stack)
     before = of_stack(stack, against) if against is not None else None
     if as_json:
-        print(json.dumps({"after": _document(now), "before": _document(before) if before else None}, indent=1))
+        print_json({"after": _document(now), "before": _document(before) if before else None})
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = output(soft_wrap=True)
     console.print(_table(stack, now, before))
     if before is not None and _document(now) == _document(before):
         console.print(f"no change against {against}", markup=False)
@@ -71,11 +40,13 @@ def show(
         console.print(line, markup=False)
 
 
-@app.command("refresh")
-def refresh_prices(region: Annotated[str, typer.Argument(help="the AWS region, like us-west-2")]) -> None:
-    """Look the prices of a region up in AWS's Price List API (pricing:GetProducts) and write its table."""
+def refresh(region: str) -> int:
+    """Look the prices of a region up and write its table; return the exit code, FAILED when some were not found.
+
+    Raises Failure.
+    """
     old = prices.load(region).prices if prices.file_of(region).exists() else {}
-    found = refresh(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
+    found = _asked(region, old)
     if not found.table.prices:
         raise PriceError(f"AWS gave no price of {region}: is it the name of a region?")
     file = found.table.write()
@@ -85,19 +56,22 @@ def refresh_prices(region: Annotated[str, typer.Argument(help="the AWS region, l
     for key, why in sorted(found.missing.items()):
         kept = f"keeps its price of {old[key].as_of}" if key in old else "has no price"
         print(f"  {key} {kept}: {why}", file=sys.stderr)
-    if found.missing:
-        raise typer.Exit(1)
+    return FAILED if found.missing else 0
 
 
 def of_stack(stack: str, revision: str | None = None) -> Estimate:
-    """The estimate of a stack in the working tree, or as of a revision.
-
-    Raises NoSuchStack, PriceError, EvidenceError and StackUnreadable.
-    """
-    settings = revisions.settings_at(revision, stack) if revision is not None else revisions.settings_now(stack)
+    """Return the estimate of a stack in the working tree, or as of a revision. Raises Failure."""
+    settings = settings_at(revision, stack) if revision is not None else settings_of(stack)
     if settings is None:
-        raise revisions.StackUnreadable(f"{revision} has no stack {stack}")
+        raise NoSuchRevision(f"{revision} has no stack {stack}")
     return estimate(settings, prices.load(settings.region), date.today())
+
+
+def _asked(region: str, old: Mapping[str, prices.Price]) -> Refreshed:
+    try:
+        return look_up(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
+    except (ClientError, BotoCoreError) as error:
+        raise AwsUnusable(f"the Price List API: {error}") from None
 
 
 def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:
@@ -106,15 +80,12 @@ def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:
         table.add_column(column, justify="right")
     old = before.parts if before is not None else {}
     for part, amounts in now.parts.items():
-        table.add_row(part, *_cells(amounts, old.get(part, _ZERO) if before else None))
+        table.add_row(part, *_cells(amounts, old.get(part, NOTHING) if before else None))
     for part in old.keys() - now.parts.keys():
-        table.add_row(part, *_cells(_ZERO, old[part]))
+        table.add_row(part, *_cells(NOTHING, old[part]))
     table.add_section()
     table.add_row("all", *_cells(now.total, before.total if before else None))
     return table
-
-
-_ZERO = Amounts(Decimal(0), Decimal(0), Decimal(0))
 
 
 def _cells(amounts: Amounts, before: Amounts | None) -> list[str]:
@@ -142,7 +113,7 @@ def _dollars(amount: Decimal) -> str:
 
 
 def _document(made: Estimate) -> dict[str, object]:
-    """Exact numbers, as text."""
+    """Return what `--json` prints: exact numbers, as text."""
     return {
         "region": made.region,
         "asOf": made.as_of.isoformat(),

@@ -7,9 +7,9 @@ from typing import Any
 
 from spec.catalog import INSTANCE_TYPES
 from spec.ownership import tags_of
-from stackctl.preflight import needs
-from stackctl.preflight.check import Subject
-from stackctl.preflight.needs import Quota, instance_quota
+from stackctl import quotas as needs
+from stackctl.preflight.checks.check import Subject
+from stackctl.quotas import Quota, instance_quota
 
 _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 # Those that are being deleted count too (VPC user guide, quotas).
