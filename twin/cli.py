@@ -69,7 +69,7 @@ EXPECTED = (
 
 
 def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
+    """Run the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
     try:
         app()
     except stack_names.NoSuchStack as error:
@@ -201,7 +201,7 @@ def show_preview(
 
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run_pulumi(context: typer.Context) -> None:
-    """What `pulumi` is in the twin's shell: the real engine, on this twin's copy of the stack file."""
+    """Run the real engine on this twin's copy of the stack file: what `pulumi` is in the twin's shell."""
     servers = Servers.running(TwinHome.from_environment())
     sys.exit(servers.engine().run(engine.stack_of(context.args, default=up_command.STACK), context.args))
 
@@ -215,7 +215,7 @@ def run_triton(
 
 
 def say(line: str) -> None:
-    """One line of progress."""
+    """Print one line of progress."""
     console.print(line, markup=False)
 
 
@@ -248,7 +248,7 @@ def _print_endpoints(servers: Servers) -> None:
 
 @contextlib.contextmanager
 def _interruptible(home: TwinHome) -> Iterator[None]:
-    """Turns Ctrl-C into a sentence that says what is left. Raises Interrupted."""
+    """Turn Ctrl-C into a sentence that says what is left. Raises Interrupted."""
     try:
         yield
     except KeyboardInterrupt:

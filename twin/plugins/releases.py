@@ -94,7 +94,7 @@ class Releases:
         return self._install(inputs, revision=(state.get("status") or {}).get("revision", 0) + 1)
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
-        """Removes the release. A namespace that it created stays, as it does with Helm."""
+        """Remove the release. A namespace that it created stays, as it does with Helm."""
         namespace, name = kube_rules.split_id(resource.id)
         self._uninstall(namespace or self._namespace, name, _chart(state))
 

@@ -50,7 +50,7 @@ class Servers:
 
     @classmethod
     def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True, families: Sequence[str] = ()) -> "Servers":
-        """Builds the tools that are missing and starts the servers that do not run; what runs is left alone.
+        """Build the tools that are missing and start the servers that do not run; what runs is left alone.
 
         `with_agent` starts nodes and pods too, which a preview does not need. `families` of programs are built beside
         PROGRAMS. Raises ToolError, ProcessFailed or DeadlinePassed.
@@ -70,7 +70,7 @@ class Servers:
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
-        """The servers of a twin that is up. Raises NotRunning."""
+        """Return the servers of a twin that is up. Raises NotRunning."""
         known = home.load_endpoints()
         if not (known.aws_url and known.kubeconfig):
             raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
@@ -88,7 +88,7 @@ class Servers:
         return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new, started)
 
     def engine(self) -> Engine:
-        """The Pulumi engine on this checkout's program."""
+        """Return the Pulumi engine on this checkout's program."""
         return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
@@ -101,7 +101,7 @@ class Servers:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def variables(self) -> dict[str, str]:
-        """The environment variables that make a shell talk to this twin."""
+        """Return the environment variables that make a shell talk to this twin."""
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:

@@ -40,7 +40,7 @@ class StandaloneFailed(RuntimeError):
 
 
 def serve(models: Path, say: Callable[[str], None]) -> None:
-    """Runs a server over the model repository `models` until SIGINT or SIGTERM, and says where it listens once it answers.
+    """Run a server over the model repository `models` until SIGINT or SIGTERM, and say where it listens once it answers.
 
     The server's own log goes to standard error. Raises StandaloneFailed, or TritonUnavailable.
     """
