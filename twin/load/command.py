@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modelctl.loadgen import Schedule
-from modelctl.repository import Model
+from modelctl.repository.load import Model
 from spec.files import write_whole
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki

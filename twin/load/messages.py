@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from modelctl.loadgen import Outcome, RequestFailed, Schedule, run
 from modelctl.loadgen.result import OK
-from modelctl.repository import Model
-from modelctl.rollout.golden import FILE as GOLDEN_FILE
-from modelctl.rollout.golden import Golden, GoldenError, flat
+from modelctl.repository.golden import FILE as GOLDEN_FILE
+from modelctl.repository.golden import Golden, GoldenError, flat
+from modelctl.repository.load import Model
 from twin.load.record import Moment, Tally
 from twin.load.refused import LoadRefused
 from twin.load.scaling import Scale
