@@ -8,6 +8,7 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
 
@@ -16,7 +17,7 @@ FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
 
 
-class InferenceFailed(RuntimeError):
+class InferenceFailed(Failure):
     """The server answered with an error, or not at all; the text says which."""
 
 

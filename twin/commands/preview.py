@@ -5,7 +5,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +58,7 @@ class PolicyResult:
 
 @dataclass(frozen=True)
 class Preview:
-    """A preview of one stack.
+    """A preview of one stack: the document of `python3 -m twin preview STACK --json`.
 
     `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
     no step. `steps` are in the order of their URNs, so that two previews of one thing read the same. `policies` come with
@@ -74,10 +74,6 @@ class Preview:
     def refused(self) -> bool:
         """Whether a mandatory policy is violated."""
         return any(one.level == "mandatory" for one in self.policies)
-
-    def to_json(self) -> str:
-        """Return the document that `python3 -m twin preview STACK --json` prints."""
-        return json.dumps(asdict(self), indent=2)
 
 
 def arguments(engine: Engine) -> list[str]:

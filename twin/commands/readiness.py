@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.failure import Failure
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import node_name
@@ -27,7 +28,7 @@ _SAID_CAUSES = 8
 _NEXT = "Mend that (models/, helm-values/triton/) and run `make up` again: the rest of the platform is up and stays."
 
 
-class NotServing(RuntimeError):
+class NotServing(Failure):
     """Triton does not serve the release; the text says what each pod complains about, and where its log is."""
 
 

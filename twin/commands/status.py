@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,9 @@ from twin.services.servers import Servers
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """`resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
+    """The document of `twin status --json`.
+
+    `resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
 
     `autoscaling` says that the stack is the one of `make up AUTOSCALING=1`.
     `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
@@ -31,10 +32,6 @@ class Status:
     endpoints: dict[str, str]
     last_inference: dict[str, Any] | None
     autoscaling: bool = False
-
-    def to_json(self) -> str:
-        """Return the document that `python3 -m twin status --json` prints."""
-        return json.dumps(dataclasses.asdict(self), indent=2)
 
 
 def read(home: TwinHome, servers: Servers) -> Status:

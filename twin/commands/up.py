@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
 from twin.aws import moto_server
 from twin.cluster.node_groups import AwsReader
@@ -22,7 +23,7 @@ from twin.services.servers import Servers
 STACK = "local"
 
 
-class UpFailed(RuntimeError):
+class UpFailed(Failure):
     """`make up` stopped; the text says at which step, what was seen there, and where to look."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
 from twin.host import processes
@@ -22,7 +23,7 @@ _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 _FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
 
-class EngineError(RuntimeError):
+class EngineError(Failure):
     """`pulumi` ended with an error; what it printed has been shown or is in the text.
 
     `output` is its standard output, where that was read by the program.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spec import stack_file, yaml_writer
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
@@ -22,8 +23,10 @@ _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
 
-class StackFileUnreadable(RuntimeError):
+class StackFileUnreadable(Failure):
     """A stack file is no YAML, or not one of a stack; the text says where and why."""
+
+    exit_code = NOT_TRIED
 
 
 def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:

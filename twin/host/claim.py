@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 
 MARKER = "twin.json"
@@ -37,8 +38,10 @@ _LONGEST = 1000
 _SHOWN = 4
 
 
-class NotATwin(RuntimeError):
+class NotATwin(Failure):
     """A directory is not a twin's, or must not become one; the text says why and what would be right."""
+
+    exit_code = NOT_TRIED
 
 
 def resolved(given: str) -> Path:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from twin.host import claim
 
@@ -25,8 +26,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 """The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
 
 
-class TwinBusy(RuntimeError):
+class TwinBusy(Failure):
     """Another command is changing this twin right now; the text names its process and what to do."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

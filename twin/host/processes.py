@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from spec.failure import Failure
 from twin.host.home import SHARED_MEMORY, TwinHome, read_json, write_json
 
 T = TypeVar("T")
@@ -30,11 +31,11 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 """The processes that this very command started: only their parent can collect them when they end."""
 
 
-class ProcessFailed(RuntimeError):
+class ProcessFailed(Failure):
     """A process ended while it was starting; the text has the last lines of its log."""
 
 
-class DeadlinePassed(RuntimeError):
+class DeadlinePassed(Failure):
     """Something did not come true in time; the text says what was waited for, and for how long."""
 
 

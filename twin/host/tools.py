@@ -24,6 +24,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from spec.failure import NOT_TRIED, Failure
+
 MODULES = Path(__file__).resolve().parents[1] / "tools"
 OLDEST_GO = (1, 26)
 OLDEST_PULUMI = (3, 250)
@@ -33,8 +35,10 @@ SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
 """How the script begins that a twin's shell has in place of `pulumi`."""
 
 
-class ToolError(RuntimeError):
+class ToolError(Failure):
     """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,17 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
 from twin.host import claim, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
 
 
-class UnknownRevision(RuntimeError):
+class UnknownRevision(Failure):
     """git does not know the revision; the text is git's."""
+
+    exit_code = NOT_TRIED
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.names import PROMETHEUS_PORT
 from twin.aws import moto_server
@@ -29,8 +30,10 @@ PROGRAMS = ("etcd", "kubernetes", "kwok", "pulumi", "helm")
 """The families of built programs (twin/host/tools.py) that a twin consists of."""
 
 
-class NotRunning(RuntimeError):
+class NotRunning(Failure):
     """The command needs a twin that is up, and there is none at this home."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -136,5 +139,5 @@ def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:
             link.unlink(missing_ok=True)
             link.symlink_to(programs[name])
     python, repository, own = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path))
-    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi "$@"\n'
+    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi -- "$@"\n'
     write_whole(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 
+from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
 from twin.host.home import SHARED_MEMORY
@@ -35,7 +36,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Passed on to the models: with one thread each it is the number of instances that a measurement varies."""
 
 
-class StandaloneFailed(RuntimeError):
+class StandaloneFailed(Failure):
     """The server could not be started, or ended by itself; the text says why."""
 
 

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spec.failure import NOT_TRIED, Failure
 from spec.triton_options import FLAGS, newer_than
 
 DISTRIBUTION = "nvidia-pytriton"
@@ -43,8 +44,10 @@ _PROGRAM_NAMES = frozenset({"tritonserver", "/opt/tritonserver/bin/tritonserver"
 _HELP_OPTION = re.compile(r"^  (--[a-z0-9-]+)( <.*>)?$", re.MULTILINE)
 
 
-class TritonUnavailable(RuntimeError):
+class TritonUnavailable(Failure):
     """This machine cannot run the server; the text says what is missing and what would be right."""
+
+    exit_code = NOT_TRIED
 
 
 class TritonArgumentError(ValueError):
