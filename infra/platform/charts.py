@@ -32,6 +32,11 @@ def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
     return {str(path): _read(path) for path in _layers(chart, environment)}
 
 
+def default_values(chart: str) -> dict[str, Any]:
+    """Return the values that a chart of ours has without any file of `helm-values`."""
+    return _read(_CHARTS / chart / "values.yaml")
+
+
 def _layers(chart: str, environment: str) -> list[Path]:
     return [_VALUES / chart / f"{layer}.yaml" for layer in ("base", environment)]
 
