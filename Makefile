@@ -43,16 +43,16 @@ preview: $(VENV)/.installed ## what `pulumi up` would do to an environment, with
 	@$(PY) -m twin preview $(STACK)
 
 cost: $(VENV)/.installed ## what an environment costs a month at list prices: make cost STACK=prod
-	@$(PY) -m stackctl.cost show $(STACK)
+	@$(PY) -m stackctl cost show $(STACK)
 
 preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; reads only: make preflight STACK=prod
-	@$(PY) -m stackctl.preflight $(STACK)
+	@$(PY) -m stackctl preflight $(STACK)
 
 destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
-	@$(PY) -m stackctl.destroy $(STACK) --confirm "$(CONFIRM)"
+	@$(PY) -m stackctl destroy $(STACK) --confirm "$(CONFIRM)"
 
 orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
-	@$(PY) -m stackctl.orphans $(STACK)
+	@$(PY) -m stackctl orphans $(STACK)
 
 record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
 	@$(PY) -m tests.system.upgrade.release $(or $(REVISION),HEAD)

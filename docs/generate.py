@@ -175,7 +175,7 @@ def _components() -> str:
         ]
         lines.append("  end")
     return _mermaid(
-        "flowchart RL", [*lines, *_lines({names[key]: {names[end] for end in ends} for key, ends in arrows.items()})]
+        "flowchart BT", [*lines, *_lines({names[key]: {names[end] for end in ends} for key, ends in arrows.items()})]
     )
 
 
@@ -244,7 +244,7 @@ def _request() -> str:
         lines.append(f"  keda == scales ==> {target}")
         for source in sorted({trigger["type"] for trigger in scaled.inputs["spec"]["triggers"]}):
             lines.append(f"  keda == asks ==> {'prometheus' if source == 'prometheus' else 'queue'}")
-    return _mermaid("flowchart LR", lines)
+    return _mermaid("flowchart TB", lines)
 
 
 def _of(resources: Resources, kind: str) -> list[Resource]:

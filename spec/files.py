@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from spec.failure import NOT_TRIED, Failure
+
 _NEW_FILE = 0o666
 """The mode that a new file is asked for; the process's umask takes from it."""
 
 
-class NotWritten(Exception):
+class NotWritten(Failure):
     """A file was left as it was; the text is a sentence that begins with its path and says why."""
+
+    exit_code = NOT_TRIED
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:

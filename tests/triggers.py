@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from twin.charts import chart_crds
+from twin.charts.registry import CHARTS
 from twin.host.tools import ToolError
+from twin.releases import go_module
 
 
 def problems(trigger: Mapping[str, Any]) -> list[str]:
@@ -31,7 +32,7 @@ def problems(trigger: Mapping[str, Any]) -> list[str]:
 def _scalers() -> dict[str, dict[str, bool]]:
     """Type -> parameter -> whether the metadata has to have it."""
     try:
-        module = chart_crds.folder("keda")
+        module = go_module.folder(CHARTS["keda"])
     except ToolError as error:
         pytest.skip(str(error))
     document = json.loads((module / "schema" / "generated" / "scalers-schema.json").read_text())

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from console.stack_argument import StackArgument
+from console.options import StackArgument
 from spec import stack_names
-from twin.charts import stack_programs
-from twin.cluster.view import ClusterUnreadable
+from twin.charts import registry
+from twin.cluster.kube_errors import KubeError
 from twin.commands import down as down_command
 from twin.commands import preview, shell, status
 from twin.commands import up as up_command
@@ -51,7 +51,7 @@ EXPECTED = (
     Interrupted,
     up_command.UpFailed,
     scratch.UnknownRevision,
-    ClusterUnreadable,
+    KubeError,
     EngineError,
     stack_files.StackFileUnreadable,
     InferenceFailed,
@@ -74,7 +74,7 @@ def main() -> None:
         app()
     except stack_names.NoSuchStack as error:
         errors.print(f"error: {error}", style="red", markup=False)
-        sys.exit(stack_names.EXIT_CODE)
+        sys.exit(error.exit_code)
     except EXPECTED as error:
         errors.print(f"error: {error}", style="red", markup=False)
         sys.exit(1)
@@ -96,7 +96,7 @@ def up(
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, console, families=stack_programs.families(stack))
+        servers = Servers.start(home, console, families=registry.families(stack))
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)

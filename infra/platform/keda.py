@@ -17,8 +17,8 @@ class Keda(InstalledChart):
     """The pinned chart, with its CRDs, and the identity of its operator.
 
     The operator's role may do nothing: with it, the identity webhook gives the operator a token, with which a trigger
-    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). Each trigger's own
-    role limits what it may do.
+    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). Each
+    trigger's own role limits what it may do.
 
     `monitored`: the cluster has the kinds ServiceMonitor and PrometheusRule, and somebody who reads them.
     """

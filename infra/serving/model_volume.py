@@ -33,7 +33,7 @@ def volume_name(release: Release) -> str:
 
 
 def mount_options(release: Release, region: str) -> list[str]:
-    """Return Mountpoint's options. IMDS is unreachable from pods (hop limit 1), so the region is passed explicitly."""
+    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1)."""
     return [
         "read-only",
         f"region {region}",

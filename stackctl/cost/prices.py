@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
@@ -39,8 +40,10 @@ KEYS: Mapping[str, str] = {
 """Every price beside those of instances, and what one unit of it is."""
 
 
-class PriceError(RuntimeError):
+class PriceError(Failure):
     """A table that is missing, unreadable, or has no such price; the message says what to do."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class PriceTable:
         """The price of one unit of `key`. Raises PriceError."""
         if key not in self.prices:
             raise PriceError(
-                f"{file_of(self.region)} has no price {key}; `python3 -m stackctl.cost refresh {self.region}` looks it up"
+                f"{file_of(self.region)} has no price {key}; `python3 -m stackctl cost refresh {self.region}` looks it up"
             )
         return self.prices[key].usd
 
@@ -94,7 +97,7 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
         known = sorted(path.stem for path in directory.glob("*.json"))
         raise PriceError(
             f"there is no price table of {region} (there is {', '.join(known) or 'none'}); "
-            f"`python3 -m stackctl.cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
+            f"`python3 -m stackctl cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
         )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))

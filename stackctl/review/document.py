@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spec.failure import NOT_TRIED, Failure
 from stackctl.review import sections
 from stackctl.review.markdown import code, prose, shortened
 from stackctl.review.report import Report
@@ -27,7 +28,7 @@ _LEAST_SHOWN = 1300
 _MOST_BASES = 5
 _NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _NOT_SHOWN = "left out for want of space"
-_WHERE = "`python3 -m stackctl.review render REPORT` gives one stack all of the space."
+_WHERE = "`python3 -m stackctl review render REPORT` gives one stack all of the space."
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,16 @@ class _Stack:
         return len(self.heading) + len(_without(self.sections))
 
 
+class WrongName(Failure):
+    """A name of a comment that its marker could not hold."""
+
+    exit_code = NOT_TRIED
+
+
 def marker(name: str) -> str:
-    """The line by which a comment is found again; Markdown does not show it. Raises ValueError for a name that ends it."""
+    """Return the line by which a comment is found again; Markdown does not show it. Raises WrongName."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a comment; use letters, digits and hyphens")
+        raise WrongName(f"{name!r} is no name of a comment; use letters, digits and hyphens")
     return f"<!-- triton-eks: {name} -->"
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
 
+from spec.failure import Failure
+
 BOT = "github-actions[bot]"
 """Who a workflow's token writes as: who we are where GitHub does not tell."""
 _PAGE = 100
@@ -32,7 +34,7 @@ _HIDDEN = "(the token)"
 _LONGEST_MESSAGE = 300
 
 
-class GitHubError(RuntimeError):
+class GitHubError(Failure):
     """GitHub did not do what it was asked; the message says what, and what it answered."""
 
 
@@ -205,8 +207,8 @@ def _first_line(body: Any) -> str:
 def _refuse_unmarked(body: str, marker: str) -> None:
     if _first_line(body) != marker:
         raise GitHubError(
-            f"the text does not begin with the line {marker}, by which it is found again: "
-            "`python3 -m stackctl.review render --name` writes it, of the same name"
+            f"the text does not begin with the line {marker}, by which it is found again: `stackctl review render --name` "
+            "writes it, of the same name"
         )
 
 

@@ -15,7 +15,7 @@ from spec.versions import ENVOY_GATEWAY
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin.charts import helm
+from twin.releases import helm
 
 
 @pytest.fixture(scope="module")

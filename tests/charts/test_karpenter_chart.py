@@ -13,7 +13,7 @@ from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.test_karpenter_pools import karpenter_values
 from tests.spec.test_stack_mistakes_monitoring import SECTION
-from twin.charts import helm
+from twin.releases import helm
 
 Object = dict[str, Any]
 

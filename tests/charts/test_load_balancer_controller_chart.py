@@ -18,7 +18,7 @@ from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin.charts import helm
+from twin.releases import helm
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 

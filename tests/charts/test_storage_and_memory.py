@@ -11,7 +11,7 @@ import pytest
 from spec.settings.checks.triton import pod_disk_gib
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE
-from twin.charts.helm import HelmError
+from twin.releases.helm import HelmError
 
 MIB = 1024**2
 

@@ -15,8 +15,8 @@ from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
-from twin.charts import helm
-from twin.charts.helm import HelmError
+from twin.releases import helm
+from twin.releases.helm import HelmError
 from worker.settings import from_environment
 
 CHART = ROOT / "charts" / "worker"

@@ -2,26 +2,17 @@
 
 from typing import Any
 
-import pytest
-
 from infra.platform import keda, prometheus_adapter
 from spec import versions
 from spec.scaling.signal import RECORDINGS, signals
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import HPA
-from twin.charts import chart_crds
 
 ARN = "arn:aws:iam::123456789012:role/keda"
 
 
 def test_karpenter_and_its_kinds_are_of_one_version() -> None:
     assert versions.KARPENTER.version == versions.KARPENTER_CRDS.version
-
-
-@pytest.mark.parametrize(("chart", "pin"), [("keda", versions.KEDA), ("karpenter-crd", versions.KARPENTER_CRDS)])
-def test_the_kinds_of_the_twin_are_of_the_version_of_the_chart(chart: str, pin: versions.ChartPin) -> None:
-    """Of KEDA and of Karpenter, chart and program have the same version."""
-    assert chart_crds.SOURCES[chart].version == f"v{pin.version}"
 
 
 def test_kedas_operator_has_a_token_for_a_role() -> None:

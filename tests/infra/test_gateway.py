@@ -15,10 +15,8 @@ from infra.platform import load_balancer_controller as controller
 from infra.platform.gateway import InferenceGatewayArgs
 from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.settings.gateway import Gateway
-from spec.versions import ENVOY_GATEWAY
 from tests import crds
 from tests.charts import rendering
-from twin.charts import chart_crds
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
@@ -57,11 +55,6 @@ def annotations(**keys: Any) -> dict[str, str]:
 def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any]) -> None:
     for manifest in made(**keys).values():
         assert crds.problems("gateway-helm", manifest) == []
-
-
-def test_the_definitions_are_those_of_the_pinned_chart() -> None:
-    source = chart_crds.SOURCES[ENVOY_GATEWAY.name]
-    assert source.version == ENVOY_GATEWAY.version
 
 
 def test_each_object_names_only_what_is_there() -> None:

@@ -19,8 +19,7 @@ from tests.infra.access import access
 from tests.infra.access import stack as stack_of
 from tests.stackctl.cost.test_usage import ROOT, stack
 from tests.system.component.engine.program import run
-from twin.aws.clients import Clients
-from twin.plugins.releases import STAND_INS
+from twin.aws.base.clients import Clients
 
 
 def test_it_reads_the_stacks_own_prometheus() -> None:
@@ -56,7 +55,6 @@ def test_the_pinned_chart_is_released_into_the_namespace_of_monitoring(monkeypat
         "monitoring",
     )
     assert chart.provider
-    assert OPENCOST.name in STAND_INS
 
 
 def test_a_stack_asks_for_it_with_one_word_and_has_none_by_itself() -> None:

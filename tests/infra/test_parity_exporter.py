@@ -25,7 +25,7 @@ from tests.spec.test_stack_mistakes_monitoring import SECTION
 from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"{ECR}/modelctl@{DIGEST}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from spec.catalog import INSTANCE_TYPES
@@ -58,6 +59,14 @@ _WITHOUT_CONTROL = {
 def test_the_page_has_every_policy_as_it_is() -> None:
     page = (_ROOT / "docs" / "policies.md").read_text()
     assert page == document.written(page), document.__doc__
+
+
+def test_what_is_not_between_the_two_lines_of_the_page_stays() -> None:
+    page = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
+    assert document.written(page) == f"before\n{document.BEGIN}\n\n{document.tables()}\n{document.END}\nafter\n"
+    for line in (document.BEGIN, document.END):
+        with pytest.raises(ValueError, match="the page needs the lines"):
+            document.written(page.replace(line, ""))
 
 
 def test_ids_are_unique_and_every_policy_is_described_whole() -> None:

@@ -1,1 +1,1 @@
-"""Helm charts: how our own are rendered, and what stands for those of others."""
+"""The charts that a stack installs, each with what the twin has in its place. `registry` has them all."""

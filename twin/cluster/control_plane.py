@@ -32,11 +32,12 @@ _START_SECONDS = 90.0
 Progress = Callable[[str], None]
 
 
-def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress) -> None:
+def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not_simulated: str = "") -> None:
     """Makes the whole control plane run and ready; what runs already is left alone, and kept data is kept.
 
     Ready means that pods can be created: the API server answers /readyz and the namespace `default` has its service
-    account. Writes the kubeconfigs and the endpoints. Raises ProcessFailed or DeadlinePassed.
+    account. Writes the kubeconfigs and the endpoints. Pods with a container whose image matches `not_simulated`, a regular
+    expression, are left to others than kwok. Raises ProcessFailed or DeadlinePassed.
     """
     pki = certificates.ensure(home)
     etcd_url = _ensure_etcd(home, tools["etcd"], progress)
@@ -47,7 +48,7 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress) -> Non
     home.save_endpoints(api_server_url=server, kubeconfig=str(home.kubeconfig))
     _ensure_controller_manager(home, tools["kube-controller-manager"], pki, progress)
     _ensure_scheduler(home, tools["kube-scheduler"], pki, progress)
-    _ensure_kwok(home, tools["kwok"], pki, progress)
+    _ensure_kwok(home, tools["kwok"], pki, not_simulated, progress)
     with httpx.Client(base_url=server, verify=pki.client_context(certificates.ADMIN), timeout=5.0) as http:
         processes.wait_until(
             lambda: _answers(http, "/api/v1/namespaces/default/serviceaccounts/default"),
@@ -138,20 +139,21 @@ def _ensure_scheduler(home: TwinHome, binary: Path, pki: Pki, progress: Progress
     _ensure_component(home, "kube-scheduler", argv, pki.kubeconfig(certificates.SCHEDULER), progress)
 
 
-def _ensure_kwok(home: TwinHome, binary: Path, pki: Pki, progress: Progress) -> None:
+def _ensure_kwok(home: TwinHome, binary: Path, pki: Pki, not_simulated: str, progress: Progress) -> None:
     port = _port(home, "kwok")
-    kubeconfig = pki.kubeconfig(certificates.NODE_SIMULATOR)
+    kubeconfig, stages = pki.kubeconfig(certificates.NODE_SIMULATOR), home.cache / "kwok-stages.yaml"
+    kwok_stages.write(stages, not_simulated)
     argv = [
         str(binary),
         f"--kubeconfig={kubeconfig}",
-        f"--config={kwok_stages.FILE}",
+        f"--config={stages}",
         "--manage-nodes-with-label-selector=type=kwok",
         f"--cidr={SIMULATED_POD_CIDR}",
         "--node-ip=127.0.0.1",
         "--node-lease-duration-seconds=40",
         f"--server-address=127.0.0.1:{port}",
     ]
-    service = _service(home, "kwok", argv, STOP_ORDER_CONTROLLERS, files=[kubeconfig, kwok_stages.FILE])
+    service = _service(home, "kwok", argv, STOP_ORDER_CONTROLLERS, files=[kubeconfig, stages])
     _ensure(home, service, f"http://127.0.0.1:{port}/healthz", "kwok to answer", progress)
 
 

@@ -11,9 +11,7 @@ import logging
 import struct
 from typing import cast
 
-import httpx
-
-from twin.cluster.kube_api import ApiError
+from twin.cluster.kube_errors import KubeError
 from twin.cluster.services import ClusterServices
 
 log = logging.getLogger("twin.dns")
@@ -55,7 +53,7 @@ class ClusterDns(asyncio.DatagramProtocol):
         addresses: list[str] | None
         try:
             addresses, failure = await self._services.addresses(name), _NO_SUCH_NAME
-        except (ApiError, httpx.HTTPError) as error:
+        except KubeError as error:
             log.warning("cannot answer for %s: %s", name, error)
             addresses, failure = None, _SERVER_FAILURE
         assert self._transport is not None

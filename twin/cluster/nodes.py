@@ -6,16 +6,16 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from spec.versions import NVIDIA_DEVICE_PLUGIN
-from twin.cluster import device_plugin, node_objects, quantity
-from twin.cluster.kube_api import ApiError, KubeApi, Object
-from twin.cluster.kwok_stages import runs_as_process
+from twin.cluster import device_plugin, node_objects, quantity, release_marks
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import ApiError
 from twin.cluster.node_groups import AwsReader
-from twin.cluster.release_marks import LABEL, config_map_name
 
 log = logging.getLogger("twin.nodes")
 _DRAINING_ANNOTATION = "twin.triton-eks/draining"
@@ -27,10 +27,14 @@ _DRAIN_SECONDS = 60.0
 class NodeSimulator:
     """Plays the machines: EKS with its Auto Scaling groups, the kubelet's registration, the device plugin."""
 
-    def __init__(self, api: KubeApi, aws: AwsReader, kubelet_port: int) -> None:
+    def __init__(
+        self, api: KubeApi, aws: AwsReader, kubelet_port: int, *, runs_as_process: Callable[[Object], bool]
+    ) -> None:
+        """`runs_as_process` says of a pod that its end is another one's to bring about, and not kwok's."""
         self._api = api
         self._aws = aws
         self._kubelet_port = kubelet_port
+        self._runs_as_process = runs_as_process
         self._draining: dict[str, float] = {}
         self.synced = asyncio.Event()
 
@@ -68,10 +72,10 @@ class NodeSimulator:
             await self._remove(present[name])
 
     async def _plugin_values(self) -> dict[str, Any] | None:
-        listed = await self._api.get("/api/v1/configmaps", labelSelector=f"{LABEL}=true")
+        listed = await self._api.get("/api/v1/configmaps", labelSelector=f"{release_marks.LABEL}=true")
         for config_map in listed["items"]:
-            if config_map["metadata"]["name"] == config_map_name(NVIDIA_DEVICE_PLUGIN.name):
-                return yaml.safe_load(config_map.get("data", {}).get("values.yaml") or "") or {}
+            if config_map["data"]["chart"] == NVIDIA_DEVICE_PLUGIN.name:
+                return yaml.safe_load(config_map["data"]["values.yaml"]) or {}
         return None
 
     async def _create(self, node: Object) -> None:
@@ -110,8 +114,8 @@ class NodeSimulator:
         await self._api.delete(path)
         for pod in pods:
             # kwok no longer plays the kubelet of a node that is gone; the runner still ends its own pods.
-            force = {} if runs_as_process(pod) else {"gracePeriodSeconds": 0}
-            await self._api.delete(_pod_path(pod), {"apiVersion": "v1", "kind": "DeleteOptions", **force})
+            force = None if self._runs_as_process(pod) else {"gracePeriodSeconds": 0}
+            await self._api.delete(_pod_path(pod), force)
         self._draining.pop(name, None)
         log.info("removed node %s", name)
 

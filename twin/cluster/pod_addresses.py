@@ -11,7 +11,6 @@ import hashlib
 import socket
 from collections.abc import Sequence
 
-from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
 from twin.host.home import TwinHome, read_json, write_json
 
@@ -21,7 +20,6 @@ _GUARD_PORT = 7999
 _RANGES = range(128, 256)
 """Third octets. Those below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""
 _HOSTS = range(2, 255)
-DEFAULT_PORTS = (TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT)
 
 
 class NoAddress(RuntimeError):
@@ -41,7 +39,7 @@ class Addresses:
                 self._given[path.parent.name] = content["podIP"]
 
     def allot(self, uid: str, wanted: Sequence[int]) -> str:
-        """The pod's address, the same at every call; a new one is free on the ports `wanted` (default: Triton's three).
+        """Return the pod's address, the same at every call; a new one is free on the ports `wanted`.
 
         Raises NoAddress.
         """
@@ -50,11 +48,11 @@ class Addresses:
         taken = set(self._given.values())
         for host in _HOSTS:
             address = f"10.244.{self._octet}.{host}"
-            if address not in taken and all(ports.is_free(loopback(address), p) for p in wanted or DEFAULT_PORTS):
+            if address not in taken and all(ports.is_free(loopback(address), p) for p in wanted):
                 self._given[uid] = address
                 write_json(self._home.pods / uid / "address.json", {"podIP": address})
                 return address
-        listed = ", ".join(map(str, wanted or DEFAULT_PORTS))
+        listed = ", ".join(map(str, wanted))
         raise NoAddress(
             f"no address in 127.244.{self._octet}.0/24 has the ports {listed} free; does another program listen on one of "
             "them on every interface (0.0.0.0)?"
@@ -83,6 +81,12 @@ class Addresses:
         raise NoAddress(f"every range 127.244.128-255.0/24 is held by another twin, or port {_GUARD_PORT} is taken")
 
 
+def is_of_a_process(pod_ip: str) -> bool:
+    """Return whether an address is one that pods get which run as processes; False for kwok's, and for none."""
+    octets = pod_ip.split(".")
+    return octets[:2] == ["10", "244"] and int(octets[2]) in _RANGES
+
+
 def loopback(pod_ip: str) -> str:
-    """Where the process of the pod with this address listens."""
+    """Return where the process of the pod with this address listens."""
     return "127." + pod_ip.removeprefix("10.")

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import httpx
 from aiohttp import web
 
-from twin.cluster.kube_api import ApiError
+from twin.cluster.kube_errors import KubeError
 from twin.cluster.services import ClusterServices
 
 log = logging.getLogger("twin.proxy")
@@ -52,7 +52,7 @@ class ClusterProxy:
         host, port = request.url.host or "", request.url.port or 80
         try:
             listeners = await self._services.listeners(host, port)
-        except (ApiError, httpx.HTTPError) as error:
+        except KubeError as error:
             return _refusal(502, f"the API server does not say where {host} is: {error}")
         if listeners is None:
             return _refusal(

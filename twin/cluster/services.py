@@ -17,7 +17,7 @@ _NAME = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc(?:\.cluster\.local)?)?")
 
 
 class ClusterServices:
-    """Reads the API at each question. Its methods raise ApiError and httpx.HTTPError."""
+    """Reads the API at each question. Its methods raise KubeError."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

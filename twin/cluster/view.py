@@ -1,24 +1,15 @@
-"""What runs in the twin's cluster, as `kubectl` sees it: pods, and the ready addresses of a service."""
+"""What runs in the twin's cluster: pods, nodes, and the ready addresses of a Service."""
 
-import json
-import subprocess
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from spec.names import PROMETHEUS_PORT
-from twin.charts import prometheus_objects
 from twin.cluster import pod_addresses
-from twin.cluster.kwok_stages import runs_as_process
+from twin.cluster.kube_api import KubeClient, Object, object_path
 from twin.cluster.node_objects import NODE_GROUP_LABEL
 
 _ENDING = "Terminating"
 """What kubectl shows in the place of the phase of a pod that was deleted."""
-
-
-class ClusterUnreadable(RuntimeError):
-    """kubectl failed; the text is what it said."""
 
 
 @dataclass(frozen=True)
@@ -48,71 +39,59 @@ class Pod:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Reads the cluster with the given `kubectl` in the environment of one twin. Every method raises ClusterUnreadable."""
+    """Looks at the cluster. Every method raises KubeError."""
 
-    kubectl: Path
-    environment: Mapping[str, str]
+    client: KubeClient
 
     def pods(self) -> list[Pod]:
-        """Every pod, by namespace and name."""
-        items = self._get("pods", "--all-namespaces")
-        return sorted((_pod(item) for item in items), key=lambda pod: (pod.namespace, pod.name))
+        """Return every pod, by namespace and name."""
+        return sorted(map(_pod, self._list("v1", "pods")), key=lambda pod: (pod.namespace, pod.name))
 
     def nodes(self) -> list[str]:
-        """The names of the nodes that are machines of a node group, sorted."""
-        return sorted(item["metadata"]["name"] for item in self._get("nodes", f"--selector={NODE_GROUP_LABEL}"))
+        """Return the names of the nodes that are machines of a node group, sorted."""
+        return sorted(item["metadata"]["name"] for item in self._list("v1", "nodes", labelSelector=NODE_GROUP_LABEL))
 
     def delete_unready_pods(self, namespace: str) -> None:
-        """Deletes the pods of `namespace` that are not ready, without waiting for their end; their owners make new ones."""
-        unready = [pod.name for pod in self.pods() if pod.namespace == namespace and not pod.ready and not pod.ending]
-        if unready:
-            self._do("delete", "pods", "--namespace", namespace, "--ignore-not-found", "--wait=false", *unready)
+        """Delete the pods of `namespace` that are not ready, without waiting for their end; their owners make new ones."""
+        for pod in self.pods():
+            if pod.namespace == namespace and not pod.ready and not pod.ending:
+                self.client.delete(object_path("v1", "pods", namespace, pod.name))
 
     def rolled_out(self, namespace: str, deployment: str) -> bool:
-        """Whether every replica of the Deployment is of its newest revision and available (`kubectl rollout status`)."""
-        found = [d for d in self._get("deployments", "--namespace", namespace) if d["metadata"]["name"] == deployment]
-        return bool(found) and _is_rolled_out(found[0])
+        """Return whether every replica of the Deployment is of its newest revision and available."""
+        found = self.client.find(object_path("apps/v1", "deployments", namespace, deployment))
+        return found is not None and _is_rolled_out(found)
 
-    def ready_addresses(self, namespace: str, service: str) -> list[str]:
-        """The IPs behind `service` that take new requests, sorted; what a client or kube-proxy would use."""
-        return self._ready("--namespace", namespace, f"--selector=kubernetes.io/service-name={service}")
+    def ready_addresses(self, selector: str, namespace: str | None = None) -> list[str]:
+        """Return the IPs that take new requests behind the Services whose EndpointSlices have these labels, sorted.
 
-    def prometheus_urls(self) -> list[str]:
-        """Where each Prometheus of the stack answers on this machine."""
-        selector = f"--selector={prometheus_objects.LABEL}={prometheus_objects.CHART}"
-        addresses = self._ready("--all-namespaces", selector)
-        return [f"http://{pod_addresses.loopback(address)}:{PROMETHEUS_PORT}" for address in addresses]
-
-    def warnings(self, namespace: str, pod: str) -> list[str]:
-        """What the cluster complained about in a pod, oldest first, a line each."""
-        selector = f"--field-selector=type=Warning,involvedObject.name={pod}"
-        items = self._get("events", "--namespace", namespace, selector, "--sort-by=.lastTimestamp")
-        return [f"{event['reason']}: {' '.join(event['message'].split())}" for event in items]
-
-    def _ready(self, *selection: str) -> list[str]:
-        slices = self._get("endpointslices", *selection)
+        They are what a client, or kube-proxy, would use.
+        """
+        slices = self._list("discovery.k8s.io/v1", "endpointslices", namespace, labelSelector=selector)
         endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
         return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
 
-    def _get(self, *arguments: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = json.loads(self._do("get", *arguments, "--output=json"))["items"]
-        return items
+    def service_addresses(self, namespace: str, service: str) -> list[str]:
+        """Return the IPs behind a Service that take new requests, sorted."""
+        return self.ready_addresses(f"kubernetes.io/service-name={service}", namespace)
 
-    def _do(self, *arguments: str) -> str:
-        command = [str(self.kubectl), *arguments]
-        done = subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise ClusterUnreadable(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip()}")
-        return done.stdout
+    def warnings(self, namespace: str, pod: str) -> list[str]:
+        """Return what the cluster complained about in a pod, oldest first, a line each."""
+        events = self._list("v1", "events", namespace, fieldSelector=f"type=Warning,involvedObject.name={pod}")
+        events.sort(key=lambda event: event.get("lastTimestamp") or "")
+        return [f"{event['reason']}: {' '.join(event['message'].split())}" for event in events]
+
+    def _list(self, api_version: str, plural: str, namespace: str | None = None, **selection: str) -> list[Object]:
+        return self.client.get(object_path(api_version, plural, namespace), **selection)["items"]
 
 
-def _is_rolled_out(deployment: dict[str, Any]) -> bool:
+def _is_rolled_out(deployment: Object) -> bool:
     status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
     counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
     return status.get("observedGeneration") == deployment["metadata"]["generation"] and counts == [wanted] * 3
 
 
-def _pod(item: dict[str, Any]) -> Pod:
+def _pod(item: Object) -> Pod:
     metadata, status = item["metadata"], item.get("status", {})
     containers = status.get("containerStatuses") or []
     waiting = [c["state"]["waiting"]["reason"] for c in containers if "reason" in c.get("state", {}).get("waiting", {})]
@@ -124,7 +103,7 @@ def _pod(item: dict[str, Any]) -> Pod:
         uid=metadata["uid"],
         node=item["spec"].get("nodeName", ""),
         address=address,
-        listens=pod_addresses.loopback(address) if address and runs_as_process(item) else "",
+        listens=pod_addresses.loopback(address) if pod_addresses.is_of_a_process(address) else "",
         phase=phase,
         status=waiting[0] if waiting and phase != _ENDING else phase,
         restarts=sum(c.get("restartCount", 0) for c in containers),

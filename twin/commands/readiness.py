@@ -56,7 +56,7 @@ class _Watch:
 
 
 def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], None], seconds: float = SECONDS) -> float:
-    """Waits for the rollout of `release` and returns how long it took, in seconds. Raises NotServing, ClusterUnreadable."""
+    """Waits for the rollout of `release` and returns how long it took, in seconds. Raises NotServing, KubeError."""
     say(f"waiting until every Triton pod serves release {release} (at most {seconds:g} s) ...")
     started, watch = time.monotonic(), _Watch()
     while not view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT):
@@ -81,7 +81,7 @@ def wait_for_machines(
 ) -> None:
     """Waits until AWS has each node's machine: the pods of a node group that was replaced are still to move.
 
-    Raises DeadlinePassed, ClusterUnreadable.
+    Raises DeadlinePassed, KubeError.
     """
     said = False
 
@@ -105,11 +105,11 @@ def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str
     """The addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
 
     The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
-    Raises DeadlinePassed, ClusterUnreadable.
+    Raises DeadlinePassed, KubeError.
     """
 
     def up_to_date() -> list[str]:
-        found = view.ready_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+        found = view.service_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
         taking = {pod.address for pod in view.pods() if pod.namespace == TRITON_NAMESPACE and pod.ready and not pod.ending}
         return found if set(found) <= taking else []
 

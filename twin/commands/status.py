@@ -38,7 +38,7 @@ class Status:
 
 
 def read(home: TwinHome, servers: Servers) -> Status:
-    """Reads the status of a running twin. Raises EngineError, or ClusterUnreadable."""
+    """Reads the status of a running twin. Raises EngineError, or KubeError."""
     types = collections.Counter(resource["type"] for resource in servers.engine().resources(STACK))
     return Status(
         stack=STACK,

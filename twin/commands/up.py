@@ -31,7 +31,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
 
     The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
     in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
-    Raises UpFailed, EngineError, NotServing, DeadlinePassed or ClusterUnreadable.
+    Raises UpFailed, EngineError, NotServing, DeadlinePassed or KubeError.
     """
     engine = servers.engine()
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)

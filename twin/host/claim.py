@@ -22,8 +22,9 @@ ENDPOINTS = "endpoints.json"
 CONTENTS = frozenset(
     {
         *(LOCK, ENDPOINTS, "kubeconfig", "last-inference.json"),
-        *("bin", "cache", "engine", "etcd", "helm", "keda", "loads", "logs", "pins", "pki", "pods", "program", "project"),
-        *("prometheus-adapter", "pulumi", "run", "scratch", "state", "tmp"),
+        *("bin", "cache", "charts", "engine", "etcd", "helm", "loads", "logs", "pins", "pki", "pods", "program", "project"),
+        *("pulumi", "run", "scratch", "state", "tmp"),
+        *("keda", "prometheus-adapter"),  # of earlier versions
         *(".cache", ".config", ".local"),  # of programs whose home it is
     }
 )

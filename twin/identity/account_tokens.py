@@ -8,10 +8,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import httpx
-
 from spec.files import write_whole
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import KubeError
 
 log = logging.getLogger("twin.tokens")
 _LIFETIME_SECONDS = 86400
@@ -25,7 +24,7 @@ async def request(
 ) -> str:
     """A new token of a service account. An empty `audience` is the API server itself; `bound_to` is a reference to a pod.
 
-    Raises ApiError.
+    Raises KubeError.
     """
     spec: Object = {"expirationSeconds": seconds}
     if audience:
@@ -49,7 +48,7 @@ class TokenFiles:
         self._files = files
 
     async def renew(self) -> None:
-        """Puts new tokens in place of the old ones. Raises ApiError, httpx.HTTPError."""
+        """Puts new tokens in place of the old ones. Raises KubeError."""
         for file, audience in self._files.items():
             token = await request(self._api, self._namespace, self._account, audience=audience, seconds=_LIFETIME_SECONDS)
             write_whole(file, token.encode())
@@ -62,5 +61,5 @@ class TokenFiles:
             if time.time() - oldest > _RENEW_AFTER_SECONDS:
                 try:
                     await self.renew()
-                except (ApiError, httpx.HTTPError) as error:
+                except KubeError as error:
                     log.warning("tokens of %s/%s: %s", self._namespace, self._account, error)

@@ -15,9 +15,11 @@ from xml.sax.saxutils import escape
 import httpx
 from aiohttp import web
 
-from twin.cluster.kube_api import ApiError, KubeApi
+from twin.cluster.kube_api import KubeApi
+from twin.cluster.kube_errors import KubeError
 from twin.identity import irsa
-from twin.identity.irsa import IdentityExchange, IdentityRefused
+from twin.identity.exchange import IdentityExchange
+from twin.identity.irsa import IdentityRefused
 
 log = logging.getLogger("twin.sts")
 _NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
@@ -51,7 +53,7 @@ class WebIdentityService:
             answer = await self._sts.post("/", content=content, headers={"Content-Type": request.content_type})
         except IdentityRefused as error:
             return _error("AccessDenied", f"Not authorized to perform sts:{_ACTION}: {error}")
-        except (ApiError, httpx.HTTPError) as error:
+        except (KubeError, httpx.HTTPError) as error:
             return _error("InternalFailure", f"{type(error).__name__}: {error}", status=500)
         return web.Response(status=answer.status_code, content_type="text/xml", body=answer.content)
 

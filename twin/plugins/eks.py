@@ -13,7 +13,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from twin.plugins.components import ChildOptions, Component, Registered, construct
 from twin.plugins.errors import NotSupported, PluginError, reporting
-from twin.plugins.kube_client import parse_kubeconfig
+from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
 from twin.plugins.values import Values, to_struct

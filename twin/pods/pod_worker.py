@@ -6,37 +6,34 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import shutil
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spec.files import write_whole
-from twin.charts import prometheus_process, worker_process
 from twin.cluster import node_objects, pod_addresses
-from twin.cluster.kube_api import ApiError, KubeApi, Object, timestamp
-from twin.cluster.kwok_stages import is_process, is_prometheus, is_reloader, is_worker
+from twin.cluster.kube_api import KubeApi, Object, timestamp
+from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.pod_addresses import Addresses, NoAddress
 from twin.host.home import TwinHome
 from twin.host.processes import Service
 from twin.identity import account_tokens, irsa
-from twin.identity.irsa import IdentityExchange, IdentityRefused
+from twin.identity.exchange import IdentityExchange
+from twin.identity.irsa import IdentityRefused
 from twin.pods import pod_spec, pod_status, pod_volumes
+from twin.pods.events import Events
 from twin.pods.pod_process import ContainerProcess, backoff, process_name
 from twin.pods.pod_spec import SpecError
 from twin.pods.pod_status import ContainerStatus
 from twin.pods.pod_volumes import PathRewriter
-from twin.triton import tritonserver
+from twin.pods.program import Launch, PodProgram, PodPrograms
 
 log = logging.getLogger("twin.pods")
 _STOP_ORDER = 90
-_S3_ENDPOINT = re.compile(r"s3://(?:https?://)?(127(?:\.\d+){3}|localhost):\d+/")
 _KEPT_DIRECTORIES = 20
 _SYNC_SECONDS = 5.0
 """How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
@@ -45,21 +42,22 @@ _RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all pods of one twin share."""
+class PodContext:
+    """What all pods of one twin share. `dns_port`: where the cluster's DNS answers."""
 
     home: TwinHome
     api: KubeApi
     identity: IdentityExchange
     addresses: Addresses
+    events: Events
+    programs: PodPrograms
     dns_port: int
-    """Where `cluster_dns` answers."""
 
 
 class PodWorker:
     """Runs one pod from its scheduling to its removal from the API."""
 
-    def __init__(self, pod: Object, shared: Surroundings) -> None:
+    def __init__(self, pod: Object, shared: PodContext) -> None:
         self._pod = pod
         self._shared = shared
         self._uid: str = pod["metadata"]["uid"]
@@ -70,16 +68,17 @@ class PodWorker:
         self._dirty = asyncio.Event()
         self._deleted = asyncio.Event()
         self._gone = False
-        self._inits = [
-            self._container_process(container, restart_policy="OnFailure")
-            for container in pod["spec"].get("initContainers") or []
-            if is_reloader(container)
-        ]
+        self._inits: list[ContainerProcess] = []
+        for container in pod["spec"].get("initContainers") or []:
+            program = shared.programs.of(container)
+            if program is not None and program.sidecar:
+                self._inits.append(self._container_process(container, program, restart_policy="OnFailure"))
         self._processes: list[ContainerProcess] = []
         self._simulated: list[ContainerStatus] = []
         for container in pod["spec"]["containers"]:
-            if is_process(container):
-                self._processes.append(self._container_process(container))
+            program = shared.programs.of(container)
+            if program is not None:
+                self._processes.append(self._container_process(container, program))
             else:
                 self._simulated.append(ContainerStatus.simulated(container))
         self.update(pod)
@@ -156,7 +155,7 @@ class PodWorker:
             try:
                 await self._leave_the_api()
                 break
-            except (ApiError, httpx.HTTPError) as error:
+            except KubeError as error:
                 # Nothing would take it up again: a pod that is ending changes no more.
                 log.warning("pod %s is not gone yet: %s: %s", self._pod["metadata"]["name"], type(error).__name__, error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -168,14 +167,16 @@ class PodWorker:
         with contextlib.suppress(ApiError):
             await self._patch_status()
         precondition = {"preconditions": {"uid": self._uid}, "gracePeriodSeconds": 0}
-        await self._shared.api.delete(self._path, {"apiVersion": "v1", "kind": "DeleteOptions", **precondition})
+        await self._shared.api.delete(self._path, precondition)
 
     def _grace(self) -> float:
         return float(self._pod["metadata"].get("deletionGracePeriodSeconds") or 0)
 
-    def _container_process(self, container: Mapping[str, Any], restart_policy: str | None = None) -> ContainerProcess:
+    def _container_process(
+        self, container: Mapping[str, Any], program: PodProgram, restart_policy: str | None = None
+    ) -> ContainerProcess:
         async def prepare() -> tuple[Service, PathRewriter]:
-            return await self._prepare(container)
+            return await self._prepare(container, program)
 
         return ContainerProcess(
             self._shared.home,
@@ -191,8 +192,8 @@ class PodWorker:
     async def _report(self, reason: str, message: str, kind: str) -> None:
         if kind == "Warning":
             log.warning("pod %s: %s: %s", self._pod["metadata"]["name"], reason, message)
-        with contextlib.suppress(ApiError, httpx.HTTPError):
-            await self._shared.api.record_event(self._pod, reason, message, kind)
+        with contextlib.suppress(KubeError):
+            await self._shared.events.record(self._pod, reason, message, kind)
 
     async def _publish(self) -> None:
         """Writes the status whenever something changed; an API server that is away is tried again."""
@@ -206,7 +207,7 @@ class PodWorker:
                     log.warning("status of pod %s: %s", self._pod["metadata"]["name"], error)
                     self._dirty.set()
                     await asyncio.sleep(_RETRY_SECONDS)
-            except httpx.HTTPError:
+            except KubeError:
                 self._dirty.set()
                 await asyncio.sleep(_RETRY_SECONDS)
 
@@ -228,86 +229,75 @@ class PodWorker:
         body = {"metadata": {"uid": self._uid}, "status": status}
         self._pod = await self._shared.api.patch(f"{self._path}/status", body)
 
-    async def _prepare(self, container: Mapping[str, Any]) -> tuple[Service, PathRewriter]:
-        """Everything that the container's process needs, made anew for each start. Raises SpecError."""
+    async def _prepare(self, container: Mapping[str, Any], program: PodProgram) -> tuple[Service, PathRewriter]:
+        """Make everything that the container's process needs, anew for each start. Raises SpecError."""
         try:
-            return await self._make_service(container)
-        except (ApiError, httpx.HTTPError) as error:
+            return await self._make_service(container, program)
+        except KubeError as error:
             raise SpecError("FailedToReachApi", f"{type(error).__name__}: {error}") from error
 
-    async def _make_service(self, container: Mapping[str, Any]) -> tuple[Service, PathRewriter]:
+    async def _make_service(self, container: Mapping[str, Any], program: PodProgram) -> tuple[Service, PathRewriter]:
         address = pod_addresses.loopback(self._allot())
         sources = await pod_spec.load_sources(self._shared.api, self._pod)
         directories = await pod_volumes.materialize(self._pod, self._volumes, sources, self._request_token, self._localize)
         rewrite = pod_volumes.rewriter(container, directories)
         variables = pod_spec.environment(container, self._pod, address, sources)
         words = [rewrite(word) for word in pod_spec.arguments(container, variables)]
-        for word in words:
-            _refuse_real_s3(word)
         identity = await self._identity(variables)
         scratch = self._directory / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)
         own = {"HOME": str(self._directory), "TMPDIR": str(scratch), **_NO_REAL_AWS}
-        env = own | {name: rewrite(value) for name, value in variables.items()} | identity
-        if is_worker(container):
-            argv, complete = worker_process.worker_command(words, env, self._shared.dns_port)
-            return self._service(container, argv, complete), rewrite
-        if is_prometheus(container) or is_reloader(container):
-            argv, complete = prometheus_process.command(container, words, env, address)
-            return self._service(container, argv, complete), rewrite
-        prefix = f"{self._shared.home.shared_memory_prefix}{self._uid}-"
-        try:
-            command = tritonserver.tritonserver_command(words, address, self._shared.home.cache, env)
-        except (tritonserver.TritonArgumentError, tritonserver.TritonUnavailable) as error:
-            raise SpecError("RunContainerError", str(error)) from error
-        if command.dropped_flags:
-            listed = ", ".join(command.dropped_flags)
-            await self._report("FlagsLeftOut", f"this machine's older tritonserver has no {listed}", "Normal")
+        launch = Launch(
+            container=container,
+            words=words,
+            env=own | {name: rewrite(value) for name, value in variables.items()} | identity,
+            address=address,
+            dns_port=self._shared.dns_port,
+            cache=self._shared.home.cache,
+            # Named after twin and pod, so that what a killed process leaves in /dev/shm can be found and removed.
+            shared_memory=f"{self._shared.home.shared_memory_prefix}{self._uid}-",
+        )
+        command = program.command(launch)
+        for reason, message in command.notes:
+            await self._report(reason, message, "Normal")
         service = Service(
             name=process_name(self._pod, container),
-            # Named after twin and pod, so that what a killed server leaves in /dev/shm can be found and removed.
-            argv=(*command.argv, f"--backend-config=python,shm-region-prefix-name={prefix}"),
+            argv=command.argv,
             env=command.env,
             directory=self._directory,
             stop_order=_STOP_ORDER,
-            shared_memory=prefix,
+            shared_memory=launch.shared_memory,
             log=self._directory / f"{container['name']}.log",
         )
         return service, rewrite
-
-    def _service(self, container: Mapping[str, Any], argv: tuple[str, ...], env: Mapping[str, str]) -> Service:
-        return Service(
-            name=process_name(self._pod, container),
-            argv=argv,
-            env=env,
-            directory=self._directory,
-            stop_order=_STOP_ORDER,
-            log=self._directory / f"{container['name']}.log",
-        )
 
     @property
     def _volumes(self) -> Path:
         return self._directory / "volumes"
 
     def _localize(self, name: str, content: bytes) -> bytes:
-        """Prometheus's configuration names files by the paths of its container."""
-        prometheus = next((c for c in self._pod["spec"]["containers"] if is_prometheus(c)), None)
-        if prometheus is None or name != prometheus_process.CONFIGURATION:
-            return content
+        """Make a file of a volume fit this machine, as the programs of the pod's containers do it."""
         directories = pod_volumes.directories(self._pod, self._volumes)
-        return prometheus_process.localize(content, pod_volumes.rewriter(prometheus, directories))
+        for container in self._pod["spec"]["containers"]:
+            program = self._shared.programs.of(container)
+            if program is not None and program.localize is not None:
+                content = program.localize(name, content, pod_volumes.rewriter(container, directories))
+        return content
 
     async def _follow_sources(self) -> None:
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
-            with contextlib.suppress(ApiError, httpx.HTTPError):
+            with contextlib.suppress(KubeError):
                 sources = await pod_spec.load_sources(self._shared.api, self._pod)
                 await pod_volumes.update(self._pod, self._volumes, sources, self._localize)
 
     def _allot(self) -> str:
-        wanted = [port for c in self._pod["spec"]["containers"] for port in pod_spec.ports(c)]
+        containers = self._pod["spec"]["containers"]
+        wanted = {port for container in containers for port in pod_spec.ports(container)}
+        for program in filter(None, map(self._shared.programs.of, containers)):
+            wanted |= set(program.ports)
         try:
-            self._pod_ip = self._shared.addresses.allot(self._uid, wanted)
+            self._pod_ip = self._shared.addresses.allot(self._uid, sorted(wanted))
         except NoAddress as error:
             raise SpecError("FailedCreatePodSandBox", str(error)) from error
         return self._pod_ip
@@ -364,14 +354,3 @@ def discard(home: TwinHome, uid: str) -> None:
     over.sort(key=lambda d: d.stat().st_mtime, reverse=True)
     for old in over[_KEPT_DIRECTORIES:]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _refuse_real_s3(word: str) -> None:
-    """Triton takes an S3 endpoint only in the URL; without one this process would call the real AWS."""
-    found = re.search(r"s3://\S*", word)
-    if found and not _S3_ENDPOINT.match(urllib.parse.unquote(found[0])):
-        raise SpecError(
-            "RunContainerError",
-            f"{found[0]} is in the real AWS, which the twin never calls: it must name the twin's S3 "
-            "(s3://http://127.0.0.1:<port>/<bucket>/…; setting models.s3Endpoint)",
-        )

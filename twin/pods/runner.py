@@ -1,7 +1,7 @@
-"""The process runner: the kubelet of every pod whose image is Triton or its worker.
+"""The process runner: the kubelet of every pod that a program claims (program.py).
 
-kwok leaves these pods alone (kwok_stages.py). They are admitted, scheduled, drained and counted by the real control plane;
-this module only does what a kubelet does with them.
+kwok leaves these pods alone (twin/cluster/kwok_stages.py). They are admitted, scheduled, drained and counted by the real
+control plane; this module only does what a kubelet does with them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import asyncio
 import logging
 
 from twin.cluster.kube_api import Object
-from twin.cluster.kwok_stages import runs_as_process
 from twin.host import processes
-from twin.pods.pod_worker import PodWorker, Surroundings, discard
+from twin.pods.pod_worker import PodContext, PodWorker, discard
 
 log = logging.getLogger("twin.pods")
 _PREFIX = "pod-"
@@ -21,7 +20,7 @@ _PREFIX = "pod-"
 class PodRunner:
     """Keeps one worker for each scheduled pod that runs as processes."""
 
-    def __init__(self, shared: Surroundings) -> None:
+    def __init__(self, shared: PodContext) -> None:
         self._shared = shared
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -36,7 +35,7 @@ class PodRunner:
                     self.synced.set()
                 elif kind == "DELETED":
                     self._remove(changed["metadata"]["uid"])
-                elif runs_as_process(changed):
+                elif self._shared.programs.claim(changed):
                     self._update(changed)
         finally:
             for task in self._tasks.values():
@@ -52,7 +51,7 @@ class PodRunner:
         return None
 
     def _synchronize(self, pods: list[Object]) -> None:
-        present = {pod["metadata"]["uid"]: pod for pod in pods if runs_as_process(pod)}
+        present = {pod["metadata"]["uid"]: pod for pod in pods if self._shared.programs.claim(pod)}
         for uid in self._workers.keys() - present.keys():
             self._remove(uid)
         for pod in present.values():

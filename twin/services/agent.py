@@ -1,5 +1,5 @@
 """The twin's agent: one background process that plays the machines (nodes.py), runs pods (pods.py, cluster_dns.py)
-and the programs that stand for charts (chart_programs.py).
+and the programs that stand for charts (releases/runner.py).
 
 It may be killed at any time: what it started goes on, and the next agent takes it over.
 """
@@ -16,11 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from twin.charts import keda, prometheus_adapter, prometheus_objects
-from twin.charts.chart_programs import ChartPrograms, ChartRunner
-from twin.charts.keda import Keda
-from twin.charts.prometheus_adapter import PrometheusAdapter
-from twin.charts.prometheus_stack import PrometheusStack
+from twin.charts.registry import CHARTS, POD_PROGRAMS
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.dns import ClusterDns
@@ -34,10 +30,13 @@ from twin.cluster.services import ClusterServices
 from twin.host import ports, processes, tools
 from twin.host.home import REPOSITORY, TwinHome, read_json, write_json
 from twin.host.processes import Service
-from twin.identity.irsa import IdentityExchange
+from twin.identity.exchange import IdentityExchange
 from twin.identity.web_identity import WebIdentityService
-from twin.pods.pod_worker import Surroundings
+from twin.pods.events import Events
+from twin.pods.pod_worker import PodContext
 from twin.pods.runner import PodRunner
+from twin.releases.chart import ChartContext
+from twin.releases.runner import ChartRunner
 
 NAME = "agent"
 _STOP_ORDER = 100
@@ -98,19 +97,12 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(Surroundings(home, api, identity, Addresses(home), listen.dns))
-    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), listen.kubelet)
-    around = keda.Surroundings(
-        endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), proxy_url=_url(listen.proxy), region=region
+    runner = PodRunner(PodContext(home, api, identity, Addresses(home), Events(api), POD_PROGRAMS, listen.dns))
+    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
+    context = ChartContext(
+        home, api, endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), _url(listen.proxy), region
     )
-    programs: dict[str, ChartPrograms] = {
-        keda.CHART: Keda(home, api, around),
-        prometheus_objects.CHART: PrometheusStack(home, api),
-        prometheus_adapter.CHART: PrometheusAdapter(
-            home, api, api_server_url=endpoints.api_server_url, proxy_url=_url(listen.proxy)
-        ),
-    }
-    charts = ChartRunner(api, programs)
+    charts = ChartRunner(api, {chart.name: chart.programs(context) for chart in CHARTS.values() if chart.programs})
 
     def log_file(namespace: str, pod: str, container: str) -> Path | None:
         uid = runner.uid(namespace, pod)

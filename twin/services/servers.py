@@ -9,8 +9,13 @@ from pathlib import Path
 from rich.console import Console
 
 from spec.files import write_whole
+from spec.names import PROMETHEUS_PORT
 from twin.aws import moto_server
-from twin.cluster import control_plane
+from twin.charts.kube_prometheus_stack import objects as prometheus_objects
+from twin.charts.registry import POD_PROGRAMS
+from twin.cluster import certificates, control_plane, pod_addresses
+from twin.cluster.certificates import Pki
+from twin.cluster.kube_api import KubeClient
 from twin.cluster.view import ClusterView
 from twin.engine import engine, layout
 from twin.engine.engine import Engine
@@ -57,7 +62,7 @@ class Servers:
             console.print(line, markup=False, highlight=False)
 
         is_new = moto_server.ensure(home, say)
-        control_plane.ensure(home, programs, say)
+        control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.images)
         _write_shell_programs(home, programs)
         if with_agent and agent.ensure(home):
             say("started the agent (nodes, and Triton's pods)")
@@ -87,8 +92,10 @@ class Servers:
         return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
-        """The cluster, to look at."""
-        return ClusterView(self.programs["kubectl"], self._environment())
+        """Return the cluster, to look at."""
+        server = self.home.load_endpoints().api_server_url
+        assert server
+        return ClusterView(KubeClient(server, Pki(self.home.pki).client_context(certificates.ADMIN)))
 
     def _environment(self) -> dict[str, str]:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
@@ -98,20 +105,21 @@ class Servers:
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
-        """Where a person finds things, by name. Raises ClusterUnreadable."""
-        known = self.home.load_endpoints()
+        """Return where a person finds things, by name. Raises KubeError."""
+        known, prometheus = self.home.load_endpoints(), self.prometheus_urls()
         return {
             "AWS (moto)": self.aws_url,
             "AWS console": f"{self.aws_url}/moto-api/",
             "Kubernetes": known.api_server_url or "",
             "kubeconfig": str(self.kubeconfig),
-            **self._prometheus(),
+            **({"Prometheus": " ".join(prometheus)} if prometheus else {}),
             "logs": str(self.home.logs),
         }
 
-    def _prometheus(self) -> dict[str, str]:
-        urls = self.cluster().prometheus_urls()
-        return {"Prometheus": " ".join(urls)} if urls else {}
+    def prometheus_urls(self) -> list[str]:
+        """Return where each Prometheus of the stack answers on this machine. Raises KubeError."""
+        addresses = self.cluster().ready_addresses(f"{prometheus_objects.LABEL}={prometheus_objects.CHART}")
+        return [f"http://{pod_addresses.loopback(address)}:{PROMETHEUS_PORT}" for address in addresses]
 
 
 def _alive(home: TwinHome) -> set[str]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from botocore.exceptions import ClientError
 
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX, model_bucket
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:

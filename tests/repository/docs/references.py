@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import io
+import itertools
 import re
 import tokenize
 from collections.abc import Iterator
@@ -35,10 +36,10 @@ _HASH_NAMES = {"Makefile", "Dockerfile", "run", ".gitignore", ".dockerignore", "
 
 @dataclass(frozen=True)
 class Command:
-    """`python3 -m <module> <word> … --option …`; `word` is empty where no word follows the module."""
+    """`python3 -m <module> <words> … --option …`; `words` are those that follow the module and may name a command."""
 
     module: str
-    word: str
+    words: tuple[str, ...]
     options: tuple[str, ...]
 
 
@@ -117,9 +118,8 @@ def targets(path: str, text: str) -> set[str]:
 def commands(text: str) -> Iterator[Command]:
     """Each `python3 -m …` of a text."""
     for module, rest in _COMMANDS.findall(_SUBSTITUTION.sub(_inner_command, text)):
-        words = rest.split()
-        word = words[0] if words and _WORD.fullmatch(words[0]) else ""
-        yield Command(module.rstrip("."), word, tuple(sorted(set(_OPTION.findall(rest)))))
+        words = tuple(itertools.takewhile(_WORD.fullmatch, rest.split()))
+        yield Command(module.rstrip("."), words, tuple(sorted(set(_OPTION.findall(rest)))))
 
 
 def makefile_targets(text: str) -> set[str]:

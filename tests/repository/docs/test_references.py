@@ -108,12 +108,13 @@ def _problem(command: Command) -> str:
         return f"python3 -m {command.module}: there is no such program"
     if not has_a_command_line(program):
         return ""
-    told = help_of(command.module, command.word)
+    told = help_of(command.module, command.words)
+    named = " ".join(("python3 -m", command.module, *command.words))
     if told is None:
-        return f"python3 -m {command.module} {command.word}: it has no such command"
+        return f"{named}: it has no such command"
     known = set(re.findall(r"--[a-z][a-z0-9-]*", told))
     unknown = [option for option in command.options if option not in known]
-    return f"python3 -m {command.module} {command.word}: it has no option {', '.join(unknown)}" if unknown else ""
+    return f"{named}: it has no option {', '.join(unknown)}" if unknown else ""
 
 
 def _foreign(files: Files) -> Iterator[str]:
@@ -198,7 +199,7 @@ def test_a_target_that_the_makefile_lacks_is_named(tmp_path: Path) -> None:
         pytest.param("python3 -m twin preview STACK [--diff]", "", id="all there"),
         pytest.param("python3 -m twinn up", "python3 -m twinn: there is no such program", id="no program"),
         pytest.param("python3 -m twin uup", "python3 -m twin uup: it has no such command", id="no command of typer's"),
-        pytest.param("python3 -m stackctl.cost shw", "python3 -m stackctl.cost shw: it has no such command", id="nor here"),
+        pytest.param("python3 -m stackctl cost shw", "python3 -m stackctl cost shw: it has no such command", id="nor here"),
         pytest.param("python -m twin load --rat 3", "python3 -m twin load: it has no option --rat", id="no option"),
         pytest.param('python3 -m modelctl list --bucket "$(pulumi stack output x --stack y)"', "", id="options of another"),
         pytest.param('eval "$(python3 -m twin env)"', "", id="inside of another command"),

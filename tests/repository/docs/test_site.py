@@ -50,6 +50,19 @@ def test_every_page_can_be_searched(site: Path) -> None:
     assert found == expected
 
 
+def test_the_site_has_pages_and_what_they_show_alone(site: Path) -> None:
+    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {
+        ".html",
+        ".js",
+        ".map",
+        ".css",
+        ".json",
+        ".xml",
+        ".gz",
+        ".png",
+    }
+
+
 def test_reading_asks_no_other_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
@@ -89,3 +102,9 @@ def test_links_that_lead_nowhere_fail_the_build(tmp_path: Path) -> None:
     for named in ("'no-such-page.md'", "#no-such-heading", "not-in-the-navigation.md"):
         assert named in done.stderr
     assert done.stderr.count("WARNING") == 3
+
+
+def test_the_table_of_runbooks_and_that_of_decisions_are_whole() -> None:
+    for folder in (ROOT / "docs" / "runbooks", ROOT / "docs" / "decisions"):
+        listed = re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+        assert sorted(listed) == sorted(page.name for page in folder.glob("*.md") if page.name != "README.md")

@@ -16,8 +16,9 @@ from spec.versions import KUBE_PROMETHEUS_STACK
 from tests import crds
 from tests.charts import rendering
 from tests.spec.prometheus.stacks import ROOT, STACKS, settings
-from twin.charts import chart_crds
+from twin.charts.registry import CHARTS
 from twin.host.tools import ToolError
+from twin.releases import go_module
 
 RUNBOOKS = "https://wiki.example.com/triton/runbooks"
 
@@ -95,7 +96,7 @@ def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
     (endpoint,) = spec["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("metrics", "/stats/prometheus")
     try:
-        source = chart_crds.folder("gateway-helm") / "internal/infrastructure/kubernetes/proxy/resource.go"
+        source = go_module.folder(CHARTS["gateway-helm"]) / "internal/infrastructure/kubernetes/proxy/resource.go"
     except ToolError as error:
         pytest.skip(str(error))
     text = source.read_text()

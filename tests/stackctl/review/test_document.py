@@ -174,7 +174,7 @@ def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None
     assert text.endswith(
         f"\n… and the sections of {len(rows) - len(told)} stacks of the table, left out for want of space. "
         f"… and {2000 - len(rows)} more stacks that are not in the table. "
-        "`python3 -m stackctl.review render REPORT` gives one stack all of the space.\n"
+        "`python3 -m stackctl review render REPORT` gives one stack all of the space.\n"
     )
 
 
@@ -282,5 +282,5 @@ def test_nothing_that_is_told_of_a_change_can_be_the_marker(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a -->", "a\nb", "a b", "x" * 61])
 def test_a_name_that_would_end_the_marker_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a comment"):
+    with pytest.raises(document.WrongName, match="is no name of a comment"):
         document.marker(name)

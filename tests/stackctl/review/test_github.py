@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from stackctl.review import cli
 from stackctl.review.github import BOT, GitHubError, Repository
 
 MARKER = "<!-- triton-eks: preview -->"
@@ -253,32 +248,6 @@ def test_the_token_goes_nowhere_else_whatever_the_answer_says(
     assert len(github.requests) == 1
 
 
-WRONG_TOKENS = [f" {TOKEN}", *(f"{TOKEN}{end}" for end in ("\n", "\r\n", f" {TOKEN}", "\t", "\x1b[31m", "\u20ac"))]
-
-
-@pytest.mark.parametrize("token", WRONG_TOKENS)
-@pytest.mark.parametrize("command", [["comment", "--pull-request", "7"], ["issue", "--name", "preview", "--label", "drift"]])
-def test_a_token_that_cannot_be_sent_is_refused_and_nothing_of_it_is_printed(
-    github: GitHub, tmp_path: Path, token: str, command: list[str]
-) -> None:
-    body = tmp_path / "body.md"
-    body.write_text(marked("hello"), encoding="utf-8")
-    env = {**os.environ, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": token, "GITHUB_API_URL": github.url}
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-m", "stackctl.review", *command, str(body)],
-        cwd=Path(__file__).parents[3],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, github.requests) == (1, "", [])
-    assert done.stderr == (
-        "error: GITHUB_TOKEN has a blank, a line end or another character that no token has; set it to the token alone, as "
-        'export GITHUB_TOKEN="$(gh auth token)" does\n'
-    )
-
-
 def test_the_token_is_in_no_representation(repository: Repository) -> None:
     assert TOKEN not in f"{repository} {repository!r}"
 
@@ -313,19 +282,3 @@ def test_an_answer_that_is_not_githubs_is_a_sentence(
     monkeypatch.setattr(GitHub, "answer", lambda *_: (200, answer))
     with pytest.raises(GitHubError, match="is this GitHub"):
         repository.comment(7, MARKER, MARKER)
-
-
-def test_the_command_line_takes_the_token_from_the_environment_only(
-    github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    body = tmp_path / "body.md"
-    body.write_text("<!-- triton-eks: preview -->\nhello", encoding="utf-8")
-    for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GITHUB_API_URL", "GITHUB_GRAPHQL_URL"):
-        monkeypatch.delenv(name, raising=False)
-    assert cli.main(["comment", "--pull-request", "7", str(body)]) == 1
-    assert "GITHUB_REPOSITORY and GITHUB_TOKEN not set" in capsys.readouterr().err
-    monkeypatch.setenv("GITHUB_REPOSITORY", "org/repo")
-    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-    monkeypatch.setenv("GITHUB_API_URL", github.url)
-    assert cli.main(["comment", "--pull-request", "7", str(body)]) == 0
-    assert github.comments[0]["body"].endswith("hello")

@@ -122,7 +122,7 @@ def test_a_refused_create_leaves_the_state_true_and_the_next_up_continues(own_tw
 
 def test_two_twins_run_side_by_side(twin: Twin, own_twin: Twin) -> None:
     own_twin.up()
-    addresses = [t.servers().cluster().ready_addresses("triton", "triton") for t in (twin, own_twin)]
+    addresses = [t.servers().cluster().service_addresses("triton", "triton") for t in (twin, own_twin)]
     assert addresses[0] and addresses[1]
     assert set(addresses[0]).isdisjoint(addresses[1])
     urls = [t.servers().aws_url for t in (twin, own_twin)]

@@ -59,7 +59,7 @@ def test_the_status_has_a_line_that_asks_the_model(twin: Twin) -> None:
 
 
 def test_the_answer_is_the_models_own_arithmetic(twin: Twin) -> None:
-    addresses = twin.servers().cluster().ready_addresses("triton", "triton")
+    addresses = twin.servers().cluster().service_addresses("triton", "triton")
     answer = inference.infer(addresses[0])
     assert answer.outputs == {"SCORES": [1.25, -1.5, 1.0], "CLASS": [0]}
 

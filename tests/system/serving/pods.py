@@ -23,7 +23,6 @@ from typing import Any
 
 from tests.charts import rendering
 from tests.charts.rendering import Object
-from twin.charts import helm
 from twin.host import ports, processes
 from twin.host.home import TwinHome
 from twin.host.processes import Service
@@ -31,6 +30,7 @@ from twin.pods import pod_spec, pod_volumes
 from twin.pods.pod_process import ContainerProcess, process_name
 from twin.pods.pod_spec import Sources
 from twin.pods.pod_volumes import PathRewriter
+from twin.releases import helm
 from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002

@@ -29,7 +29,7 @@ from tests.twin.aws.world import (
     other_network,
     trust,
 )
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from twin.cluster import node_objects
-from twin.cluster.kube_api import ApiError, KubeApi
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import ApiError
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import Machine, NodeGroup, allocatable, node_name, nodes
 from twin.cluster.nodes import NodeSimulator, changes, status_changes
@@ -187,7 +188,10 @@ class FakeApi:
 
 
 def simulate(api: FakeApi, aws: FakeAws, rounds: int = 1) -> None:
-    simulator = NodeSimulator(cast(KubeApi, api), cast(AwsReader, aws), kubelet_port=10250)
+    def runs(pod: Object) -> bool:
+        return "tritonserver" in pod["spec"]["containers"][0]["image"]
+
+    simulator = NodeSimulator(cast(KubeApi, api), cast(AwsReader, aws), kubelet_port=10250, runs_as_process=runs)
 
     async def run() -> None:
         for _ in range(rounds):

@@ -1,26 +1,35 @@
-"""The cluster as kubectl shows it; kubectl itself is played by a script that prints what the real one printed."""
+"""The cluster as a person sees it; the API is played by what a real server answered."""
 
-import json
-import os
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from twin.cluster.view import ClusterUnreadable, ClusterView
+from twin.cluster.kube_api import KubeClient, Object
+from twin.cluster.view import ClusterView
 
 
-def view(tmp_path: Path, script: str) -> ClusterView:
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text(f"#!/bin/sh\n{script}\n")
-    kubectl.chmod(0o755)
-    return ClusterView(kubectl, {"PATH": os.defpath, "KUBECACHEDIR": str(tmp_path / "cache")})
+class Api:
+    """Lists by path. What is deleted is in `deleted`, and how a list was narrowed in `selections`."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = {name.replace("_", "/"): answer for name, answer in answers.items()}
+        self.deleted: list[str] = []
+        self.selections: list[dict[str, str]] = []
+
+    def get(self, path: str, **selection: str) -> Object:
+        self.selections.append(selection)
+        return {"items": self.answers[path.rpartition("/")[2]]}
+
+    def find(self, path: str) -> Object | None:
+        found: Object | None = self.answers[path.rpartition("/")[2]]
+        return found
+
+    def delete(self, path: str) -> None:
+        self.deleted.append(path)
 
 
-def deployment(generation: int, observed: int, updated: int, available: int) -> str:
-    status = f'"observedGeneration":{observed},"replicas":2,"updatedReplicas":{updated},"availableReplicas":{available}'
-    item = f'{{"metadata":{{"name":"triton","generation":{generation}}},"spec":{{"replicas":2}},"status":{{{status}}}}}'
-    return f"echo '{{\"items\":[{item}]}}'"
+def view(api: Api) -> ClusterView:
+    return ClusterView(cast(KubeClient, api))
 
 
 @pytest.mark.parametrize(
@@ -28,82 +37,85 @@ def deployment(generation: int, observed: int, updated: int, available: int) -> 
     [(3, 3, 2, 2, True), (3, 2, 2, 2, False), (3, 3, 1, 2, False), (3, 3, 2, 1, False)],
 )
 def test_a_deployment_is_rolled_out_when_all_replicas_are_of_the_newest_revision_and_available(
-    tmp_path: Path, generation: int, observed: int, updated: int, available: int, done: bool
+    generation: int, observed: int, updated: int, available: int, done: bool
 ) -> None:
-    assert view(tmp_path, deployment(generation, observed, updated, available)).rolled_out("triton", "triton") is done
+    status = {"observedGeneration": observed, "replicas": 2, "updatedReplicas": updated, "availableReplicas": available}
+    found = {"metadata": {"name": "triton", "generation": generation}, "spec": {"replicas": 2}, "status": status}
+    assert view(Api(triton=found)).rolled_out("triton", "triton") is done
 
 
-def test_a_deployment_that_does_not_exist_is_not_rolled_out(tmp_path: Path) -> None:
-    assert view(tmp_path, "echo '{\"items\":[]}'").rolled_out("triton", "triton") is False
+def test_a_deployment_that_does_not_exist_is_not_rolled_out() -> None:
+    assert view(Api(triton=None)).rolled_out("triton", "triton") is False
 
 
-def test_only_ready_addresses_count_sorted_and_once(tmp_path: Path) -> None:
-    endpoints = (
-        '{"addresses":["10.244.1.2"],"conditions":{"ready":true}},'
-        '{"addresses":["10.244.1.1"],"conditions":{"ready":true}},'
-        '{"addresses":["10.244.1.1"],"conditions":{"ready":true}},'
-        '{"addresses":["10.244.1.3"],"conditions":{"ready":false}}'
-    )
-    found = view(tmp_path, f'echo \'{{"items":[{{"endpoints":[{endpoints}]}},{{"endpoints":null}}]}}\'')
-    assert found.ready_addresses("triton", "triton") == ["10.244.1.1", "10.244.1.2"]
-
-
-def test_what_kubectl_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:
-    with pytest.raises(ClusterUnreadable) as error:
-        view(tmp_path, "echo 'The connection was refused' >&2; exit 1").pods()
-    assert str(error.value) == "`kubectl get pods --all-namespaces --output=json` failed: The connection was refused"
-
-
-def test_a_pods_warnings_are_its_reasons_and_messages(tmp_path: Path) -> None:
-    event = '{"reason":"Unhealthy","message":"Startup probe failed: 400\\nnot ready\\n"}'
-    assert view(tmp_path, f"cat <<'E'\n{{\"items\":[{event}]}}\nE").warnings("triton", "triton-1") == [
-        "Unhealthy: Startup probe failed: 400 not ready"
+def test_only_ready_addresses_count_sorted_and_once() -> None:
+    endpoints = [
+        {"addresses": ["10.244.1.2"], "conditions": {"ready": True}},
+        {"addresses": ["10.244.1.1"], "conditions": {"ready": True}},
+        {"addresses": ["10.244.1.1"], "conditions": {"ready": True}},
+        {"addresses": ["10.244.1.3"], "conditions": {"ready": False}},
     ]
+    api = Api(endpointslices=[{"endpoints": endpoints}, {"endpoints": None}])
+    assert view(api).service_addresses("triton", "triton") == ["10.244.1.1", "10.244.1.2"]
+    assert api.selections == [{"labelSelector": "kubernetes.io/service-name=triton"}]
 
 
-def test_unready_pods_are_deleted_and_no_others(tmp_path: Path) -> None:
+def test_a_pods_warnings_are_its_reasons_and_messages_oldest_first() -> None:
+    events = [
+        {"reason": "BackOff", "message": "again", "lastTimestamp": "2026-11-21T19:00:02Z"},
+        {
+            "reason": "Unhealthy",
+            "message": "Startup probe failed: 400\nnot ready\n",
+            "lastTimestamp": "2026-11-21T19:00:01Z",
+        },
+        {"reason": "FailedScheduling", "message": "0/2 nodes", "lastTimestamp": None},
+    ]
+    api = Api(events=events)
+    assert view(api).warnings("triton", "triton-1") == [
+        "FailedScheduling: 0/2 nodes",
+        "Unhealthy: Startup probe failed: 400 not ready",
+        "BackOff: again",
+    ]
+    assert api.selections == [{"fieldSelector": "type=Warning,involvedObject.name=triton-1"}]
+
+
+def test_unready_pods_are_deleted_and_no_others() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    items = [
-        {"metadata": {"namespace": space, "name": name, "uid": name, **extra}, "spec": {"containers": []}, "status": status}
-        for space, name, status, extra in [
-            ("triton", "serves", ready, {}),
-            ("triton", "loads", {}, {}),
-            ("triton", "ends", {}, {"deletionTimestamp": "2026-11-21T19:00:00Z"}),
-            ("other", "waits", {}, {}),
+    api = Api(
+        pods=[
+            {"metadata": {"namespace": space, "name": name, "uid": name, **extra}, "spec": {}, "status": status}
+            for space, name, status, extra in [
+                ("triton", "serves", ready, {}),
+                ("triton", "loads", {}, {}),
+                ("triton", "ends", {}, {"deletionTimestamp": "2026-11-21T19:00:00Z"}),
+                ("other", "waits", {}, {}),
+            ]
         ]
-    ]
-    asked = tmp_path / "asked"
-    cluster = view(tmp_path, f"[ $1 = get ] || echo \"$@\" >> {asked}\ncat <<'E'\n{json.dumps({'items': items})}\nE")
-    cluster.delete_unready_pods("triton")
-    assert asked.read_text() == "delete pods --namespace triton --ignore-not-found --wait=false loads\n"
+    )
+    view(api).delete_unready_pods("triton")
+    assert api.deleted == ["/api/v1/namespaces/triton/pods/loads"]
 
 
-def test_without_unready_pods_none_is_deleted(tmp_path: Path) -> None:
-    view(tmp_path, "[ $1 = get ] && echo '{\"items\":[]}'").delete_unready_pods("triton")
+def test_the_nodes_are_those_of_node_groups() -> None:
+    api = Api(nodes=[{"metadata": {"name": "b"}}, {"metadata": {"name": "a"}}])
+    assert view(api).nodes() == ["a", "b"]
+    assert api.selections == [{"labelSelector": "eks.amazonaws.com/nodegroup"}]
 
 
-def test_the_nodes_are_those_of_node_groups(tmp_path: Path) -> None:
-    items = '{"metadata":{"name":"b"}},{"metadata":{"name":"a"}}'
-    script = f'[ "$3" = --selector=eks.amazonaws.com/nodegroup ] && echo \'{{"items":[{items}]}}\''
-    assert view(tmp_path, script).nodes() == ["a", "b"]
-
-
-def pod(image: str, status: dict[str, Any], **metadata: str) -> str:
+def pod(status: dict[str, Any], **metadata: str) -> Api:
     names = {"namespace": "triton", "name": "triton-1", "uid": "u", **metadata}
-    item = {"metadata": names, "spec": {"nodeName": "n", "containers": [{"image": image}]}, "status": status}
-    return f"cat <<'E'\n{json.dumps({'items': [item]})}\nE"
+    return Api(pods=[{"metadata": names, "spec": {"nodeName": "n"}, "status": status}])
 
 
-def container(state: dict[str, Any], restarts: int = 0) -> dict[str, Any]:
-    return {"name": "c", "state": state, "restartCount": restarts}
-
-
-def test_a_pod_that_runs_here_says_where_it_listens_and_others_do_not(tmp_path: Path) -> None:
-    status = {"phase": "Running", "podIP": "10.244.128.2", "conditions": [{"type": "Ready", "status": "True"}]}
-    (found,) = view(tmp_path, pod("x/tritonserver@sha256:1", status)).pods()
-    assert (found.address, found.listens, found.status, found.ready) == ("10.244.128.2", "127.244.128.2", "Running", True)
-    (found,) = view(tmp_path, pod("x/other", status)).pods()
-    assert (found.address, found.listens) == ("10.244.128.2", "")
+@pytest.mark.parametrize(
+    ("address", "listens"),
+    [("10.244.128.2", "127.244.128.2"), ("10.244.3.2", ""), ("", "")],
+    ids=["here", "kwok's", "none yet"],
+)
+def test_a_pod_that_runs_here_says_where_it_listens_and_others_do_not(address: str, listens: str) -> None:
+    status = {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": "True"}]}
+    (found,) = view(pod(status)).pods()
+    assert (found.address, found.listens, found.status, found.ready) == (address, listens, "Running", True)
 
 
 @pytest.mark.parametrize(
@@ -114,17 +126,7 @@ def test_a_pod_that_runs_here_says_where_it_listens_and_others_do_not(tmp_path: 
         ({"waiting": {"reason": "CrashLoopBackOff"}}, {"deletionTimestamp": "2026-11-21T19:00:00Z"}, "Terminating"),
     ],
 )
-def test_the_status_is_the_one_that_kubectl_shows(
-    tmp_path: Path, state: dict[str, Any], metadata: dict[str, str], shown: str
-) -> None:
-    status = {"phase": "Running", "containerStatuses": [container(state, 3)]}
-    (found,) = view(tmp_path, pod("x/tritonserver", status, **metadata)).pods()
+def test_the_status_is_the_one_that_kubectl_shows(state: dict[str, Any], metadata: dict[str, str], shown: str) -> None:
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", "state": state, "restartCount": 3}]}
+    (found,) = view(pod(status, **metadata)).pods()
     assert (found.status, found.restarts, found.ready) == (shown, 3, False)
-
-
-def test_kubectl_gets_the_twins_environment_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/home/person/.kube/config")
-    view(tmp_path, f"env > {tmp_path}/env; echo '{{\"items\":[]}}'").pods()
-    said = (tmp_path / "env").read_text()
-    assert f"KUBECACHEDIR={tmp_path}/cache" in said
-    assert "KUBECONFIG" not in said

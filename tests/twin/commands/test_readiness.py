@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from twin.cluster.kube_api import KubeClient
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import Machine, NodeGroup
 from twin.cluster.view import ClusterView, Pod
@@ -29,7 +30,7 @@ class PlayedView(ClusterView):
     """A cluster whose pods are, at each look, the next of the given ones; rolled out once one is Ready."""
 
     def __init__(self, *looks: list[Pod]) -> None:
-        super().__init__(Path("kubectl"), {})
+        super().__init__(cast(KubeClient, None))
         object.__setattr__(self, "_looks", _with_last_repeated(looks))
         object.__setattr__(self, "_now", [])
 
@@ -40,7 +41,7 @@ class PlayedView(ClusterView):
     def rolled_out(self, namespace: str, deployment: str) -> bool:
         return any(pod.ready for pod in self._now)  # type: ignore[attr-defined]
 
-    def ready_addresses(self, namespace: str, service: str) -> list[str]:
+    def service_addresses(self, namespace: str, service: str) -> list[str]:
         return next(self._endpoints)  # type: ignore[attr-defined,no-any-return]
 
     def nodes(self) -> list[str]:

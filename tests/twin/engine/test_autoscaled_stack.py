@@ -10,7 +10,7 @@ from modelctl.progress import Silent
 from modelctl.release import prepare
 from spec.scaling.signal import signals
 from spec.settings import load
-from twin.charts import stack_programs
+from twin.charts import registry
 from twin.engine import stack_files
 from twin.host.home import TwinHome
 from twin.services import release_sources
@@ -91,12 +91,12 @@ def test_without_autoscaling_the_samples_are_released_as_they_are(home: TwinHome
 
 def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscaled: TwinHome, tmp_path: Path) -> None:
     tracked = stack_files.config(TwinHome(tmp_path / "other"), "local")
-    assert stack_programs.families(tracked) == ()
-    assert stack_programs.families(stack_files.config(autoscaled, "local")) == ("prometheus", "prometheus-operator", "keda")
+    assert registry.families(tracked) == ()
+    assert registry.families(stack_files.config(autoscaled, "local")) == ("prometheus", "prometheus-operator", "keda")
     worker = {"triton-eks:worker": {"scaler": "keda"}, "triton-eks:triton": {"autoscaler": "none"}}
-    assert stack_programs.families(worker) == ("keda",)
-    assert stack_programs.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
-    assert stack_programs.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
+    assert registry.families(worker) == ("keda",)
+    assert registry.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
+    assert registry.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
-    both = stack_programs.families(stack_files.config(autoscaled, "local"))
+    both = registry.families(stack_files.config(autoscaled, "local"))
     assert both == ("prometheus", "prometheus-operator", "keda", "prometheus-adapter"), "KEDA is there for the workers"

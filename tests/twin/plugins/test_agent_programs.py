@@ -21,7 +21,7 @@ class Cluster:
         self.steps = list(steps)
         self.agent = agent
 
-    def get(self, path: str) -> dict[str, Any] | None:
+    def find(self, path: str) -> dict[str, Any] | None:
         if path == AGENT_PATH:
             return None if self.agent is None else {"data": {CHARTS: self.agent}}
         assert path == RELEASE

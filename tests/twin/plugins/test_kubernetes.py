@@ -14,10 +14,11 @@ import pytest
 from pulumi.runtime.proto import provider_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct, urn
+from twin.charts.registry import CHARTS
+from twin.cluster.kube_api import ApiResource
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import ApiResource, parse_kubeconfig
+from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.kubernetes import KubernetesProvider
-from twin.plugins.releases import STAND_INS
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, secret
 
@@ -259,7 +260,7 @@ def test_a_release_must_pin_its_version(version: str | None, provider: Any) -> N
 def test_all_mistakes_of_a_release_come_at_once(provider: Any) -> None:
     failures = _failures(_check(provider, RELEASE, "x", _release(chart="unheard-of", version="latest", repositoryOpts=None)))
     assert list(failures) == ["chart", "version", "repositoryOpts.repo"]
-    assert "STAND_INS in twin/plugins/releases.py" in failures["chart"]
+    assert "add its record to twin/charts/registry.py" in failures["chart"]
     assert "nvidia-device-plugin" in failures["chart"]
 
 
@@ -273,7 +274,8 @@ def test_a_previewed_release_says_what_stands_in_for_it(provider: Any, engine: R
     response = provider.Create(provider_pb2.CreateRequest(urn=urn(RELEASE, "x"), properties=struct(inputs), preview=True))
     assert plain(response.properties)["status"] == UNKNOWN
     [message] = engine.messages("INFO")
-    assert message == (f"twin: chart nvidia-device-plugin 0.17.4 is not installed; {STAND_INS['nvidia-device-plugin']}")
+    stand_in = CHARTS["nvidia-device-plugin"].stand_in
+    assert message == f"twin: chart nvidia-device-plugin 0.17.4 is not installed; {stand_in}"
 
 
 def test_a_release_moved_to_another_namespace_is_replaced(provider: Any) -> None:

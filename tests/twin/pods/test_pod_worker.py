@@ -7,17 +7,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import pytest
 
-from twin.cluster.kube_api import ApiError, KubeApi, Object
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import ApiError, Unreachable
 from twin.cluster.pod_addresses import Addresses
 from twin.host import processes
 from twin.host.home import TwinHome
-from twin.identity.irsa import IdentityExchange
+from twin.identity.exchange import IdentityExchange
 from twin.pods import pod_worker
+from twin.pods.events import Events
 from twin.pods.pod_process import ContainerProcess
-from twin.pods.pod_worker import PodWorker, Surroundings
+from twin.pods.pod_worker import PodContext, PodWorker
+from twin.pods.program import LocalCommand, PodProgram, PodPrograms
 
 SECONDS = 20.0
 PATH = "/api/v1/namespaces/triton/pods/triton-1"
@@ -86,7 +88,9 @@ def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) 
     """A pod from its first status until `act` is over and the pod is gone; the addresses of its twin."""
     home, given = TwinHome(tmp_path), Given()
     home.pods.mkdir()
-    shared = Surroundings(home, cast(KubeApi, api), cast(IdentityExchange, None), cast(Addresses, given), 53)
+    triton = PodProgram("triton", "tritonserver", lambda launch: LocalCommand((), {}))
+    nobody, unheard = cast(IdentityExchange, None), cast(Events, None)
+    shared = PodContext(home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton]), 53)
 
     async def life() -> None:
         worker = PodWorker(api.pod, shared)
@@ -120,7 +124,7 @@ def test_an_api_server_that_does_not_answer_in_time_keeps_no_ending_pod(tmp_path
     api = Api()
 
     async def act(worker: PodWorker) -> None:
-        api.failures[method] = [httpx.ReadTimeout("busy"), httpx.ReadTimeout("busy")]
+        api.failures[method] = [Unreachable("busy"), Unreachable("busy")]
         await end(worker)
 
     assert live(tmp_path, api, act).released == ["u"]

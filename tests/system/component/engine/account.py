@@ -12,7 +12,7 @@ from unittest import mock
 
 from moto import mock_aws
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 from twin.aws.iam import trust
 from twin.engine import alert_topics
 

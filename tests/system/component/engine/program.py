@@ -19,7 +19,7 @@ from pulumi.runtime.stack import run_in_stack
 from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.providers import Aws
 from tests.system.component.engine.recording import Recording, StackFailed
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 def run(
