@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pulumi
 
+from infra import stack_settings
 from infra.aws import account as aws_account
 from infra.aws.account import Account
 from infra.aws.addons import Addons
@@ -28,7 +29,6 @@ from infra.serving.inference import serve_models
 from infra.serving.request_path import answer_requests
 from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
-from spec import settings as stack_settings
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.stack_names import stack_file

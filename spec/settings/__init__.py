@@ -1,4 +1,4 @@
-"""Typed stack config. `from_pulumi()` in the program, `load_stack_file(path)` elsewhere; both report everything at once."""
+"""The typed settings of a stack: `load_stack_file(path)` reads them, and reports everything that is wrong at once."""
 
 from spec.settings.digest import serving_digest
 from spec.settings.model import (
@@ -16,7 +16,7 @@ from spec.settings.model import (
 )
 from spec.settings.problem import Problem, SettingsError
 from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
-from spec.settings.source import from_pulumi, load, load_stack_file
+from spec.settings.source import load, load_stack_file, read_config
 
 __all__ = [
     "Cluster",
@@ -36,8 +36,8 @@ __all__ = [
     "Sharing",
     "SystemGroup",
     "Triton",
-    "from_pulumi",
     "load",
     "load_stack_file",
+    "read_config",
     "serving_digest",
 ]

@@ -16,6 +16,8 @@ import helm_python
 import yaml
 from helm_python import _native
 
+from spec.helm_values import merge
+
 DEFAULT_KUBE_VERSION = "v1.35.0"
 
 # The order in which Helm itself installs kinds; other kinds come last.
@@ -94,22 +96,6 @@ def render(
     except helm_python.HelmError as error:
         raise HelmError(_schema_sentences(str(error), layers, values) or _sentences(str(error))) from None
     return _install_order(sources)
-
-
-def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Values merged as Helm merges several value files: maps deeply, later layers win, lists are replaced.
-
-    The layers stay untouched. A `null` is kept: over a chart's default it removes the key.
-    """
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            below = result.get(key)
-            if isinstance(value, Mapping):
-                result[key] = merge(below if isinstance(below, Mapping) else {}, value)
-            else:
-                result[key] = value
-    return result
 
 
 class _Loader(yaml.CSafeLoader):
