@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of ours, as prometheus-operator's PodMonitors.
+"""PodMonitors and rules: the pods of ours that Prometheus scrapes, and the alerts on them.
 
 They are in the namespace of the monitoring, so that they neither wait for the workloads' namespaces nor go with them.
 """
@@ -24,7 +24,7 @@ Manifest = dict[str, Any]
 
 
 def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
-    """The monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
+    """Return the monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
     monitors = [
         pod_monitor(JOB, TRITON_NAMESPACE),
         # It asks each pod at each scrape, and it names the pods in labels of its own.
@@ -46,7 +46,7 @@ def pod_monitor(
     timeout: int = 10,
     honor_labels: bool = False,
 ) -> Manifest:
-    """The monitor of the pods in a namespace whose name label is `name`; it becomes their `job` too. Times in seconds."""
+    """Return the monitor of the pods in a namespace whose name label is `name`, their `job` too. Times in seconds."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PodMonitor",
