@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.platform import charts
 from infra.platform.installed_chart import InstalledChart
+from spec.helm_values import base_values, merge
 from spec.names import MONITORING_NAMESPACE
 from spec.settings.gpu import GpuPool, Sharing
 from spec.versions import DCGM_EXPORTER
@@ -32,9 +32,9 @@ class GpuMetrics(InstalledChart):
 
 def values(sharing: Iterable[Sharing]) -> dict[str, Any]:
     """Return the chart's values, for the ways in which the pools share their GPUs."""
-    base = charts.base_values(DCGM_EXPORTER.name)
+    base = base_values(DCGM_EXPORTER.name)
     if all(way.strategy in ("exclusive", "mig") for way in sharing):
         return base
     # Without it, a GPU that several pods share has no pod at all. Each of them gets the numbers of the whole GPU.
     shared = [{"name": "KUBERNETES_VIRTUAL_GPUS", "value": "true"}]
-    return charts.merge(base, {"extraEnv": [*base.get("extraEnv", []), *shared]})
+    return merge(base, {"extraEnv": [*base.get("extraEnv", []), *shared]})

@@ -10,7 +10,7 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
-from infra.platform import charts
+from spec.helm_values import base_values, merge
 from spec.versions import ChartPin
 
 INSTALL_TIMEOUT_SECONDS = 600
@@ -22,7 +22,7 @@ PodSecurity = Literal["restricted", "baseline", "privileged"]
 
 def chart_values(pin: ChartPin, computed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a third-party chart: `helm-values/<chart>/base.yaml`, and what follows from the stack on top."""
-    return charts.merge(charts.base_values(pin.name), computed)
+    return merge(base_values(pin.name), computed)
 
 
 def namespace(

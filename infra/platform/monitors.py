@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE
-from spec.names import WORKER as WORKER_ACCOUNT
+from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.prometheus.rule import JOB, SCRAPE_SECONDS
@@ -17,8 +16,6 @@ from spec.versions import KUBE_PROMETHEUS_STACK
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"
-WORKER = "worker"
-"""The name label of the workers' pods: the name of their chart."""
 
 Manifest = dict[str, Any]
 
@@ -31,7 +28,7 @@ def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
         pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]
     if settings.worker is not None:
-        monitors.append(pod_monitor(WORKER, WORKER_ACCOUNT.namespace))
+        monitors.append(pod_monitor(WORKER_CHART, WORKER.namespace))
     if settings.gateway is not None:
         monitors.append(pod_monitor(GATEWAY_JOB, GATEWAY_NAMESPACE, path="/stats/prometheus"))
     return [*monitors, _rules(settings, runbooks)]

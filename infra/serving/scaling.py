@@ -16,7 +16,7 @@ from spec.scaling.signal import signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
 from spec.settings.model import Settings
 
-NAME = "triton"
+NAME = TRITON_DEPLOYMENT
 """The name of both, and of the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""
 _POLLING_SECONDS = 15
 _FAILURES_BEFORE_FALLBACK = 4

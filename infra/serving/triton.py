@@ -6,24 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_annotations, known_role_arn
 from infra.aws.lustre import LustreMount
 from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket, reader_policy
-from infra.platform import charts
 from infra.platform.installed_chart import namespace
 from infra.serving import model_volume
+from infra.serving.local_chart import install_local_chart
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
-from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_NAMESPACE, TRITON_RELEASE
+from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_CHART, TRITON_NAMESPACE, TRITON_RELEASE
 from spec.settings.gpu import GpuPool
 from spec.settings.models import Models, Release
 from spec.settings.tracing import Tracing
 from spec.settings.triton import Triton
 
-_CHART = "triton"
 _READER = "model-reader"
 
 
@@ -64,15 +62,8 @@ class TritonServer(pulumi.ComponentResource):
             )
         elif args.mount is not None:
             needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
-        k8s.helm.v4.Chart(
-            f"{name}-chart",
-            name=TRITON_RELEASE,
-            chart=charts.local_chart(_CHART),
-            namespace=TRITON_NAMESPACE,
-            value_yaml_files=charts.value_files(_CHART, stack.environment),
-            values=values(stack, args),
-            opts=cluster.in_cluster(self, *needed),
-        )
+        after = cluster.in_cluster(self, *needed)
+        install_local_chart(f"{name}-chart", cluster, TRITON_CHART, TRITON_RELEASE, TRITON, values(stack, args), after)
         self.register_outputs({})
 
 

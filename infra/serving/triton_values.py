@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.platform import charts
+from spec import helm_values
+from spec.names import TRITON_CHART
 from spec.settings import ModelServing, Problem, SettingsError
 from spec.triton_options import check_arguments
 
-_CHART = "triton"
 _ARGUMENTS = "server.extraArgs"
 _LONGEST_REQUEST = "drain.longestRequestSeconds"
 
@@ -35,7 +35,7 @@ def check_extra_arguments(environment: str, server_version: str) -> None:
 
     It names the file whose list holds: Helm replaces lists, so the environment's own takes the place of the base's.
     """
-    layers = charts.value_layers(_CHART, environment)
+    layers = helm_values.value_layers(TRITON_CHART, environment)
     for path, values in reversed(layers.items()):
         arguments = _extra_arguments(values)
         if arguments is None:
@@ -56,7 +56,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
         return
     slowest = max(serving, key=lambda name: serving[name].longest_request_seconds)
     needed = serving[slowest].longest_request_seconds
-    for path, values in reversed(charts.value_layers(_CHART, environment).items()):
+    for path, values in reversed(helm_values.value_layers(TRITON_CHART, environment).items()):
         given = _value(values, _LONGEST_REQUEST)
         if not isinstance(given, int):
             continue
@@ -71,8 +71,8 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
 
 
 def _seconds(environment: str, key: str) -> int:
-    layers = charts.value_layers(_CHART, environment)
-    for values in (*reversed(layers.values()), charts.default_values(_CHART)):
+    layers = helm_values.value_layers(TRITON_CHART, environment)
+    for values in (*reversed(layers.values()), helm_values.default_values(TRITON_CHART)):
         given = _value(values, f"drain.{key}")
         if isinstance(given, int):
             return given

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import irsa_annotations, known_role_arn
 from infra.aws.stack import Stack
-from infra.platform import charts
 from infra.platform.installed_chart import namespace
+from infra.serving.local_chart import install_local_chart
 from spec.iam_policy import allow, document
 from spec.names import (
     FAILURES_PREFIX,
@@ -23,6 +22,7 @@ from spec.names import (
     TRITON_GRPC_URL,
     TRITON_NAMESPACE,
     WORKER,
+    WORKER_CHART,
     WORKER_DEPLOYMENT,
     queue_url,
 )
@@ -31,7 +31,6 @@ from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
 
-_CHART = "worker"
 ROLE = "worker"
 """The purpose of the workers' role (`known_role_arn`)."""
 
@@ -60,15 +59,8 @@ class Workers(pulumi.ComponentResource):
             # Triton's NetworkPolicy lets it in.
             {INFERENCE_CLIENT_LABEL: "true"},
         )
-        k8s.helm.v4.Chart(
-            f"{name}-chart",
-            name=WORKER_DEPLOYMENT,
-            chart=charts.local_chart(_CHART),
-            namespace=WORKER.namespace,
-            value_yaml_files=charts.value_files(_CHART, cluster.stack.environment),
-            values=values(cluster.stack, worker, concurrency),
-            opts=cluster.in_cluster(self, own_namespace),
-        )
+        computed, after = values(cluster.stack, worker, concurrency), cluster.in_cluster(self, own_namespace)
+        install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
 
 
