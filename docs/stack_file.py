@@ -43,7 +43,7 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("DefaultTags", "tags"): "the AWS provider",
     ("ModelServing", "gpu_memory_mib"): "spec/settings/checks/gpu_memory.py",
     ("Release", "serving"): "spec/settings/checks/serving.py",
-    ("Release", "previous"): "modelctl/pin.py",
+    ("Release", "previous"): "modelctl/release/pin.py",
 }
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
