@@ -25,7 +25,7 @@ _ENDPOINTS_SECONDS = 10.0
 
 
 def model_of(models: Path, name: str) -> Model:
-    """A model of the repository that the twin has released. Raises LoadRefused."""
+    """Return a model of the repository that the twin has released. Raises LoadRefused."""
     try:
         found = {model.name: model for model in load(models)}
     except ValidationFailed as failure:
@@ -36,7 +36,7 @@ def model_of(models: Path, name: str) -> Model:
 
 
 def inputs_of(model: Model) -> list[InferInput]:
-    """One request of a batch of one. Raises LoadRefused."""
+    """Return one request of a batch of one. Raises LoadRefused."""
     try:
         return request_of(model, seed=1)
     except NoRequest as error:
@@ -53,7 +53,7 @@ class RequestLoad:
         self._balancer = Balancer(model, inputs)
 
     async def run(self) -> None:
-        """As `watch.Load` has it. Raises LoadRefused when no pod is ready."""
+        """Send everything, as `watch.Load` has it. Raises LoadRefused when no pod is ready."""
         ready = asyncio.Event()
 
         def tell(addresses: list[str]) -> None:
@@ -74,7 +74,7 @@ class RequestLoad:
                 self.tally.add(outcome)
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """As `watch.Load` has it."""
+        """Return the moment, as `watch.Load` has it."""
         return self.tally.moment(at, scale)
 
     @staticmethod
