@@ -70,10 +70,11 @@ e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
-lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
+lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
 	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
@@ -129,7 +130,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
