@@ -180,8 +180,8 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
         failures.append(
             Failure(
                 "chart",
-                f"the twin has no stand-in for {chart_name(chart)} (it has: {', '.join(sorted(CHARTS))}): "
-                "add its record to twin/charts/registry.py",
+                f"{chart_name(chart)} is not among the charts that are pinned ({', '.join(sorted(CHARTS))}): "
+                "add it to spec/versions.py, and what stands for it to twin/charts/registry.py",
             )
         )
     if version != UNKNOWN and not (isinstance(version, str) and EXACT_VERSION.match(version)):
