@@ -13,7 +13,6 @@ REASONS = {
     "system/serving/test_bad_input.py": "who is not root cannot mount",
     "system/serving/test_drain_namespaces.py": "who is not root cannot make a PID namespace",
     "twin/commands/test_shell.py": "systems without dash",
-    "twin/host/test_claim.py": "root may write everywhere",
 }
 """What of a machine lets a file skip tests. For a program, a module or a chart that cannot be had there is no reason."""
 
