@@ -15,7 +15,8 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock reference docs clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+  reference docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -59,6 +60,9 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/system/e2e --ignore tests/system/serving
+
+test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
+	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
 # KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
 SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
