@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,19 @@ from rich.console import Console
 from console.stack_argument import StackArgument
 from spec import stack_names
 from twin import down as down_command
-from twin import engine, preview, processes, scratch, shell, stack_files, stack_programs, standalone, status, tritonserver
+from twin import (
+    engine,
+    preview,
+    processes,
+    scratch,
+    shell,
+    stack_files,
+    stack_programs,
+    standalone,
+    status,
+    tools,
+    tritonserver,
+)
 from twin import up as up_command
 from twin.cluster_view import ClusterUnreadable
 from twin.engine import Engine, EngineError
@@ -23,7 +35,7 @@ from twin.inference import Answer, InferenceFailed
 from twin.load.refused import LoadRefused
 from twin.processes import DeadlinePassed, ProcessFailed
 from twin.readiness import NotServing
-from twin.servers import NotRunning, Servers
+from twin.servers import PROGRAMS, NotRunning, Servers
 from twin.tools import ToolError
 from twin.tritonserver import TritonUnavailable
 
@@ -86,7 +98,7 @@ def up(
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, console, families=stack_programs.families(stack))
+        servers = Servers.start(home, _programs(home, stack_programs.families(stack)), console)
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
@@ -176,7 +188,7 @@ def show_preview(
     with _interruptible(home), contextlib.ExitStack() as cleanup:
         if against is None:
             with home.lock(f"python3 -m twin preview {stack}"):
-                servers = Servers.start(home, progress, with_agent=False)
+                servers = Servers.start(home, tools.ensure(PROGRAMS, progress), progress, with_agent=False)
         else:
             servers = cleanup.enter_context(scratch.twin(home, progress))
             scratch.apply(servers, stack, against, progress)
@@ -206,6 +218,16 @@ def run_triton(
 def say(line: str) -> None:
     """One line of progress."""
     console.print(line, markup=False)
+
+
+def _programs(home: TwinHome, families: Sequence[str]) -> Mapping[str, Path]:
+    """The programs of `up`. The first one builds them, and shows what it will make as soon as Pulumi is there."""
+    is_first = home.load_endpoints().kubeconfig is None
+    with tools.building([*PROGRAMS, *families], console) as found:
+        if is_first and found.lacks("control-plane"):
+            servers = Servers.without_cluster(home, found.wait("pulumi"), say)
+            up_command.preview(servers, say)
+        return found.wait()
 
 
 def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:

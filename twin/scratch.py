@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from twin import processes
+from twin import processes, tools
 from twin.engine import EngineError
 from twin.home import REPOSITORY, TwinHome
-from twin.servers import Servers
+from twin.servers import PROGRAMS, Servers
 
 
 class UnknownRevision(RuntimeError):
@@ -29,7 +29,7 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
     folder.mkdir(parents=True, exist_ok=True)
     own = TwinHome(Path(tempfile.mkdtemp(prefix="twin-", dir=folder)))
     try:
-        yield Servers.start(own, console, with_agent=False)
+        yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
     finally:
         processes.stop_all(own)
         shutil.rmtree(own.path, ignore_errors=True)

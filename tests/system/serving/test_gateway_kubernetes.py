@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
-        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         client = KubeClient(yaml.safe_load(Path(home.kubeconfig).read_text()))
         definitions.install(client, CHART)
         for namespace in ("envoy-gateway-system", "triton", "tracing"):
