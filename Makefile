@@ -22,6 +22,9 @@ help: ## this list
 
 venv: $(VENV)/.installed ## the Python environment alone
 
+# What Go compiles needs no Python package, so it begins while they are installed.
+up preview: MEANWHILE := pulumi control-plane
+
 up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
 	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
 
@@ -132,6 +135,11 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
+	if [ -n "$(MEANWHILE)" ]; then
+	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
+	  $(PYTHON) -m twin.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
+	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
+	fi
 	start=$$SECONDS
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
 	$(PYTHON) -m venv --clear $(VENV)
