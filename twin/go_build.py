@@ -1,7 +1,7 @@
 """Compiles Go programs in the background, one set after the other, and says how far they are.
 
-Go's build cache for them is one of their own, and goes when they are there: it is several times as large. What is
-interrupted or fails leaves it behind, and the next run goes on from there.
+What Go caches for it, modules and objects, is kept apart and goes when the programs are there: it is ten times as large.
+What is interrupted or fails leaves it behind, and the next run goes on from there.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def building(go: Path, programs: Sequence[Programs], cache: Path) -> Iterator[Bu
             builds.stop()
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(cache, ignore_errors=True)
+            _remove(cache)
 
 
 class Builds:
@@ -138,7 +138,7 @@ class Builds:
     def __init__(self, go: Path, programs: Sequence[Programs], cache: Path) -> None:
         self.programs = {one.name: one for one in programs}
         self.progress = {one.name: Progress() for one in programs}
-        self._go, self._cache = go, cache
+        self._go, self._environment = go, _environment(go, cache)
         self._began: tuple[float, float] | None = None
         """When the first package was compiled, and what was done by then, in seconds of `Programs`."""
         self._running: set[subprocess.Popen[str]] = set()
@@ -205,6 +205,8 @@ class Builds:
         return imports
 
     def _ensure(self, programs: Programs, imports: Future[dict[str, list[str]]]) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
         progress = self.progress[programs.name]
         programs.directory.parent.mkdir(parents=True, exist_ok=True)
         with programs.directory.with_name(f"{programs.directory.name}.lock").open("w") as lock:
@@ -246,10 +248,6 @@ class Builds:
 
     def _go_on(self, programs: Programs, command: Sequence[str], take: Callable[[str], bool]) -> None:
         """Runs a `go` command on the programs. `take` gets each line and says whether it understood it."""
-        temporary = self._cache / "tmp"
-        temporary.mkdir(parents=True, exist_ok=True)
-        caches = {"GOCACHE": str(self._cache / "go"), "GOTMPDIR": str(temporary)}
-        env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off", **caches}
         argv = [str(self._go), *command, *programs.flags, *programs.packages.values()]
         not_understood: deque[str] = deque(maxlen=_END_OF_OUTPUT)
         with self._starting:
@@ -258,7 +256,7 @@ class Builds:
             process = subprocess.Popen(
                 argv,
                 cwd=programs.module,
-                env=env,
+                env=self._environment,
                 text=True,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -279,6 +277,31 @@ class Builds:
                 f"(`go {command[0]}` ended with {process.returncode}). The end of its output:\n"
                 f"{''.join(not_understood).rstrip()}"
             )
+
+
+def _remove(cache: Path) -> None:
+    """Removes the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
+    cache.rename(Path(tempfile.mkdtemp(prefix=f"{cache.name}-done-", dir=cache.parent)) / cache.name)
+    done = [str(folder) for folder in cache.parent.glob(f"{cache.name}-done-*")]
+    in_background = 'nice rm -rf -- "$@" </dev/null >/dev/null 2>&1 &'
+    subprocess.run(["sh", "-c", in_background, "sh", *done], start_new_session=True, check=True)
+
+
+def _environment(go: Path, cache: Path) -> dict[str, str]:
+    """What `go` needs to find and to leave everything in `cache`. Modules that the person has already are not downloaded."""
+    folders = {name: cache / part for name, part in (("GOCACHE", "objects"), ("GOMODCACHE", "modules"), ("GOTMPDIR", "tmp"))}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    asked = [str(go), "env", "GOMODCACHE", "GOPROXY"]
+    modules, proxy = subprocess.run(asked, cwd="/", text=True, capture_output=True, check=True).stdout.splitlines()
+    return {
+        **os.environ,
+        **{name: str(folder) for name, folder in folders.items()},
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-modcacherw",  # or the modules could not be removed
+        "GOPROXY": f"{(Path(modules) / 'cache' / 'download').as_uri()},{proxy}",
+        "GOWORK": "off",
+    }
 
 
 def _locked(lock: int) -> bool:

@@ -189,6 +189,7 @@ class Tools:
     def __init__(self, there: Mapping[str, Path], builds: Builds | None, console: Console | None) -> None:
         self._there = dict(there)
         self._builds = builds
+        self._awaited: set[str] = set()
         self._console = console
 
     def lacks(self, family: str) -> bool:
@@ -198,11 +199,14 @@ class Tools:
     def wait(self, *families: str) -> dict[str, Path]:
         """The programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
         if self._builds is not None:
-            names = [name for name in self._builds.programs if name in families or not families]
+            names = [
+                name for name in self._builds.programs if name not in self._awaited and (name in families or not families)
+            ]
             try:
                 build_progress.show(self._builds, names, self._console)
             except BuildFailed as error:
                 raise ToolError(f"{error}\nA build needs access to a Go module proxy, {_NEEDS}") from None
+            self._awaited.update(names)
             for name in names:
                 self._there |= self._builds.programs[name].paths()
         return dict(self._there)

@@ -10,12 +10,16 @@ import pytest
 _SCRIPT = """#!/bin/sh
 echo "$*" >> "$GO_LOG"
 case $1 in
-env) echo "${GO_VERSION:-go1.26.8}";;
+env)
+  case $2 in
+  GOVERSION) echo "${GO_VERSION:-go1.26.8}";;
+  *) printf '/home/me/go/pkg/mod\nhttps://proxy.golang.org,direct\n';;
+  esac;;
 list)
   echo "go: downloading example.com v1.0.0" >&2
   printf 'errors\\nfmt errors\\nexample.com/main fmt\\n';;
 build)
-  mkdir -p "$GOCACHE"
+  echo "$GOPROXY" > "$GOMODCACHE/proxies"
   if [ -n "$GO_FAILS" ]; then echo "go: example.com@v1: unreachable"; exit 1; fi
   while [ "$1" != -o ]; do shift; done
   folder=$2

@@ -29,8 +29,9 @@ def ensure(*families: str) -> tuple[dict[str, Path], str]:
 
 
 def left_in(machine: Path) -> list[str]:
-    """The directories below the cache, locks aside."""
+    """The directories below the cache, locks aside, once what is removed in the background is gone."""
     folder = machine / "cache" / "triton-eks"
+    until(lambda: not list(folder.glob("build-done-*")), "the caches to be removed")
     return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
 
 
@@ -108,9 +109,19 @@ def test_a_failed_build_shows_the_end_of_its_output_and_keeps_what_was_compiled(
         "go: example.com@v1: unreachable",
         "A build needs access to a Go module proxy, about 4 GB of memory, and of disk some 7 GB while it lasts",
     ]
-    assert left_in(machine) == ["build/go", "build/tmp"]
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
     monkeypatch.delenv("GO_FAILS")
     ensure("helm")
+
+
+def test_modules_that_are_in_the_cache_of_the_person_are_not_downloaded(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO_FAILS", "yes")
+    with pytest.raises(ToolError):
+        ensure("helm")
+    proxies = (machine / "cache" / "triton-eks" / "build" / "modules" / "proxies").read_text()
+    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://proxy.golang.org,direct\n"
 
 
 def test_a_build_leaves_the_programs_and_nothing_else(machine: Path) -> None:
@@ -125,6 +136,13 @@ def test_what_a_killed_build_left_goes_with_the_next(machine: Path) -> None:
     (directory.parent / f".{directory.name}-killed").mkdir()
     ensure("helm")
     assert left_in(machine) == [f"tools/{directory.name}"]
+
+
+def test_a_removal_that_was_killed_is_made_good(machine: Path) -> None:
+    killed = machine / "cache" / "triton-eks" / "build-done-before" / "build"
+    killed.mkdir(parents=True)
+    ensure("helm")
+    until(lambda: not killed.parent.exists(), "what was left to be removed")
 
 
 def test_half_a_build_is_built_again(machine: Path) -> None:
@@ -161,7 +179,7 @@ def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path,
         raise KeyboardInterrupt
     running = subprocess.run(["pgrep", "-f", str(machine / "bin" / "go")], capture_output=True, text=True, check=False)
     assert running.stdout == ""
-    assert left_in(machine) == ["build/go", "build/tmp"]
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
     assert len(builds(machine)) == 1
 
 
