@@ -4,18 +4,18 @@ SHELL := /bin/bash
 .ONESHELL:
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-VENV := .venv
+# Not to be given: `clean` removes them.
+override VENV := .venv
+override AUDIT := $(VENV)/audit
+override MADE := $(VENV)/.made-by-make
 PY := $(VENV)/bin/python
-AUDIT := $(VENV)/audit
 STACK ?= dev
-
-TWIN := $(or $(TWIN_HOME),.twin)
 
 # Container images like to set it. Every process here, and the twin and the tests start many, would then compile the packages that it
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -32,11 +32,11 @@ up: $(VENV)/.installed ## the whole platform on this machine, ending with an inf
 down: ## stop and remove what `make up` made
 	@if [ -e $(VENV)/.installed ]; then
 	  $(PY) -m twin down
-	elif [ -e "$(TWIN)" ]; then
+	elif [ -e "$${TWIN_HOME:-.twin}" ]; then
 	  $(MAKE) --no-print-directory venv
 	  $(PY) -m twin down
 	else
-	  echo "there is no twin at $(TWIN)"
+	  echo "there is no twin at $${TWIN_HOME:-.twin}"
 	fi
 
 status: $(VENV)/.installed ## what runs, where, and the last inference
@@ -46,16 +46,16 @@ preview: $(VENV)/.installed ## what `pulumi up` would do to an environment, with
 	@$(PY) -m twin preview $(STACK)
 
 cost: $(VENV)/.installed ## what an environment costs a month at list prices: make cost STACK=prod
-	@$(PY) -m stackctl.cost show $(STACK)
+	@$(PY) -m stackctl cost show $(STACK)
 
 preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; reads only: make preflight STACK=prod
-	@$(PY) -m stackctl.preflight $(STACK)
+	@$(PY) -m stackctl preflight $(STACK)
 
 destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
-	@$(PY) -m stackctl.destroy $(STACK) --confirm "$(CONFIRM)"
+	@$(PY) -m stackctl destroy $(STACK) --confirm "$(CONFIRM)"
 
 orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
-	@$(PY) -m stackctl.orphans $(STACK)
+	@$(PY) -m stackctl orphans $(STACK)
 
 record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
 	@$(PY) -m tests.system.upgrade.release $(or $(REVISION),HEAD)
@@ -83,7 +83,8 @@ lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
 # Licences and the SBOMs need no network. The advisories are PyPI's: where they cannot be asked for every package of every lock, the
 # target fails, because an audit that skipped something must not look like one that found nothing.
 audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and known vulnerabilities of all pinned packages, in .audit/
-	@rm -rf .audit && mkdir .audit
+	@mkdir -p .audit
+	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	$(AUDIT)/bin/pip-licenses --python=$(PY) --format=markdown --order=license --output-file=.audit/licences.md >/dev/null
 	$(AUDIT)/bin/cyclonedx-py requirements requirements.txt --output-reproducible --output-file .audit/program.cdx.json
 	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
@@ -120,10 +121,25 @@ lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed l
 	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
 	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
 
+docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
+	echo "docs: .site/index.html; to read and search it: $(VENV)/bin/mkdocs serve"
+
+# What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
+# compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf $(VENV) .audit .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find . -name __pycache__ -prune -exec rm -rf {} +
-	echo "removed $(VENV) and the caches of this checkout. What other checkouts of yours use too is left:"
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
+	rmdir .audit 2>/dev/null || true
+	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
+	  rm -rf $(VENV)
+	  echo "removed $(VENV) and the caches of this checkout"
+	elif [ -e $(VENV) ]; then
+	  echo "removed the caches of this checkout, and left $(VENV): it is a link, or make has not made it"
+	fi
+	find . -type f -path '*/__pycache__/*.pyc' -delete
+	find . -type d -name __pycache__ -empty -delete
+	echo "What other checkouts of yours use too is left:"
 	echo "  built programs (0.5 GB; up to 10 if a build has not come to its end)"
 	echo "                               rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
 	echo "  uv's cache (about 1.4 GB)    rm -rf $${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"
@@ -134,17 +150,24 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 # stamp and is made anew.
 $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	@[ ! -L $(VENV) ] || { echo "make: $(VENV) is a link to $$(readlink $(VENV)), which making it anew would empty; remove the link, or bring what it leads to up to date and touch $@" >&2; exit 1; }
+	if [ -e $(VENV) ] && [ ! -e $(MADE) ] && [ ! -e $@ ] && [ -n "$$(ls -A $(VENV))" ]; then
+	  echo "make: $(VENV) is there and make has not made it, so that it is not emptied; move it away, or remove it when an interrupted make left it" >&2
+	  exit 1
+	fi
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
 	if [ -n "$(MEANWHILE)" ]; then
 	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
-	  $(PYTHON) -m twin.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
+	  $(PYTHON) -m twin.host.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
 	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
 	fi
 	start=$$SECONDS
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
-	$(PYTHON) -m venv --clear $(VENV)
+	mkdir -p $(VENV)
+	touch $(MADE)
+	find $(VENV) -mindepth 1 -maxdepth 1 ! -path $(MADE) -exec rm -rf {} +
+	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt

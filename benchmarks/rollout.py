@@ -47,6 +47,7 @@ from modelctl.rollout.pod_client import PodClient  # noqa: E402
 from modelctl.store import Store, open_store  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.evidence import Machine, Versions  # noqa: E402
+from spec.files import rewrite  # noqa: E402
 
 RESULTS = REPOSITORY / "benchmarks" / "results"
 BUCKET, MODEL = "models", "model"
@@ -156,7 +157,7 @@ def main(
     )
     digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
     file = results / f"rollout-{started:%Y-%m-%d}-{digest}.json"
-    record.write_whole(file, report.model_dump_json(indent=1) + "\n")
+    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
     typer.echo(f"written: {file}")
 
 

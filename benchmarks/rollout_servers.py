@@ -22,7 +22,8 @@ import httpx
 
 from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.served import ServedVersion
-from twin.tritonserver import tritonserver_command
+from spec.files import write_whole
+from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
@@ -78,7 +79,7 @@ class LocalFleet:
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
         merged = {**self.served(), **versions}
         data = {model: version.to_json() for model, version in merged.items() if version is not None}
-        _replace(self._directory / "served.json", json.dumps(data))
+        write_whole(self._directory / "served.json", json.dumps(data).encode())
 
 
 class Servers:
@@ -138,7 +139,8 @@ class Servers:
             generation += 1
             record = self.directory / f"{name}.pod.json"
             process = self._launch(name, address, generation)
-            _replace(record, json.dumps(asdict(_Record(name, f"{name}-{generation}", address, process.pid))))
+            known = _Record(name, f"{name}-{generation}", address, process.pid)
+            write_whole(record, json.dumps(asdict(known)).encode())
             self._wait(process)
             record.unlink()
             # Stubs that outlived their server.
@@ -205,12 +207,6 @@ def _pod(record: _Record) -> Pod:
 
 def _prefix(name: str, address: str) -> str:
     return f"rollout-{name}-{address}-"
-
-
-def _replace(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    new.write_text(text)
-    new.rename(path)
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Tuned values against no batching and against those of the public articles, in one interleaved run (issue 4).
+"""Tuned values against no batching and against those of the public articles, in one interleaved run.
 
     python benchmarks/tuned_against_articles.py
 
@@ -38,6 +38,7 @@ from modelctl.tune.plot import svg  # noqa: E402
 from modelctl.tune.requests import request_of  # noqa: E402
 from modelctl.tune.served_model import ServedModel  # noqa: E402
 from modelctl.tune.server import connect  # noqa: E402
+from spec.files import rewrite  # noqa: E402
 
 MODELS = REPOSITORY / "benchmarks" / "models"
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -46,7 +47,10 @@ SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
 """Three to four times the p95 of a lone request on the machine of the results."""
 
 ARTICLES_PREFERRED, ARTICLES_DELAY_US, ARTICLES_BATCH = (8, 16, 32), 100_000, 32
-"""What the public articles recommend for every model (research triton.md 6.2)."""
+"""What the public articles recommend for every model.
+
+See docs/facts/triton-configuration.md#queue-delay.
+"""
 
 STEP, STEPS = 1.3, 12
 """The ladder of rates: its top is above what tuning found, its foot below what any server without batching does."""
@@ -135,8 +139,8 @@ def main(
     )
     digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
     file = results / f"tuned-against-articles-{started:%Y-%m-%d}-{digest}.json"
-    record.write_whole(file.with_suffix(".svg"), _plot(report))
-    record.write_whole(file, report.model_dump_json(indent=1) + "\n")
+    rewrite(file.with_suffix(".svg"), _plot(report).encode())
+    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
     for line in _lines(report):
         typer.echo(line)
     typer.echo(f"written: {file} and {file.with_suffix('.svg').name}")

@@ -12,6 +12,7 @@ from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.private_bucket import make_private, refusals
 from spec.iam_policy import document
+from spec.names import state_bucket
 
 _OLD_STATE_DAYS = 365
 """How long a state that was overwritten or deleted can be brought back."""
@@ -43,11 +44,12 @@ class State(pulumi.ComponentResource):
         guard = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
         bucket_key = self._key(f"{name}-encryption", "pulumi-state", "Pulumi state", args, child)
         secrets_key = self._key(f"{name}-secrets", SECRETS_ALIAS, "Secrets in Pulumi stacks", args, child)
+        bucket_name = state_bucket(args.account.id, args.account.region)
         bucket = aws.s3.Bucket(
             f"{name}-bucket",
-            bucket=bucket_name(args.account),
+            bucket=bucket_name,
             force_destroy=False,
-            tags={**args.tags, "Name": bucket_name(args.account)},
+            tags={**args.tags, "Name": bucket_name},
             opts=lasting,
         )
         public_access = make_private(name, bucket, bucket_key.arn, guard)
@@ -79,11 +81,6 @@ class State(pulumi.ComponentResource):
             account=args.account, alias=alias, description=description, tags=args.tags, protected=True, retained=True
         )
         return EncryptionKey(name, made, opts=opts)
-
-
-def bucket_name(account: Account) -> str:
-    """The bucket's name: people type it into `pulumi login`, and it is unique in the world by account."""
-    return f"pulumi-state-{account.id}-{account.region}"
 
 
 def _lifecycle_rules() -> list[aws.s3.BucketLifecycleConfigurationRuleArgs]:

@@ -1,1 +1,1 @@
-"""Hold what all commands share: the terminal, the STACK argument, and answers that are not from AWS."""
+"""Hold what all commands share: how they start, fail and end, their options, and where their output goes."""

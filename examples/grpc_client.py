@@ -1,8 +1,9 @@
 """Inference over gRPC with asyncio: balanced over the pods, one deadline, retries where they are safe, pinned versions.
 
-A gRPC channel to a ClusterIP stays with one pod (triton.md 3.7). This one resolves the headless Service and spreads its
-requests over every ready pod (`round_robin`). New pods are found when DNS is asked again, which gRPC does when a connection
-ends; the server ends each after `grpcMaxConnectionAgeSeconds` of the chart for that reason.
+A gRPC channel to a ClusterIP stays with one pod (docs/facts/triton-server.md#grpc-channels). This one resolves the
+headless Service and spreads its requests over every ready pod (`round_robin`). New pods are found when DNS is asked
+again, which gRPC does when a connection ends; the server ends each after `grpcMaxConnectionAgeSeconds` of the chart for
+that reason.
 
     python -m examples.grpc_client dns:///triton-headless.triton.svc.cluster.local:8001     # in the cluster
     python -m examples.grpc_client ipv4:127.0.0.2:8001,127.0.0.3:8001                       # here

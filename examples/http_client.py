@@ -1,6 +1,6 @@
 """Inference over HTTP with binary tensors: the numbers as they are, not as JSON text, which is several times as long.
 
-Prefer gRPC: idle HTTP connections hold up a server that drains (triton.md 1.7, docs/drain.md), so this client leaves none:
+Prefer gRPC: idle HTTP connections hold up a server that drains (docs/drain.md), so this client leaves none:
 it opens a connection for each request. Through the ClusterIP Service requests then spread over the pods by chance.
 
     python -m examples.http_client http://triton.triton.svc.cluster.local:8000

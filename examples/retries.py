@@ -3,7 +3,7 @@
 Only UNAVAILABLE is tried again (HTTP: 503): the request was rejected before any work, or the connection broke, and
 inference without state may be repeated. DEADLINE_EXCEEDED is not: the time is up, and a second request would add load
 where there is too much already. Nor is NOT_FOUND, although servers before 25.05 answer it to new gRPC calls while they
-drain (triton.md 3.4): it also means what it says, and the pod's preStop sleep keeps clients away from a draining server.
+drain (docs/drain.md): it also means what it says, and the pod's preStop sleep keeps clients away from a draining server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which version of a model to ask for: what the ConfigMap `triton-served-versions` says (follow_versions.py watches it).
 
-While `modelctl rollout` has two versions of a model loaded, a request without a version gets the highest one that its pod
-happens to have (triton.md 3.3): answers would change pod by pod. A client that names the version in every request changes
-all at once, as soon as the watch delivers the new value.
+While `modelctl rollout` has two versions of a model loaded, a request without a version gets the highest one that its
+pod happens to have (docs/facts/triton-server.md#versions): answers would change pod by pod. A client that names the
+version in every request changes all at once, as soon as the watch delivers the new value.
 
 Each key of the ConfigMap is a model, each value JSON: {"stable": 1}, and during a canary
 {"stable": 1, "canary": 2, "percent": 5}. Without an entry the server chooses, which is right when it has one version.

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from examples.failures import stop
-from twin.tritonserver import TritonUnavailable, tritonserver_command
+from twin.triton.tritonserver import TritonUnavailable, tritonserver_command
 
 MODELS = Path(__file__).parent / "models"
 CACHE_BYTES = 16 * 1024 * 1024

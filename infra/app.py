@@ -17,18 +17,20 @@ from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, model
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs, logs_may_encrypt
 from infra.aws.network import Network, NetworkArgs
 from infra.aws.nodes import ClusterFacts, Nodes, NodesArgs
-from infra.aws.storage import ModelBucket, ModelBucketArgs, bucket_name
-from infra.platform import tracing
+from infra.aws.storage import ModelBucket, ModelBucketArgs
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
-from infra.serving.triton import SERVICE_ACCOUNT, ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
+from infra.serving.triton import ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
 from spec import settings as stack_settings
 from spec import subnets
+from spec.names import OTLP_HTTP_URL, TRITON, model_bucket, workload_role
+from spec.ownership import own_tags
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.stack_names import stack_file
-from spec.versions import KUBERNETES, PROJECT, TRITON_RELEASES
+from spec.versions import KUBERNETES, TRITON_RELEASES
 from spec.wording import listed
+from spec.zones import PoolPlacement, select_zones
 
 
 def main() -> None:
@@ -58,7 +60,7 @@ def deploy(settings: Settings) -> None:
     chosen_zones = _zones(settings)
     cluster_name = settings.cluster_name
     pins = KUBERNETES[settings.cluster.version]
-    tags = {"project": PROJECT, "environment": settings.environment, **settings.tags}
+    tags = own_tags(settings)
 
     if settings.cost is not None:
         CostGuard(
@@ -158,7 +160,7 @@ def deploy(settings: Settings) -> None:
         "models",
         ModelBucketArgs(
             account=account,
-            bucket_name=bucket_name(settings.environment, account),
+            bucket_name=model_bucket(settings.environment, account.id, account.region),
             key_alias=f"{cluster_name}-models",
             old_release_days=settings.models.old_release_days,
             protected=settings.protected,
@@ -168,13 +170,13 @@ def deploy(settings: Settings) -> None:
             read_by_fsx=settings.models.fsx is not None,
         ),
     )
-    reader_name = f"{cluster_name}-{settings.region}-model-reader"
+    reader_name = workload_role(cluster_name, settings.region, "model-reader")
     reader = WorkloadRole(
         "model-reader",
         WorkloadRoleArgs(
             description=f"Triton of {cluster_name} reads models",
-            service_account=SERVICE_ACCOUNT,
-            trust=irsa_trust(cluster.oidc, SERVICE_ACCOUNT),
+            service_account=TRITON,
+            trust=irsa_trust(cluster.oidc, TRITON),
             policy=model_reader_policy(account, models.arn, models.key_arn, model_prefixes(settings.triton)),
             role_name=reader_name,
             tags=tags,
@@ -207,13 +209,13 @@ def deploy(settings: Settings) -> None:
                 # What `modelctl release` calls the configs that it makes for this stack.
                 config_name=settings.environment if settings.models.serving else None,
                 models=ModelSource(
-                    bucket=bucket_name(settings.environment, account),
+                    bucket=model_bucket(settings.environment, account.id, account.region),
                     region=settings.region,
                     role_arn=role_arn(account, reader_name),
                     s3_endpoint=settings.models.s3_endpoint,
                     access=settings.models.access,
                 ),
-                tracing=Tracing(tracing.HTTP_ENDPOINT, settings.tracing.rate) if settings.tracing is not None else None,
+                tracing=Tracing(OTLP_HTTP_URL, settings.tracing.rate) if settings.tracing is not None else None,
                 cache=cache,
             ),
             pulumi.ResourceOptions(depends_on=[*gpu_nodes, addons, models, reader, *([cache] if cache is not None else [])]),
@@ -244,11 +246,11 @@ def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:
 
 
 def _zones(settings: Settings) -> tuple[str, ...]:
-    pools = [zones.PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
+    pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     system_types = settings.nodes.system.instance_types
     wanted = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
     offering = zones.read_offering(settings.region, wanted)
-    return zones.select_zones(settings.network.zones, pools, system_types, offering, stack_file(pulumi.get_stack()))
+    return select_zones(settings.network.zones, pools, system_types, offering, stack_file(pulumi.get_stack()))
 
 
 def _export(

@@ -17,12 +17,10 @@ from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_trust, role_
 from infra.aws.lustre import LustreCache, LustreCacheArgs
 from infra.aws.network import Network
 from infra.aws.nodes import Nodes
-from infra.aws.queue import RequestQueue, RequestQueueArgs, queue_name, queue_url, visibility_timeout
-from infra.aws.request_bucket import request_bucket_name
-from infra.aws.storage import ModelBucket, bucket_name
-from infra.platform import prometheus_stack, tracing
+from infra.aws.queue import RequestQueue, RequestQueueArgs
+from infra.aws.storage import ModelBucket
+from infra.platform import tracing
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
-from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
 from infra.platform.gateway import InferenceGateway, InferenceGatewayArgs
 from infra.platform.gpu_metrics import GpuMetrics, GpuMetricsArgs
 from infra.platform.karpenter import Karpenter, KarpenterArgs
@@ -35,9 +33,22 @@ from infra.serving import options, routes
 from infra.serving import worker as workers
 from infra.serving.parity import ParityExporter, ParityExporterArgs
 from infra.serving.scaling import TritonScaling, TritonScalingArgs
-from infra.serving.triton import SERVICE_ACCOUNT, TritonServer
+from infra.serving.triton import TritonServer
 from infra.serving.warm_pods import WarmPods, WarmPodsArgs
 from infra.serving.worker_scaling import WorkerScaling, WorkerScalingArgs
+from spec.names import (
+    GATEWAY_NAMESPACE,
+    MONITORING_NAMESPACE,
+    PROMETHEUS_URL,
+    TRITON_NAMESPACE,
+    WORKER,
+    model_bucket,
+    queue_url,
+    request_bucket,
+    request_queue,
+    workload_role,
+)
+from spec.queue_timing import visibility_timeout
 from spec.settings import Release, Settings
 from spec.versions import KUBERNETES
 
@@ -72,7 +83,7 @@ def model_cache(base: Foundation, models: ModelBucket, zones: Sequence[str]) -> 
             vpc_id=base.network.vpc_id,
             subnet_id=base.network.private_subnet_ids[zone],
             nodes_security_group_id=base.cluster.security_group_id,
-            bucket_name=bucket_name(settings.environment, base.account),
+            bucket_name=model_bucket(settings.environment, base.account.id, base.account.region),
             key_arn=models.key_arn,
             fsx=settings.models.fsx,
             tags=base.tags,
@@ -102,7 +113,7 @@ def monitoring(base: Foundation) -> Resources:
         "gpu-metrics",
         GpuMetricsArgs(
             kubernetes=base.cluster.kubernetes,
-            namespace=prometheus_stack.NAMESPACE,
+            namespace=MONITORING_NAMESPACE,
             sharing=[pool.sharing for pool in settings.gpu.pools],
         ),
         pulumi.ResourceOptions(depends_on=[monitoring]),
@@ -112,7 +123,7 @@ def monitoring(base: Foundation) -> Resources:
             "opencost",
             OpenCostArgs(
                 kubernetes=base.cluster.kubernetes,
-                namespace=prometheus_stack.NAMESPACE,
+                namespace=MONITORING_NAMESPACE,
                 cluster_name=settings.cluster_name,
             ),
             pulumi.ResourceOptions(depends_on=[monitoring]),
@@ -194,9 +205,9 @@ def gateway(base: Foundation) -> Resources:
             kubernetes=base.cluster.kubernetes,
             gateway=settings.gateway,
             vpc_cidr=settings.network.cidr,
-            routes_namespace=SERVICE_ACCOUNT.namespace,
+            routes_namespace=TRITON_NAMESPACE,
             longest_request_seconds=options.drain_seconds(settings.environment, "longestRequestSeconds"),
-            collector=tracing.ADDRESS if settings.tracing is not None else None,
+            traced=settings.tracing is not None,
             tags=base.tags,
         ),
         pulumi.ResourceOptions(depends_on=[controller]),
@@ -231,7 +242,9 @@ def request_workers(base: Foundation, pod_autoscaler: Resources) -> None:
     if settings.worker is None:
         return
     concurrency = workers.concurrency(settings.worker, settings)
-    name, bucket = queue_name(settings.cluster_name), request_bucket_name(settings.environment, account)
+    name = request_queue(settings.cluster_name)
+    bucket = request_bucket(settings.environment, account.id, account.region)
+    url = queue_url(name, account.id, account.region, account.partition)
     requests = RequestQueue(
         "requests",
         RequestQueueArgs(
@@ -249,13 +262,13 @@ def request_workers(base: Foundation, pod_autoscaler: Resources) -> None:
             tags=base.tags,
         ),
     )
-    role_name = f"{settings.cluster_name}-{settings.region}-worker"
+    role_name = workload_role(settings.cluster_name, settings.region, "worker")
     role = WorkloadRole(
         "worker",
         WorkloadRoleArgs(
             description=f"Workers of {settings.cluster_name} answer requests",
-            service_account=workers.SERVICE_ACCOUNT,
-            trust=irsa_trust(cluster.oidc, workers.SERVICE_ACCOUNT),
+            service_account=WORKER,
+            trust=irsa_trust(cluster.oidc, WORKER),
             policy=workers.worker_policy(
                 account, requests.arn, requests.bucket_arn, requests.key_arn, settings.worker.reply_queue_arns
             ),
@@ -271,7 +284,7 @@ def request_workers(base: Foundation, pod_autoscaler: Resources) -> None:
             worker=settings.worker,
             concurrency=concurrency,
             source=workers.RequestSource(
-                queue_url=queue_url(account, name),
+                queue_url=url,
                 bucket=bucket,
                 region=settings.region,
                 role_arn=role_arn(account, role_name),
@@ -287,7 +300,7 @@ def request_workers(base: Foundation, pod_autoscaler: Resources) -> None:
                 oidc=cluster.oidc,
                 worker=settings.worker,
                 concurrency=concurrency,
-                queue_url=queue_url(account, name),
+                queue_url=url,
                 queue_arn=requests.arn,
                 region=settings.region,
                 tags=base.tags,
@@ -358,4 +371,4 @@ def warm_pods(base: Foundation, nodes: Resources) -> None:
 
 def _prometheus_url(settings: Settings) -> str:
     own = settings.autoscaling.prometheus_url if settings.autoscaling is not None else None
-    return own if own is not None else prometheus_stack.PROMETHEUS_URL
+    return own if own is not None else PROMETHEUS_URL

@@ -1,6 +1,6 @@
 """`python3 -m modelctl`."""
 
-import virtual_environment
+from console import virtual_environment
 
 virtual_environment.enter("modelctl")
 

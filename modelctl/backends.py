@@ -27,7 +27,7 @@ PLATFORM_BACKENDS: Mapping[str, str] = {
 }
 """The older `platform` spelling of a backend. `ensemble` is a platform without a backend."""
 
-# research triton.md 6.1
+# docs/facts/triton-configuration.md#tensorflow
 _NO_TENSORFLOW = 'Triton has no TensorFlow backend since 25.03; convert the model to ONNX and write backend: "onnxruntime"'
 
 

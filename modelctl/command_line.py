@@ -21,6 +21,7 @@ from modelctl.manifest import ManifestError
 from modelctl.pin import PinError
 from modelctl.problems import Refusal, ValidationFailed
 from modelctl.store_errors import StoreError
+from spec.files import NotWritten
 
 Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="URL of an S3-compatible store instead of AWS.")]
@@ -43,7 +44,7 @@ def failures() -> Iterator[None]:
         raise typer.Exit(1) from None
     except (UnknownRelease, ManifestError, Refusal) as failure:
         fail(str(failure), 1)
-    except (StoreError, PinError) as failure:
+    except (StoreError, PinError, NotWritten) as failure:
         fail(str(failure), 2)
     except OSError as failure:
         fail(f"{failure.filename or 'a file'}: {failure.strerror or failure}", 2)

@@ -4,24 +4,22 @@ the files that name one.
 
 from __future__ import annotations
 
-import io
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
-from ruamel.yaml.util import load_yaml_guess_indent
 
 from modelctl.commented_yaml import delete_key, merge_mapping, set_key
 from modelctl.manifest import Manifest
 from modelctl.stacks import MODELS_KEY, stack_files, stack_name
+from spec import stack_file
+from spec.files import NotWritten
+from spec.stack_editor import NotEditable, StackEditor
+from spec.stack_file import StackFileError
 
 KEY = MODELS_KEY
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
@@ -58,15 +56,15 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
     order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
     YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
     """
-    document, yaml = load_document(file)
-    config, models = models_of(file, document)
+    editor = edit(file)
+    models = section(editor)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
     values = _values(before, manifest, _serving(file, manifest))
     changes = _changes(before, values)
     if changes:
-        _write_release(config, values)
-        replace_document(file, yaml, document)
+        _write_release(editor.config, editor.key(KEY), values)
+        save(editor, {(editor.key(KEY), "release"): values})
     return changes
 
 
@@ -94,14 +92,21 @@ def required_stack_files(stacks: Path) -> list[Path]:
 
 def pinned(file: Path) -> Pinned | None:
     """The release in a stack file, None when it pins none. Raises PinError."""
-    document, _ = load_document(file)
-    if isinstance(document, CommentedMap) and "config" not in document:  # as `pulumi stack init` leaves it
-        return None
-    _, models = models_of(file, document)
+    try:
+        found = stack_file.read(file.read_bytes())
+    except FileNotFoundError:
+        raise PinError(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
+    except OSError as error:
+        raise PinError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except StackFileError as error:
+        raise PinError("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
+    models = stack_file.decoded((found.config or {}).get(KEY))  # without `config`: as `pulumi stack init` leaves it
+    if models is not None and not isinstance(models, dict):
+        raise PinError(f"{file}: config.{KEY} is not a mapping")
     release = models.get("release") if models else None
     if release is None:
         return None
-    values = release if isinstance(release, CommentedMap) else {}
+    values = release if isinstance(release, dict) else {}
     for key in ("id", "previous", "serving"):
         value = values.get(key)
         # Without quotes, digits alone were read as a number.
@@ -110,37 +115,28 @@ def pinned(file: Path) -> Pinned | None:
     return Pinned(values["id"], values.get("previous"), values.get("serving"))
 
 
-def models_of(file: Path, document: Any) -> tuple[CommentedMap, CommentedMap | None]:
-    """`config` of a stack file, and KEY in it (None: it has none). Raises PinError when either is no mapping."""
-    config = document.get("config") if isinstance(document, CommentedMap) else None
-    if not isinstance(config, CommentedMap):
-        raise PinError(f"{file}: has no mapping `config`; is it a Pulumi stack file?")
-    models = config.get(KEY)
-    if models is not None and not isinstance(models, CommentedMap):
-        raise PinError(f"{file}: config.{KEY} is not a mapping")
-    return config, models
-
-
-def load_document(file: Path) -> tuple[Any, YAML]:
-    """A stack file with its comments, and what writes it in its own style again. Raises PinError."""
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096  # never fold a long line that the file has
+def edit(file: Path) -> StackEditor:
+    """The stack file, to be changed. Raises PinError."""
     try:
-        text = file.read_text(encoding="utf-8")
-        document, indent, sequence_offset = load_yaml_guess_indent(text, yaml=yaml)
-    except FileNotFoundError:
-        raise PinError(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PinError(f"{file}: cannot be read: {error}") from None
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise PinError(f"{file}{place}: not valid YAML: {error.problem}") from None
-    except YAMLError as error:  # a control character; its text has two lines
-        raise PinError(f"{file}: not valid YAML: {str(error).splitlines()[0]}") from None
-    yaml.indent(mapping=2, sequence=indent or 2, offset=sequence_offset or 0)
-    return document, yaml
+        return StackEditor(file)
+    except NotEditable as error:
+        raise PinError(str(error)) from None
+
+
+def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any]) -> None:
+    """Write these changes, and nothing else. Raises PinError, also for a file that may not be written."""
+    try:
+        editor.save(changes)
+    except (NotEditable, NotWritten) as error:
+        raise PinError(str(error)) from None
+
+
+def section(editor: StackEditor) -> CommentedMap | None:
+    """What the stack says of its models (None: nothing). Raises PinError when it is no mapping."""
+    try:
+        return editor.section(KEY)
+    except NotEditable as error:
+        raise PinError(str(error)) from None
 
 
 def _serving(file: Path, manifest: Manifest) -> str | None:
@@ -177,13 +173,13 @@ def _on_one_line(versions: list[int]) -> CommentedSeq:
     return written
 
 
-def _write_release(config: CommentedMap, values: dict[str, Any]) -> None:
+def _write_release(config: CommentedMap, models_key: str, values: dict[str, Any]) -> None:
     mappings = {key: CommentedMap(value) for key, value in values.items() if isinstance(value, dict)}
     complete = CommentedMap({**values, **mappings})
-    if not config.get(KEY):
-        merge_mapping(config, KEY, {"release": complete})
+    if not config.get(models_key):
+        merge_mapping(config, models_key, {"release": complete})
         return
-    models = config[KEY]
+    models = config[models_key]
     if not isinstance(models.get("release"), CommentedMap) or not models["release"]:
         merge_mapping(models, "release", complete)
         return
@@ -216,24 +212,3 @@ def _served(release: Mapping[str, Any]) -> dict[str, str]:
     """`1` or `1, 2` of each model of a section `release`, which may be one that a person wrote wrong."""
     models, others = (found if isinstance(found := release.get(key), dict) else {} for key in ("models", "others"))
     return {name: ", ".join(map(str, (*(others.get(name) or ()), version))) for name, version in models.items()}
-
-
-def replace_document(file: Path, yaml: YAML, document: Any) -> None:
-    """Writes the file anew, whole or not at all. Raises PinError."""
-    buffer = io.StringIO()
-    yaml.dump(document, buffer)
-    written: Path | None = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False
-        ) as temporary:
-            written = Path(temporary.name)
-            temporary.write(buffer.getvalue())
-            temporary.flush()
-            os.fsync(temporary.fileno())
-        written.chmod(file.stat().st_mode & 0o777)
-        written.replace(file)
-    except OSError as error:
-        if written is not None:
-            written.unlink(missing_ok=True)
-        raise PinError(f"{file}: cannot be written: {error}") from None

@@ -13,10 +13,8 @@ from modelctl.manifest import Manifest
 from modelctl.pin import pinned_by
 from modelctl.problems import Refusal
 from modelctl.rollout.live import LiveRepository
-from modelctl.store import MANIFEST, Store
-
-RETIRED_TAG = ("retired", "true")
-"""The same as in infra/aws/storage.py, whose lifecycle rule expires what carries it; modelctl imports no resources."""
+from modelctl.store import Store
+from spec.names import RELEASE_MANIFEST, RETIRED_TAG
 
 
 class RetirementError(Refusal):
@@ -53,7 +51,7 @@ def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
             f"release {manifest.id} is what `modelctl rollout` serves, brings or returns to in {store.place}/live/: "
             "roll another release out first"
         )
-    return _tally([_tag(store, manifest.id, key) for key in [*sorted(store.objects(manifest.id)), MANIFEST]])
+    return _tally([_tag(store, manifest.id, key) for key in [*sorted(store.objects(manifest.id)), RELEASE_MANIFEST]])
 
 
 def restore(manifest: Manifest, store: Store) -> Tagged:
@@ -69,10 +67,10 @@ def restore(manifest: Manifest, store: Store) -> Tagged:
             f"release {manifest.id} in {store.place} stays retired, because {len(missing)} of its {len(manifest.objects)} "
             f"objects are removed already (first: {missing[0]}): restore their earlier versions, then run this again"
         )
-    return _tally([*changed, _untag(store, manifest.id, MANIFEST)])
+    return _tally([*changed, _untag(store, manifest.id, RELEASE_MANIFEST)])
 
 
-def is_retired(store: Store, release_id: str, key: str = MANIFEST) -> bool:
+def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
     """Whether the object is tagged; the manifest speaks for the release. Raises StoreError."""
     name, value = RETIRED_TAG
     return (store.tags(release_id, key) or {}).get(name) == value
@@ -84,7 +82,7 @@ def refuse_retired(manifest: Manifest, store: Store) -> None:
     The servers of a stack that pins it would go on until S3 removes the object, and fail at their next start.
     Raises StoreError.
     """
-    keys = [*manifest.objects, MANIFEST]
+    keys = [*manifest.objects, RELEASE_MANIFEST]
     if tagged := sum(is_retired(store, manifest.id, key) for key in keys):
         raise RetirementError(
             f"release {manifest.id} in {store.place} is retired ({tagged} of {len(keys)} objects), and S3 will remove it: "

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-
 from modelctl.problems import Problem
+from spec import yaml_reader
+from spec.yaml_reader import YamlError
 
 RELEASE_FILE = "release.yaml"
 
@@ -44,11 +43,12 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
     if not selection.path.exists():
         return selection
     try:
-        content = YAML(typ="safe").load(selection.path)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        selection.problems.append(Problem(selection.path, f"not valid YAML: {error.problem}", line, column))
+        content = yaml_reader.read(selection.path.read_bytes()).value
+    except YamlError as error:
+        selection.problems.append(Problem(selection.path, error.problem, error.line, error.column))
+        return selection
+    except OSError as error:
+        selection.problems.append(Problem(selection.path, f"cannot be read: {error.strerror or error}"))
         return selection
     if content is None:
         return selection

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 from modelctl.problems import Problem
+from spec import stack_file
 from spec.settings import ModelServing, SettingsError, load, serving_digest
 from spec.settings.digest import compute_capabilities
+from spec.stack_file import StackFileError, decoded
 from spec.versions import TRITON_RELEASES
 
 MODELS_KEY = "triton-eks:models"
@@ -65,7 +63,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
     The pinned release is not looked at: a release is made because the pinned one does not fit the wants any more.
     """
     config, problems = _config(file)
-    models = _decoded(config.get(MODELS_KEY))
+    models = decoded(config.get(MODELS_KEY))
     name = stack_name(file)
     if problems or name is None or not isinstance(models, dict) or not models.get("serving"):
         return None, problems
@@ -90,22 +88,8 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
 def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
     """The mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
     try:
-        document = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        return {}, [Problem(file, f"not valid YAML: {error.problem}", line, column)]
-    except (YAMLError, UnicodeDecodeError, OSError) as error:
-        return {}, [Problem(file, f"cannot be read: {str(error).splitlines()[0]}")]
-    config = document.get("config") if isinstance(document, dict) else None
-    return (dict(config) if isinstance(config, dict) else {}), []
-
-
-def _decoded(value: Any) -> Any:
-    """A structured value; the engine's JSON text counts as one (spec.settings reads it too)."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
+        return dict(stack_file.read(file.read_bytes()).config or {}), []
+    except StackFileError as error:
+        return {}, [Problem(file, mistake.problem, mistake.line, mistake.column) for mistake in error.mistakes]
+    except OSError as error:
+        return {}, [Problem(file, f"cannot be read: {error.strerror or error}")]

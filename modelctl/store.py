@@ -18,9 +18,8 @@ from console.not_aws import refuse_others_answers
 from modelctl.digest import Digest
 from modelctl.manifest import Manifest
 from modelctl.store_errors import Place, StoreError, sentences
+from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
 
-ROOT = "releases/"
-MANIFEST = "manifest.json"
 PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""
 
@@ -83,17 +82,17 @@ class Store:
         ids: list[str] = []
         with sentences(self.place):
             pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.place.bucket, Prefix=ROOT, Delimiter="/"
+                Bucket=self.place.bucket, Prefix=RELEASES_PREFIX, Delimiter="/"
             )
             for page in pages:
-                ids += [p["Prefix"].removeprefix(ROOT).rstrip("/") for p in page.get("CommonPrefixes", [])]
+                ids += [p["Prefix"].removeprefix(RELEASES_PREFIX).rstrip("/") for p in page.get("CommonPrefixes", [])]
         return sorted(ids)
 
     def manifest(self, release_id: str) -> Manifest | None:
         """The manifest, None when there is none: the release is unfinished or unknown. Raises ManifestError."""
         with sentences(self.place):
             try:
-                answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, MANIFEST))
+                answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, RELEASE_MANIFEST))
             except ClientError as error:
                 if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
                     return None
@@ -107,7 +106,7 @@ class Store:
             try:
                 self._client.put_object(
                     Bucket=self.place.bucket,
-                    Key=_key(manifest.id, MANIFEST),
+                    Key=_key(manifest.id, RELEASE_MANIFEST),
                     Body=manifest.to_json().encode(),
                     ContentType="application/json",
                     ChecksumAlgorithm="SHA256",
@@ -128,7 +127,7 @@ class Store:
             for page in pages:
                 for entry in page.get("Contents", []):
                     found[entry["Key"].removeprefix(prefix)] = StoredObject(entry["Size"], entry["LastModified"])
-        found.pop(MANIFEST, None)
+        found.pop(RELEASE_MANIFEST, None)
         return found
 
     def holds(self, release_id: str, key: str, digest: Digest) -> bool:
@@ -202,4 +201,4 @@ class Store:
 
 
 def _key(release_id: str, key: str) -> str:
-    return f"{ROOT}{release_id}/{key}"
+    return f"{RELEASES_PREFIX}{release_id}/{key}"

@@ -1,8 +1,8 @@
 """config.pbtxt as Triton's own protobuf text, strictly, but with every unknown field reported at once.
 
-The server stops at the first mistake (research triton.md 3.2). Here an unknown field is reported, blanked out
-of the text, and the rest is parsed again, so that one run shows them all and later checks still see the rest
-of the config.
+The server stops at the first mistake (docs/facts/triton-configuration.md#text-of-configpbtxt). Here an unknown field is
+reported, blanked out of the text, and the rest is parsed again, so that one run shows them all and later checks still
+see the rest of the config.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _ADVICE = {
     "use_cuda_graphs": "write optimization { cuda { graphs: true } }",
     "max_queue_size": "write dynamic_batching { default_queue_policy { max_queue_size: … } }",
 }
-"""Fields that articles recommend and Triton never had (research triton.md 6.2)."""
+"""Fields that articles recommend and Triton never had.
+
+See docs/facts/triton-configuration.md#fields-that-articles-invent.
+"""
 
 
 def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:

@@ -90,7 +90,7 @@ class InstanceType:
         """Memory that one pod can request when it has the node to itself (beside the node's add-ons).
 
         The kubelet reserves 255 MiB + 11 MiB per possible pod, plus 100 MiB for eviction. On a g5.xlarge a little more
-        than the 14 GiB of research triton.md 6.6 remain.
+        than 14 GiB remain (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
         reserved = 255 + 11 * self.max_pods + _EVICTION_MIB + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE

@@ -1,7 +1,7 @@
 """What follows from a GPU pool's settings: labels, taint, the resource that pods ask for, the node templates.
 
 One source for the node group, the device plugin, the autoscaler's template tags and the pods that tolerate the taint:
-they are of use only when they agree (research anchors.md T6, T14).
+they are of use only when they agree (docs/facts/gpu-nodes.md#taint-and-labels).
 """
 
 from __future__ import annotations

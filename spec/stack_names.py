@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-EXIT_CODE = 2
-"""Of every command that is given no stack, one that does not exist, or one whose file has a mistake."""
+from spec.failure import NOT_TRIED, Failure
+
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 
-class NoSuchStack(Exception):
+class NoSuchStack(Failure):
     """A name that is no stack's, or none at all; the text says which stacks there are."""
+
+    exit_code = NOT_TRIED
 
 
 def stack_file(stack: str) -> str:

@@ -1,7 +1,7 @@
 """What `tritonserver` understands, and since which server: flags, backend settings, metrics settings, config fields.
 
 Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of
-the server at 25.04 for how values are read; research triton.md 2, 3.2, 6.1 and 9 for what is newer, fatal or inert; the
+the server at 25.04 for how values are read; docs/facts/triton-configuration.md for what is newer, fatal or inert; the
 READMEs of the backends for their settings. A version is that of the server: NGC 26.07 is 2.71.
 """
 
@@ -120,7 +120,10 @@ BACKEND_SETTINGS: Mapping[str, Mapping[str, Value]] = {
     "openvino": {"default-max-batch-size": _integer},
     "pytorch": {},
 }
-"""Backend -> its real `--backend-config` settings. The server takes any other in silence (research triton.md 3.2)."""
+"""Backend -> its real `--backend-config` settings. The server takes any other in silence.
+
+See docs/facts/triton-configuration.md#ignored-in-silence.
+"""
 
 METRICS_SETTINGS: Mapping[str, str] = {
     "counter_latencies": OLDEST_SERVER,
@@ -128,7 +131,10 @@ METRICS_SETTINGS: Mapping[str, str] = {
     "summary_quantiles": OLDEST_SERVER,
     "histogram_latencies": "2.52",
 }
-"""Setting of `--metrics-config` -> since. The server takes any other in silence (research triton.md 3.2)."""
+"""Setting of `--metrics-config` -> since. The server takes any other in silence.
+
+See docs/facts/triton-configuration.md#ignored-in-silence.
+"""
 
 CONFIG_FIELDS: Mapping[str, str] = {
     # triton-inference-server/core#405 is of November 2024: 25.01 is the first release that was surely made after it.
@@ -301,4 +307,4 @@ NO_FLAGS: Mapping[str, str] = {
     "--max-queue-delay-microseconds": "it is a part of dynamic_batching in config.pbtxt, maxQueueDelayUs in models.serving",
     "--instance-group": "instances are instance_group in config.pbtxt, instances in models.serving",
 }
-"""What articles give to the server and no release ever had (research triton.md 6.1) -> where it belongs."""
+"""What articles give to the server and no release ever had -> where it belongs."""

@@ -1,4 +1,4 @@
-"""Whether a command line is one that a given `tritonserver` understands, before a pod finds out (issue 4).
+"""Whether a command line is one that a given `tritonserver` understands, before a pod finds out.
 
 The table is `spec.triton_flags`. What the server would take in silence and ignore is a mistake here too.
 """
@@ -6,6 +6,7 @@ The table is `spec.triton_flags`. What the server would take in silence and igno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from spec.triton_flags import BACKEND_SETTINGS, CONFIG_FIELDS, FLAGS, METRICS_SETTINGS, NO_FLAGS, Flag
 from spec.wording import did_you_mean
 
@@ -19,7 +20,7 @@ __all__ = [
     "newer_than",
 ]
 
-_PORTS = {"--http-port": "8000", "--grpc-port": "8001", "--metrics-port": "8002"}
+_PORTS = {"--http-port": TRITON_HTTP_PORT, "--grpc-port": TRITON_GRPC_PORT, "--metrics-port": TRITON_METRICS_PORT}
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _contradictions(given: Sequence[_Given]) -> Iterator[str]:
         yield "--load-model: * is for all models and does not go with the name of one; give either"
     taken: dict[str, str] = {}
     for name, default in _PORTS.items():
-        port = values.get(name) or default
+        port = values.get(name) or str(default)
         if port in taken:
             yield f"{name}: {port} is the port of {taken[port]}; give each its own"
         taken[port] = name

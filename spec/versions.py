@@ -1,4 +1,4 @@
-"""Every pin of the platform, in one place, each with a comment that an update bot can follow.
+"""Every pin of the platform, in one place. Renovate follows the comments (renovate.json); a node AMI is raised by hand.
 
 What is pinned here: EKS add-ons and the node AMI per Kubernetes version, the Helm charts, and the Triton releases
 that this platform accepts. The stack file chooses among them (`cluster.version`, `triton.version`).
@@ -20,14 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-PROJECT = "triton-eks"
+from spec.stack_file import PROJECT as PROJECT
 
 
 @dataclass(frozen=True)
 class SupportWindow:
     """When EKS ends the support of a Kubernetes minor version (days in UTC).
 
-    Source: EKS release calendar; research triton.md 6.6.
+    Source: EKS release calendar (docs/facts/eks.md#support-calendar).
     """
 
     standard_until: date
@@ -60,57 +60,55 @@ class KubernetesPins:
 KUBERNETES: Mapping[str, KubernetesPins] = {
     "1.34": KubernetesPins(
         addons={
-            # renovate: datasource=eks-addon depName=vpc-cni kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"vpc-cni"}
             "vpc-cni": "v1.22.4-eksbuild.3",
-            # renovate: datasource=eks-addon depName=coredns kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"coredns"}
             "coredns": "v1.13.2-eksbuild.11",
-            # renovate: datasource=eks-addon depName=kube-proxy kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"kube-proxy"}
             "kube-proxy": "v1.34.6-eksbuild.21",
-            # renovate: datasource=eks-addon depName=aws-ebs-csi-driver kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-ebs-csi-driver"}
             "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
-            # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.5",
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
-            # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
             # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
             # that EKS has it was not confirmed.
-            # renovate: datasource=eks-addon depName=aws-fsx-csi-driver kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
-            # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.34
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
-        # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.34
         ami_release="1.34.9-20260801",
         nvidia_driver="580.159.03",
     ),
     "1.35": KubernetesPins(
         addons={
-            # renovate: datasource=eks-addon depName=vpc-cni kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"vpc-cni"}
             "vpc-cni": "v1.22.4-eksbuild.3",
-            # renovate: datasource=eks-addon depName=coredns kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"coredns"}
             "coredns": "v1.13.2-eksbuild.21",
-            # renovate: datasource=eks-addon depName=kube-proxy kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"kube-proxy"}
             "kube-proxy": "v1.35.3-eksbuild.21",
-            # renovate: datasource=eks-addon depName=aws-ebs-csi-driver kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-ebs-csi-driver"}
             "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
-            # renovate: datasource=eks-addon depName=metrics-server kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.5",
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
-            # renovate: datasource=eks-addon depName=aws-mountpoint-s3-csi-driver kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
             # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
             # that EKS has it was not confirmed.
-            # renovate: datasource=eks-addon depName=aws-fsx-csi-driver kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # renovate: datasource=eks-addon depName=eks-pod-identity-agent kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
-            # renovate: datasource=eks-addon depName=eks-node-monitoring-agent kubernetesVersion=1.35
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
-        # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami kubernetesVersion=1.35
         # Not v20261003: its kernel 6.12.110 panics on some instance types with Kubernetes 1.31 to 1.35.
         ami_release="1.35.6-20260728",
         nvidia_driver="580.159.03",
@@ -186,14 +184,18 @@ CLUSTER_AUTOSCALER = ChartPin(
     version="9.59.0",
 )
 # It simulates the scheduler of its own minor version: the image is that of the cluster, whatever the chart brings.
-# renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler
-CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {"1.34": "v1.34.5", "1.35": "v1.35.2"}
+CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
+    # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
+    "1.34": "v1.34.5",
+    # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
+    "1.35": "v1.35.2",
+}
 
 
 AWS_LOAD_BALANCER_CONTROLLER = ChartPin(
     name="aws-load-balancer-controller",
     repository="https://aws.github.io/eks-charts",
-    # The newest that its Go module ships and tests render (twin/chart_crds.py); 3.5.0 is out and was not checked. Its rights
+    # The newest that its Go module ships and tests render; 3.5.0 is out and was not checked. Its rights
     # are those of infra/platform/aws_load_balancer_controller.json, and its CRDs are in a crds folder: see there and in
     # helm-values before it becomes a newer minor version.
     # renovate: datasource=helm depName=aws-load-balancer-controller registryUrl=https://aws.github.io/eks-charts
@@ -238,7 +240,7 @@ class TritonRelease:
     minimum_compute_capability: float
 
 
-# CUDA 13.x runs on any driver from R580 on (CUDA minor version compatibility); 7.5 since 24.11 (research triton.md 6.6).
+# docs/facts/gpu-nodes.md#driver-and-cuda for the driver, docs/facts/gpu-nodes.md#gpu-generations for the capability.
 _CUDA_13_DRIVER = "580.65.06"
 TRITON_RELEASES: Mapping[str, TritonRelease] = {
     "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5),
@@ -246,10 +248,11 @@ TRITON_RELEASES: Mapping[str, TritonRelease] = {
     "26.06": TritonRelease("2.70.0", "13", _CUDA_13_DRIVER, 7.5),
     "26.07": TritonRelease("2.71.0", "13.3", _CUDA_13_DRIVER, 7.5),
 }
-# renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=regex:^(?<major>\d+)\.(?<minor>\d+)-py3$
+# renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=loose extractVersion=^(?<version>\d+\.\d+)-py3$
 DEFAULT_TRITON_VERSION = "26.07"
 # Older images carry remotely exploitable CVEs (up to 25.06), memory-safety bugs in the HTTP front end (before 25.10), and
-# report ready with dead Python stubs (before 26.04): research triton.md 1.12 and 9.
+# report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
+# docs/facts/triton-server.md#health.
 OLDEST_TRITON_VERSION = "26.04"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"

@@ -39,7 +39,7 @@ def clients() -> Iterator[Any]:
     """An AWS account with nothing in it, one per module: loading the managed policies takes a second."""
     # Imported here: moto takes a second that most tests do not need.
     from tests.system.component.engine.account import fresh_account
-    from twin.aws.clients import Clients
+    from twin.aws.base.clients import Clients
 
     with fresh_account():
         yield Clients("us-west-2")

@@ -1,4 +1,4 @@
-"""Custom resources against the definitions that their programs ship, without an API server (twin/chart_crds.py)."""
+"""Custom resources against the definitions that their programs ship, without an API server (twin/releases/go_module.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.host.tools import ToolError
+from twin.releases import go_module
 
 Schema = dict[str, Any]
 
@@ -26,7 +27,7 @@ def problems(chart: str, resource: Mapping[str, Any]) -> list[str]:
 
 def _schema(chart: str, api_version: str, kind: str) -> Schema:
     try:
-        crds = chart_crds.crds(chart)
+        crds = go_module.definitions(CHARTS[chart])
     except ToolError as error:
         pytest.skip(str(error))
     group, _, name = api_version.partition("/")

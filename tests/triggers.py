@@ -1,4 +1,4 @@
-"""Triggers of KEDA against its own list of scalers (research kubernetes.md 1.5): the CRD takes any text."""
+"""Triggers of KEDA against its own list of scalers (docs/facts/scaling.md#triggers): the CRD takes any text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.host.tools import ToolError
+from twin.releases import go_module
 
 
 def problems(trigger: Mapping[str, Any]) -> list[str]:
@@ -31,7 +32,7 @@ def problems(trigger: Mapping[str, Any]) -> list[str]:
 def _scalers() -> dict[str, dict[str, bool]]:
     """Type -> parameter -> whether the metadata has to have it."""
     try:
-        module = chart_crds.folder("keda")
+        module = go_module.folder(CHARTS["keda"])
     except ToolError as error:
         pytest.skip(str(error))
     document = json.loads((module / "schema" / "generated" / "scalers-schema.json").read_text())

@@ -2,7 +2,7 @@
 
 import sys
 
-import virtual_environment
+from console import virtual_environment
 
 virtual_environment.enter("twin")
 try:

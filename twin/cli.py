@@ -11,33 +11,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from console.stack_argument import StackArgument
+from console.options import StackArgument
 from spec import stack_names
-from twin import down as down_command
-from twin import (
-    engine,
-    preview,
-    processes,
-    scratch,
-    shell,
-    stack_files,
-    stack_programs,
-    standalone,
-    status,
-    tools,
-    tritonserver,
-)
-from twin import up as up_command
-from twin.cluster_view import ClusterUnreadable
-from twin.engine import Engine, EngineError
-from twin.home import REPOSITORY, TwinBusy, TwinHome
-from twin.inference import Answer, InferenceFailed
+from twin.charts import registry
+from twin.cluster.kube_errors import KubeError
+from twin.commands import down as down_command
+from twin.commands import preview, shell, status
+from twin.commands import up as up_command
+from twin.commands.inference import Answer, InferenceFailed
+from twin.commands.readiness import NotServing
+from twin.engine import engine, stack_files
+from twin.engine.engine import Engine, EngineError
+from twin.host import processes, tools
+from twin.host.claim import NotATwin
+from twin.host.home import REPOSITORY, TwinBusy, TwinHome
+from twin.host.processes import DeadlinePassed, ProcessFailed
+from twin.host.tools import ToolError
 from twin.load.refused import LoadRefused
-from twin.processes import DeadlinePassed, ProcessFailed
-from twin.readiness import NotServing
-from twin.servers import PROGRAMS, NotRunning, Servers
-from twin.tools import ToolError
-from twin.tritonserver import TritonUnavailable
+from twin.services import scratch
+from twin.services.servers import PROGRAMS, NotRunning, Servers
+from twin.triton import standalone, tritonserver
+from twin.triton.tritonserver import TritonUnavailable
 
 app = typer.Typer(
     help="Triton on EKS on this machine: real Pulumi, a real Kubernetes control plane, real Triton, and moto for AWS.",
@@ -57,7 +51,7 @@ EXPECTED = (
     Interrupted,
     up_command.UpFailed,
     scratch.UnknownRevision,
-    ClusterUnreadable,
+    KubeError,
     EngineError,
     stack_files.StackFileUnreadable,
     InferenceFailed,
@@ -65,6 +59,7 @@ EXPECTED = (
     NotRunning,
     NotServing,
     TwinBusy,
+    NotATwin,
     ProcessFailed,
     DeadlinePassed,
     ToolError,
@@ -79,9 +74,12 @@ def main() -> None:
         app()
     except stack_names.NoSuchStack as error:
         errors.print(f"error: {error}", style="red", markup=False)
-        sys.exit(stack_names.EXIT_CODE)
+        sys.exit(error.exit_code)
     except EXPECTED as error:
         errors.print(f"error: {error}", style="red", markup=False)
+        sys.exit(1)
+    except OSError as error:
+        errors.print(f"error: {error.filename or 'a file'}: {error.strerror or error}", style="red", markup=False)
         sys.exit(1)
 
 
@@ -98,7 +96,7 @@ def up(
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, _programs(home, stack_programs.families(stack)), console)
+        servers = Servers.start(home, _programs(home, registry.families(stack)), console)
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
@@ -124,7 +122,8 @@ def down() -> None:
     """Stop every process of the twin and remove its directory."""
     home = TwinHome.from_environment()
     for line in down_command.down(home):
-        say(line)
+        with contextlib.suppress(OSError):  # a full disk takes no output, and has to be freed all the same
+            say(line)
 
 
 @app.command("load")
@@ -162,8 +161,8 @@ def show_status(
 @app.command()
 def env() -> None:
     """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
-    home = TwinHome.from_environment()
     try:
+        home = TwinHome.from_environment()
         variables = {**Servers.running(home).variables(), "PULUMI_STACK": up_command.STACK}
     except EXPECTED as error:
         print(shell.refuse(str(error)))

@@ -11,6 +11,9 @@
       "reply_to": "https://sqs.…/123456789012/answers"  optional: a queue that is told where the result lies
     }
 
+Elements are numbers, true or false, or text, as the datatype says: null, and what JSON has no number for (NaN, infinities),
+are refused, and so is a number beyond what the datatype holds. They stand flat, row by row, or nested as the shape says.
+
 A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
 `{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
 tensor, of at most 64 MiB, as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES
@@ -21,6 +24,7 @@ A result as json has BYTES as text, in which what is not UTF-8 is replaced by U+
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Annotated, Any, Literal
@@ -45,8 +49,10 @@ TensorName = Annotated[StrictStr, Field(min_length=1, max_length=256)]
 
 # They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
 _RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
-_SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(\S{1,1024})$")
+_SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\s\x00-\x1f\x7f-\x9f]{1,1024})$")
 _LONGEST_DETAIL = 500
+_LONGEST_NAME = 60
+_INT64 = range(-(2**63), 2**63)
 
 
 class Malformed(Exception):
@@ -107,16 +113,53 @@ class InferenceRequest(_Part):
         reserved = sorted(name for name in self.parameters if name in _RESERVED or name.startswith("triton_"))
         if reserved:
             raise ValueError(f"parameters: {', '.join(reserved)} cannot be given through a queue")
+        long = sorted(name for name, value in self.parameters.items() if type(value) is int and value not in _INT64)
+        if long:
+            raise ValueError(f"parameters: {', '.join(long)}: a whole number of more than 64 bits cannot be sent")
+        return self
+
+    @model_validator(mode="after")
+    def _no_tensor_twice(self) -> InferenceRequest:
+        for what, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
+            names = [tensor.name for tensor in tensors]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{what}: {', '.join(twice)} is there twice")
         return self
 
 
 def parse(body: str) -> InferenceRequest:
     """The request in a message's body. Raises Malformed with every mistake in it."""
     try:
-        return InferenceRequest.model_validate_json(body)
+        request = InferenceRequest.model_validate_json(body)
+        json.loads(body, parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_once)
     except ValidationError as error:
         wrong = "; ".join(f"{_path(item['loc'])}{item['msg']}" for item in error.errors(include_url=False))
         raise Malformed(wrong[:_LONGEST_DETAIL]) from None
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)[:_LONGEST_DETAIL]) from None
+    return request
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:_LONGEST_NAME]} is beyond every type of number")
+    return number
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON; a tensor that has one goes to S3 (source)")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON says nothing of a key that is there twice, and every reader takes another one."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {json.dumps(key)[:_LONGEST_NAME]} is there twice in one object")
+        found[key] = value
+    return found
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -19,6 +19,16 @@ HEADER_LENGTH = "inference-header-content-length"
 """Metadata of a binary result: the bytes of its JSON head, by the name that KServe v2 has for it."""
 
 
+_LONGEST_SHOWN = 60
+# From half a step beyond its largest number on, a float of so many bits is infinity.
+_FLOATS = {
+    "FP16": (2**16 - 2**4, "65504"),
+    "BF16": (2**128 - 2**119, "3.3895e38"),
+    "FP32": (2**128 - 2**103, "3.4028e38"),
+    "FP64": (2**1024 - 2**970, "1.7976e308"),
+}
+
+
 class Document(NamedTuple):
     """A result as it is stored."""
 
@@ -67,34 +77,69 @@ def result_document(result: InferResult, message_id: str, form: str) -> Document
 
 
 def _from_data(tensor: InputTensor) -> np.ndarray:
-    flat = _flat(tensor.data or [])
-    if len(flat) != tensor.elements:
-        raise ValueError(f"{len(flat)} elements where the shape {list(tensor.shape)} has {tensor.elements}")
+    """The elements as an array. Raises ValueError, with the place of the first that is not one of the tensor's type."""
+    flat, nested = _elements(tensor)
+    for number, item in enumerate(flat):
+        wrong = _mistake(item, tensor.datatype)
+        if wrong is not None:
+            raise ValueError(f"{_place(number, tensor.shape if nested else (len(flat),))}: {wrong}")
     if tensor.datatype == "BYTES":
-        wrong = next((item for item in flat if not isinstance(item, str)), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong!r} where text is expected")
         return np.array([item.encode() for item in flat], dtype=np.object_)
-    if tensor.datatype == "BOOL":
-        wrong = next((item for item in flat if not isinstance(item, bool)), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong!r} where true or false is expected")
-        return np.array(flat, dtype=np.bool_)
-    wrong = next((item for item in flat if isinstance(item, bool) or not isinstance(item, int | float)), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong!r} where a number is expected")
-    if tensor.datatype in ("FP16", "FP32", "FP64", "BF16"):
-        return np.array(flat, dtype=triton_to_np_dtype(tensor.datatype))
-    return _whole_numbers(flat, triton_to_np_dtype(tensor.datatype))
+    return np.array(flat, dtype=triton_to_np_dtype(tensor.datatype))
 
 
-def _whole_numbers(flat: list[Any], kind: Any) -> np.ndarray:
-    """numpy would cut fractions off, and wrap what does not fit."""
-    limits = np.iinfo(kind)
-    for item in flat:
-        if not isinstance(item, int) or not limits.min <= item <= limits.max:
-            raise ValueError(f"{item!r} is no whole number from {limits.min} to {limits.max}")
-    return np.array(flat, dtype=kind)
+def _elements(tensor: InputTensor) -> tuple[list[Any], bool]:
+    """The elements row by row, and whether they were nested: all of them, dimension by dimension, as the shape says."""
+    data = tensor.data or []
+    if not any(isinstance(item, list) for item in data):
+        if len(data) != tensor.elements:
+            raise ValueError(f"{len(data)} elements where the shape {list(tensor.shape)} has {tensor.elements}")
+        return data, False
+    rows: list[Any] = [data]
+    for depth, length in enumerate(tensor.shape):
+        for number, row in enumerate(rows):
+            where = _place(number, tensor.shape[:depth])
+            if not isinstance(row, list):
+                raise ValueError(f"{where}: {_shown(row)} where the shape {list(tensor.shape)} has a list of {length}")
+            if len(row) != length:
+                raise ValueError(f"{where}: a list of {len(row)} where the shape {list(tensor.shape)} has one of {length}")
+        rows = [item for row in rows for item in row]
+    return rows, True
+
+
+def _place(number: int, shape: tuple[int, ...]) -> str:
+    """`data[1][2]`: where the element of this number lies in a nested list of that shape."""
+    indices = []
+    for length in reversed(shape):
+        number, index = divmod(number, length)
+        indices.append(f"[{index}]")
+    return f"data{''.join(reversed(indices))}"
+
+
+def _mistake(item: Any, datatype: str) -> str | None:
+    """What keeps a value of JSON from being an element of this type, as it is written; None where nothing does."""
+    if datatype == "BYTES":
+        return None if isinstance(item, str) else f"{_shown(item)} where text is expected"
+    if datatype == "BOOL":
+        return None if isinstance(item, bool) else f"{_shown(item)} where true or false is expected"
+    if isinstance(item, bool) or not isinstance(item, int | float):
+        return f"{_shown(item)} where a number is expected"
+    if datatype in _FLOATS:
+        beyond, largest = _FLOATS[datatype]
+        return None if -beyond < item < beyond else f"{_shown(item)} is beyond {datatype}, whose largest number is {largest}"
+    limits = np.iinfo(triton_to_np_dtype(datatype))  # numpy would cut fractions off, and wrap what does not fit
+    if not isinstance(item, int) or not limits.min <= item <= limits.max:
+        return f"{_shown(item)} is no whole number from {limits.min} to {limits.max}"
+    return None
+
+
+def _shown(item: Any) -> str:
+    """A value as JSON has it, shortened."""
+    try:
+        text = json.dumps(item, ensure_ascii=False)
+    except ValueError:  # more digits than Python writes
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _from_bytes(tensor: InputTensor, content: bytes) -> np.ndarray:
@@ -105,10 +150,6 @@ def _from_bytes(tensor: InputTensor, content: bytes) -> np.ndarray:
     if array.size != tensor.elements:
         raise ValueError(f"{tensor.source} holds {array.size} elements and the shape {list(tensor.shape)} {tensor.elements}")
     return array
-
-
-def _flat(data: Any) -> list[Any]:
-    return [item for part in data for item in _flat(part)] if isinstance(data, list) else [data]
 
 
 def _raw_contents(response: Message) -> list[bytes]:

@@ -13,7 +13,8 @@ from worker.failures import AttemptFailed, Unavailable
 from worker.message import InferenceRequest
 
 _CHANNEL_OPTIONS = [
-    # A channel to one address stays with one pod; a headless Service's name stands for all of them (triton.md 3.7).
+    # A channel to one address stays with one pod; a headless Service's name stands for all of them:
+    # docs/facts/triton-server.md#grpc-channels.
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     ("grpc.initial_reconnect_backoff_ms", 200),

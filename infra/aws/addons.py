@@ -11,13 +11,13 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.account import Account
-from infra.aws.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, pod_identity
 from spec.gpu_pool import gpu_toleration
+from spec.names import EBS_CSI_CONTROLLER
 from spec.versions import KubernetesPins
 
 MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
 LUSTRE = "aws-fsx-csi-driver"
-_EBS_CSI_ACCOUNT = ServiceAccount("kube-system", "ebs-csi-controller-sa")
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Addons(pulumi.ComponentResource):
             f"{name}-ebs-csi",
             WorkloadRoleArgs(
                 description="EBS volumes for pods",
-                service_account=_EBS_CSI_ACCOUNT,
-                trust=pod_identity(args.cluster_arn, _EBS_CSI_ACCOUNT),
+                service_account=EBS_CSI_CONTROLLER,
+                trust=pod_identity(args.cluster_arn, EBS_CSI_CONTROLLER),
                 managed_policy_arns=(args.account.managed_policy("service-role/AmazonEBSCSIDriverPolicy"),),
                 tags=args.tags,
             ),
@@ -62,7 +62,7 @@ class Addons(pulumi.ComponentResource):
         )
         self._addon(
             "aws-ebs-csi-driver",
-            identity=aws.eks.AddonPodIdentityAssociationArgs(service_account=_EBS_CSI_ACCOUNT.name, role_arn=role.arn),
+            identity=aws.eks.AddonPodIdentityAssociationArgs(service_account=EBS_CSI_CONTROLLER.name, role_arn=role.arn),
             after=(agent,),
         )
         if args.mountpoint:

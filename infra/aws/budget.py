@@ -1,4 +1,4 @@
-"""What a stack may cost: a budget, and an alarm for what is unusual (issue 6 point 5)."""
+"""What a stack may cost: a budget, and an alarm for what is unusual."""
 
 from __future__ import annotations
 

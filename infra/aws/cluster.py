@@ -14,13 +14,13 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from spec.iam_policy import allow, document, service_trust
+from spec.names import NETWORK_PLUGIN, control_plane_log_group
 from spec.versions import KubernetesPins
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-_CNI_ACCOUNT = ServiceAccount("kube-system", "aws-node")
 _CNI_CONFIGURATION = {
     # Network policies are enforced on the nodes; without it the objects exist and mean nothing.
     "enableNetworkPolicy": "true",
@@ -59,9 +59,9 @@ class Cluster(pulumi.ComponentResource):
     role through the cluster's OIDC provider, which exists only after the cluster, while `eks.Cluster` takes the role as
     an argument. kube-proxy needs no role and stays with `eks.Cluster`.
 
-    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists (research pulumi.md 5.1). Run
-    it from the deployment role; people are named in `admin_role_arns`. The deployment role must not be: see
-    `creators_second_entry`.
+    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists
+    (docs/facts/eks.md#creator-is-administrator). Run it from the deployment role; people are named in `admin_role_arns`.
+    The deployment role must not be: see `creators_second_entry`.
     """
 
     name: pulumi.Output[str]
@@ -108,7 +108,7 @@ class Cluster(pulumi.ComponentResource):
         # Made before EKS would make it, without a retention, and left behind on destroy.
         log_group = aws.cloudwatch.LogGroup(
             f"{name}-log-group",
-            name=control_plane_log_group_name(args.cluster_name),
+            name=control_plane_log_group(args.cluster_name),
             retention_in_days=args.log_retention_days,
             kms_key_id=args.logs_key_arn,
             tags=args.tags,
@@ -183,8 +183,8 @@ class Cluster(pulumi.ComponentResource):
             f"{name}-vpc-cni",
             WorkloadRoleArgs(
                 description=f"Network plugin of {args.cluster_name}",
-                service_account=_CNI_ACCOUNT,
-                trust=irsa_trust(self.oidc, _CNI_ACCOUNT),
+                service_account=NETWORK_PLUGIN,
+                trust=irsa_trust(self.oidc, NETWORK_PLUGIN),
                 managed_policy_arns=(args.account.managed_policy("AmazonEKS_CNI_Policy"),),
                 tags=args.tags,
             ),
@@ -238,11 +238,6 @@ def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> st
 def _partition_account_and_name(role_arn: str) -> tuple[str, str, str]:
     parts = role_arn.split(":", maxsplit=5)
     return parts[1], parts[4], parts[5].rpartition("/")[2]
-
-
-def control_plane_log_group_name(cluster_name: str) -> str:
-    """The log group that EKS writes to; the name is EKS's choice."""
-    return f"/aws/eks/{cluster_name}/cluster"
 
 
 def _entry_name(role_arn: str) -> str:

@@ -4,36 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
 
-Profile = Literal["none", "minimal", "full"]
-
-_MINIMAL = ("ecr.api", "ecr.dkr", "sts")
-"""Images and IRSA tokens: what a pod start waits for."""
-
-INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
-    "none": (),
-    "minimal": _MINIMAL,
-    "full": (
-        *_MINIMAL,
-        "autoscaling",
-        "ec2",
-        "ec2messages",
-        "eks",
-        "eks-auth",
-        "elasticloadbalancing",
-        "kms",
-        "logs",
-        "monitoring",
-        "sqs",
-        "ssm",
-        "ssmmessages",
-    ),
-}
-"""Services reached through interface endpoints, by profile (issue 3). Each costs per zone and hour."""
+from spec.endpoints import INTERFACE_SERVICES, Profile
 
 
 @dataclass(frozen=True)
@@ -90,7 +65,7 @@ class Endpoints(pulumi.ComponentResource):
             opts=child,
         )
         # The whole VPC, not chosen groups: a node whose group was forgotten here fails to join, without a word
-        # about why (research anchors.md T5).
+        # about why: docs/facts/eks.md#security-group-of-endpoints.
         aws.vpc.SecurityGroupIngressRule(
             f"{name}-https",
             security_group_id=group.id,

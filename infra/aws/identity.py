@@ -10,14 +10,7 @@ import pulumi_aws as aws
 
 from infra.aws.account import Account
 from spec.iam_policy import allow, document, pod_identity_trust, service_account_trust
-
-
-@dataclass(frozen=True)
-class ServiceAccount:
-    """A Kubernetes service account, by namespace and name."""
-
-    namespace: str
-    name: str
+from spec.names import ServiceAccount
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ def model_reader_policy(
     """What reading models takes: list the bucket, get what is under `prefixes`, decrypt it through S3 alone.
 
     `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which carries no
-    prefix and would be denied (research triton.md 3.6).
+    prefix and would be denied (docs/facts/triton-s3.md#rights).
     """
     return pulumi.Output.all(bucket_arn, key_arn).apply(
         lambda arns: document(

@@ -1,6 +1,6 @@
 """FSx for Lustre in front of the model bucket: one copy of a release, read from S3 once and mounted by every pod.
 
-The bucket stays the source: the file system follows what changes there and never writes to it (issue 5 point 8).
+The bucket stays the source: the file system follows what changes there and never writes to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.storage import RELEASES_PREFIX
+from spec.names import RELEASES_PREFIX
 from spec.settings.fsx import Fsx
 
 # Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with

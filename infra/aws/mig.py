@@ -1,4 +1,4 @@
-"""MIG on a node: GPUs cut into instances with memory and compute of their own (issue 5 point 7)."""
+"""MIG on a node: GPUs cut into instances with memory and compute of their own."""
 
 from __future__ import annotations
 

@@ -11,8 +11,10 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.account import Account
-from infra.aws.endpoints import Endpoints, EndpointsArgs, Profile
+from infra.aws.endpoints import Endpoints, EndpointsArgs
 from infra.aws.flow_logs import FlowLogs, FlowLogsArgs
+from spec.endpoints import Profile
+from spec.names import flow_log_group
 from spec.subnets import SubnetPlan
 
 Nat = Literal["none", "single", "per_az"]
@@ -40,7 +42,7 @@ class Network(pulumi.ComponentResource):
     """A VPC whose nodes are private, whose control-plane interfaces have no way out, and whose traffic is logged.
 
     No security group of ours carries the tag `kubernetes.io/cluster/<name>`: the one that EKS makes does, and
-    the load balancer controller refuses to work when it finds two (research anchors.md T13).
+    the load balancer controller refuses to work when it finds two (docs/facts/eks.md#tag-of-security-groups).
     """
 
     vpc_id: pulumi.Output[str]
@@ -104,7 +106,7 @@ class Network(pulumi.ComponentResource):
             FlowLogsArgs(
                 account=args.account,
                 vpc_id=vpc.id,
-                log_group_name=flow_log_group_name(args.cluster_name),
+                log_group_name=flow_log_group(args.cluster_name),
                 retention_days=args.flow_log_retention_days,
                 kms_key_arn=args.logs_key_arn,
                 tags=args.tags,
@@ -202,8 +204,3 @@ class Network(pulumi.ComponentResource):
                 opts=self._child,
             )
         return table.id
-
-
-def flow_log_group_name(cluster_name: str) -> str:
-    """The name of the log group that the VPC's flow logs go to."""
-    return f"/aws/vpc/{cluster_name}/flow-logs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,12 +13,8 @@ from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.request_bucket import RequestBucket, RequestBucketArgs
 from spec.iam_policy import Statement, document
+from spec.queue_timing import POLL_SECONDS
 
-POLL_SECONDS = 20
-"""A worker's long poll, the longest that SQS has: fewer empty receives."""
-BATCH = 10
-"""Messages that one receive may bring."""
-_CLOSING_SECONDS = 10
 _DEAD_RETENTION_DAYS = 14
 """The longest that SQS has. It counts from the message's sending, so that it must not be less than the queue's own."""
 _MESSAGE_BYTES = 1_048_576
@@ -32,11 +27,11 @@ _DAY_SECONDS = 86_400
 class RequestQueueArgs:
     account: Account
     queue_name: str
-    """See `queue_name`."""
+    """See `spec.names.request_queue`."""
     bucket_name: str
-    """See `request_bucket.request_bucket_name`."""
+    """See `spec.names.request_bucket`."""
     visibility_timeout_seconds: int
-    """See `visibility_timeout`."""
+    """See `spec.queue_timing.visibility_timeout`."""
     max_receive_count: int
     """Attempts that a message has before it goes to the dead-letter queue."""
     retention_days: int
@@ -130,38 +125,6 @@ class RequestQueue(pulumi.ComponentResource):
         _alarms(name, args, child)
         self.arn, self.url, self.key_arn, self.bucket_arn = queue.arn, queue.url, key.arn, bucket.arn
         self.register_outputs({"arn": self.arn, "url": self.url})
-
-
-def queue_name(cluster_name: str) -> str:
-    """The queue's name: chosen here because producers, workers and the autoscaler address it before it exists."""
-    return f"{cluster_name}-requests"
-
-
-def queue_url(account: Account, name: str) -> str:
-    """The URL that a queue of this name has."""
-    suffix = "amazonaws.com.cn" if account.partition == "aws-cn" else "amazonaws.com"
-    return f"https://sqs.{account.region}.{suffix}/{account.id}/{name}"
-
-
-def grace_seconds(longest_request_seconds: int) -> int:
-    """From SIGTERM to the end of a worker: `poll + longest request + closing`.
-
-    The poll that is under way is waited for (20 s: messages may be on their way to it), requests at Triton are finished,
-    and the rest is given back.
-    """
-    return POLL_SECONDS + longest_request_seconds + _CLOSING_SECONDS
-
-
-def visibility_timeout(longest_request_seconds: int, concurrency: int) -> int:
-    """Seconds in which nobody else gets a message that a worker has: `wait + longest request + grace`.
-
-    `wait = longest request * ceil(10 / concurrency)`: a worker may have a batch of ten in hand that waits for places at
-    Triton. `longest request` has Triton's queue and the inference in it. `grace` is the end of a worker (`grace_seconds`).
-    A worker extends it from half of it on, so that this is what a message waits for after a worker was killed, and never
-    what limits the work (research triton.md 7.2: visibility timeout > queue + inference + grace).
-    """
-    wait = longest_request_seconds * math.ceil(BATCH / concurrency)
-    return wait + longest_request_seconds + grace_seconds(longest_request_seconds)
 
 
 def tls_only(queue_arn: str) -> Statement:

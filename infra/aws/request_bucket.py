@@ -8,12 +8,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.account import Account
 from infra.aws.private_bucket import deny, make_private, refusals
 from spec.iam_policy import Statement, document
-
-INPUTS_PREFIX, RESULTS_PREFIX, FAILURES_PREFIX = "inputs/", "results/", "failures/"
-"""As `worker.store` has them."""
+from spec.names import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
 
 _UNFINISHED_UPLOAD_DAYS = 1
 
@@ -21,7 +18,7 @@ _UNFINISHED_UPLOAD_DAYS = 1
 @dataclass(frozen=True)
 class RequestBucketArgs:
     bucket_name: str
-    """See `request_bucket_name`."""
+    """See `spec.names.request_bucket`."""
     key_arn: pulumi.Input[str]
     days: int
     """How long inputs, results and failures are kept."""
@@ -62,11 +59,6 @@ class RequestBucket(pulumi.ComponentResource):
         )
         self.arn = bucket.arn
         self.register_outputs({"arn": self.arn})
-
-
-def request_bucket_name(environment: str, account: Account) -> str:
-    """The bucket's name: people and workers address it, and it is unique in the world by account."""
-    return f"triton-requests-{environment}-{account.id}-{account.region}"
 
 
 def results_are_written_once(bucket_arn: str) -> Statement:

@@ -12,13 +12,7 @@ from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.private_bucket import make_private, refusals
 from spec.iam_policy import Statement, document
-
-RELEASES_PREFIX = "releases/"
-"""Every release is an immutable `releases/<id>/` (issue 3)."""
-LIVE_PREFIX = "live/"
-"""What in-place rollouts write to and pods of such a stack read: always what they should serve now (issue 4)."""
-RETIRED_TAG = ("retired", "true")
-"""The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
+from spec.names import RELEASES_PREFIX, RETIRED_TAG
 
 _UNFINISHED_UPLOAD_DAYS = 7
 
@@ -27,7 +21,7 @@ _UNFINISHED_UPLOAD_DAYS = 7
 class ModelBucketArgs:
     account: Account
     bucket_name: str
-    """See `bucket_name`."""
+    """See `spec.names.model_bucket`."""
     key_alias: str
     old_release_days: int
     """Days that an overwritten, deleted or retired object can still be brought back."""
@@ -101,11 +95,6 @@ class ModelBucket(pulumi.ComponentResource):
         self.arn = bucket.arn
         self.key_arn = key.arn
         self.register_outputs({"name": self.name, "arn": self.arn, "keyArn": self.key_arn})
-
-
-def bucket_name(environment: str, account: Account) -> str:
-    """The bucket's name: chosen here because people and `modelctl` address it, and unique in the world by account."""
-    return f"triton-models-{environment}-{account.id}-{account.region}"
 
 
 def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:

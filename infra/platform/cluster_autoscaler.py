@@ -1,8 +1,8 @@
-"""cluster-autoscaler: moves the desired size of the managed node groups (issue 5 point 3; never beside Karpenter).
+"""cluster-autoscaler: moves the desired size of the managed node groups (never beside Karpenter).
 
 It finds the groups by the tags that EKS itself puts on the Auto Scaling groups of managed node groups, and pictures a node
 of an empty one by the template tags of `infra.aws.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
-nothing (research kubernetes.md 1.6).
+nothing (docs/facts/charts.md#cluster-autoscaler).
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform import charts
 from infra.platform.third_party import release
 from spec.iam_policy import allow, document
+from spec.names import CLUSTER_AUTOSCALER as CONTROLLER
 from spec.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
-
-CONTROLLER = ServiceAccount(namespace="kube-system", name="cluster-autoscaler")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ import yaml
 from infra.platform import charts
 from infra.platform.third_party import release
 from spec.gpu_pool import GPU_RESOURCE, sharing_config
+from spec.names import DEVICE_PLUGIN_NAMESPACE
 from spec.settings.model import Sharing
 from spec.versions import NVIDIA_DEVICE_PLUGIN
 
-NAMESPACE = "nvidia-device-plugin"
-"""The chart refuses the namespace `default`."""
 _EXCLUSIVE = "exclusive"
 
 
@@ -40,7 +39,7 @@ class DevicePlugin(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=DEVICE_PLUGIN_NAMESPACE,
                 # It mounts the kubelet's device socket, and MPS wants hostPID.
                 labels={"pod-security.kubernetes.io/enforce": "privileged"},
             ),
@@ -49,7 +48,7 @@ class DevicePlugin(pulumi.ComponentResource):
         release(
             f"{name}-release",
             NVIDIA_DEVICE_PLUGIN,
-            NAMESPACE,
+            DEVICE_PLUGIN_NAMESPACE,
             values(args.sharing),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )

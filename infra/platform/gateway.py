@@ -17,13 +17,21 @@ import pulumi_kubernetes as k8s
 from infra.platform import charts
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS
 from infra.platform.third_party import release
+from spec.names import (
+    GATEWAY_NAMESPACE,
+    INFERENCE_CLIENT_LABEL,
+    OTLP_GRPC_PORT,
+    TRACE_COLLECTOR,
+    TRACE_COLLECTOR_SERVICE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+)
 from spec.settings.fields import cpu_millis
 from spec.settings.gateway import Gateway
 from spec.versions import ENVOY_GATEWAY
 
 Manifest = dict[str, Any]
 
-NAMESPACE = "envoy-gateway-system"
 GATEWAY = "inference"
 """The name of the Gateway, of its class and of its EnvoyProxy."""
 HTTP_LISTENER, GRPC_LISTENER = "http", "grpc"
@@ -31,10 +39,10 @@ MODEL_HEADER = "x-triton-model"
 """Where a gRPC client names the model a second time: in the message no proxy reads it."""
 # One port each: on one, an HTTPRoute and a GRPCRoute of the same host exclude each other (Gateway API, GRPCRoute.hostnames).
 ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: 443, GRPC_LISTENER: 8443}
-PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: 8000, GRPC_LISTENER: 8001}
+PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: TRITON_HTTP_PORT, GRPC_LISTENER: TRITON_GRPC_PORT}
 
 TARGET_LEAVES_SECONDS = 60
-"""How long a load balancer may go on sending new connections to a target that has left it (research triton.md 7.3)."""
+"""How long a load balancer may go on sending new connections to a target that has left it."""
 # Shorter than an Envoy waits at its end, so that idle connections do not make it wait; the load balancer's is 350 s.
 _CLIENT_IDLE_SECONDS = TARGET_LEAVES_SECONDS - 10
 _READY_PORT, _READY_PATH = 19003, "/ready"
@@ -47,19 +55,10 @@ _BUFFER = "1Mi"
 
 
 @dataclass(frozen=True)
-class CollectorAddress:
-    """The Service that spans are sent to, by OTLP over gRPC."""
-
-    namespace: str
-    service: str
-    port: int
-
-
-@dataclass(frozen=True)
 class InferenceGatewayArgs:
     """`routes_namespace`: where routes are. `longest_request_seconds`: what Envoy waits for when it ends.
 
-    `collector`: where spans go, one of each request; None: nowhere.
+    `traced`: Envoy sends a span of each request to the collector.
     """
 
     kubernetes: k8s.Provider
@@ -67,7 +66,7 @@ class InferenceGatewayArgs:
     vpc_cidr: IPv4Network
     routes_namespace: str
     longest_request_seconds: int
-    collector: CollectorAddress | None
+    traced: bool
     tags: Mapping[str, str]
 
 
@@ -83,11 +82,11 @@ class InferenceGateway(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=GATEWAY_NAMESPACE,
                 labels={
                     "pod-security.kubernetes.io/enforce": "baseline",
                     # Whom Triton's NetworkPolicy lets in (helm-values/triton).
-                    "triton-eks/inference-client": "true",
+                    INFERENCE_CLIENT_LABEL: "true",
                     # A new Envoy counts as ready only when the load balancer sends to it, so that no update is too fast.
                     "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
                 },
@@ -97,7 +96,7 @@ class InferenceGateway(pulumi.ComponentResource):
         controller = release(
             f"{name}-release",
             ENVOY_GATEWAY,
-            NAMESPACE,
+            GATEWAY_NAMESPACE,
             charts.base_values(ENVOY_GATEWAY.name),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )
@@ -132,7 +131,7 @@ def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
                 "group": "gateway.envoyproxy.io",
                 "kind": "EnvoyProxy",
                 "name": GATEWAY,
-                "namespace": NAMESPACE,
+                "namespace": GATEWAY_NAMESPACE,
             },
         },
     )
@@ -224,8 +223,8 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
         "concurrency": max(1, math.ceil(cpu_millis(gateway.cpu) / 1000)),
         "shutdown": {"drainTimeout": f"{drain}s", "minDrainDuration": f"{TARGET_LEAVES_SECONDS}s"},
     }
-    if args.collector is not None:
-        spec["telemetry"] = {"tracing": _tracing(args.collector)}
+    if args.traced:
+        spec["telemetry"] = {"tracing": _tracing()}
     return spec
 
 
@@ -280,7 +279,7 @@ def _source_ranges(gateway: Gateway, vpc_cidr: IPv4Network) -> list[str]:
     return [str(cidr) for cidr in (*within, *gateway.allowed_cidrs)]
 
 
-def _tracing(collector: CollectorAddress) -> Manifest:
+def _tracing() -> Manifest:
     """A span of each request: which of them were slow or failed, the collector sees when they have ended.
 
     A smaller share would spare Triton nothing: it traces whatever has a `traceparent`, sampled or not.
@@ -288,9 +287,9 @@ def _tracing(collector: CollectorAddress) -> Manifest:
     backend = {
         "group": "",
         "kind": "Service",
-        "name": collector.service,
-        "namespace": collector.namespace,
-        "port": collector.port,
+        "name": TRACE_COLLECTOR_SERVICE,
+        "namespace": TRACE_COLLECTOR.namespace,
+        "port": OTLP_GRPC_PORT,
     }
     return {
         "samplingFraction": {"numerator": 100, "denominator": 100},
@@ -301,4 +300,9 @@ def _tracing(collector: CollectorAddress) -> Manifest:
 
 
 def _manifest(api_version: str, kind: str, spec: Manifest) -> Manifest:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": GATEWAY, "namespace": NAMESPACE}, "spec": spec}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": GATEWAY, "namespace": GATEWAY_NAMESPACE},
+        "spec": spec,
+    }

@@ -1,7 +1,4 @@
-"""Karpenter: starts a node for the pods that none can hold, and ends it when it is empty (issue 5 point 3).
-
-In kube-system, as its authors say: the API server serves the leader election of that namespace first.
-"""
+"""Karpenter: starts a node for the pods that none can hold, and ends it when it is empty."""
 
 from __future__ import annotations
 
@@ -14,16 +11,15 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import ServiceAccount, WorkloadRole, WorkloadRoleArgs, pod_identity
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, pod_identity
 from infra.platform import charts
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import NodeFacts, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions, NodeInterruptionsArgs
 from infra.platform.third_party import release
+from spec.names import KARPENTER as CONTROLLER
 from spec.settings.model import GpuPool
 from spec.versions import KARPENTER, KARPENTER_CRDS
-
-CONTROLLER = ServiceAccount(namespace="kube-system", name="karpenter")
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
 from infra.platform import charts
 from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
+from spec.names import KEDA_OPERATOR
 from spec.versions import KEDA
-
-OPERATOR = ServiceAccount(namespace="keda", name="keda-operator")
-"""Who asks Prometheus and SQS: the service account of the chart's operator."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class Keda(pulumi.ComponentResource):
     """The pinned chart, with its CRDs, and the identity of its operator.
 
     The operator's role may do nothing: with it, the identity webhook gives the operator a token, with which a trigger
-    takes the role that its own TriggerAuthentication names (research kubernetes.md 1.5). What a trigger may is so said where
-    the trigger is, and no trigger may what another one does.
+    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). Each
+    trigger's own role limits what it may do.
     """
 
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -42,7 +40,7 @@ class Keda(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=OPERATOR.namespace,
+                name=KEDA_OPERATOR.namespace,
                 labels=RESTRICTED,
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
@@ -51,8 +49,8 @@ class Keda(pulumi.ComponentResource):
             f"{name}-operator",
             WorkloadRoleArgs(
                 description="KEDA takes the roles of its triggers",
-                service_account=OPERATOR,
-                trust=irsa_trust(args.oidc, OPERATOR),
+                service_account=KEDA_OPERATOR,
+                trust=irsa_trust(args.oidc, KEDA_OPERATOR),
                 tags=args.tags,
             ),
             pulumi.ResourceOptions(parent=self),
@@ -60,7 +58,7 @@ class Keda(pulumi.ComponentResource):
         release(
             f"{name}-release",
             KEDA,
-            OPERATOR.namespace,
+            KEDA_OPERATOR.namespace,
             values(role.arn, monitored=args.monitored),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )

@@ -13,12 +13,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform import charts
 from infra.platform.third_party import release
+from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 
-SERVICE_ACCOUNT = ServiceAccount(namespace="aws-load-balancer-controller", name="aws-load-balancer-controller")
 LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
 """What a Service asks for that shall get a network load balancer. It cannot be changed later."""
 _POLICY = Path(__file__).with_name("aws_load_balancer_controller.json")
@@ -26,7 +26,10 @@ _POLICY = Path(__file__).with_name("aws_load_balancer_controller.json")
 
 @dataclass(frozen=True)
 class LoadBalancerControllerArgs:
-    """`cluster_name` and `vpc_id`: where it looks, and what it tags with. The node that it would ask tells no pod."""
+    """`cluster_name` and `vpc_id`: where it looks, and what it tags with.
+
+    IMDS is unreachable from pods, so region and VPC are passed explicitly.
+    """
 
     kubernetes: k8s.Provider
     account: Account
@@ -44,7 +47,7 @@ class LoadBalancerController(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=SERVICE_ACCOUNT.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+                name=LOAD_BALANCER_CONTROLLER.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
         )
@@ -52,8 +55,8 @@ class LoadBalancerController(pulumi.ComponentResource):
             name,
             WorkloadRoleArgs(
                 description=f"Load balancers of {args.cluster_name}",
-                service_account=SERVICE_ACCOUNT,
-                trust=irsa_trust(args.oidc, SERVICE_ACCOUNT),
+                service_account=LOAD_BALANCER_CONTROLLER,
+                trust=irsa_trust(args.oidc, LOAD_BALANCER_CONTROLLER),
                 policy=policy(args.account, args.cluster_name),
                 tags=args.tags,
             ),
@@ -62,7 +65,7 @@ class LoadBalancerController(pulumi.ComponentResource):
         release(
             f"{name}-release",
             AWS_LOAD_BALANCER_CONTROLLER,
-            SERVICE_ACCOUNT.namespace,
+            LOAD_BALANCER_CONTROLLER.namespace,
             values(args.cluster_name, args.account.region, args.vpc_id, role.arn),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )
@@ -77,7 +80,7 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: 
         "vpcId": vpc_id,
         "serviceAccount": {
             "create": True,
-            "name": SERVICE_ACCOUNT.name,
+            "name": LOAD_BALANCER_CONTROLLER.name,
             "annotations": irsa_annotations(role_arn),
         },
     }
@@ -87,11 +90,12 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: 
 def policy(account: Account, cluster_name: str) -> str:
     """What the controller may do, as JSON text: network load balancers of this cluster, in this account and region.
 
-    Made after the policy that the controller's documentation asks for (kubernetes-sigs/aws-load-balancer-controller,
-    docs/install/iam_policy.json), and narrower. There, "its own" is whatever has the tag `elbv2.k8s.aws/cluster` with any
-    value, of each cluster of the account; ingress rules and targets of every group may be changed. Here the tag has to
-    name this cluster, and the only other security group is the one that EKS made for it. What belongs to Ingresses is left
-    out: rules of listeners, application load balancers, WAF, Shield and Cognito; the values switch them off.
+    Made after the policy that the controller's documentation asks for (`iam_policy.json` of
+    kubernetes-sigs/aws-load-balancer-controller), and narrower. There, "its own" is whatever has the tag
+    `elbv2.k8s.aws/cluster` with any value, of each cluster of the account; ingress rules and targets of every group may
+    be changed. Here the tag has to name this cluster, and the only other security group is the one that EKS made for
+    it. What belongs to Ingresses is left out: rules of listeners, application load balancers, WAF, Shield and Cognito;
+    the values switch them off.
 
     The actions are those of the pinned version's file: tests/charts/test_load_balancer_controller_chart.py compares them.
     """

@@ -10,12 +10,13 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust, role_arn
 from infra.platform import monitors, prometheus_stack
 from infra.platform.dashboards import FOLDER, Dashboard, dashboards
-from infra.platform.prometheus_stack import ALERTMANAGER, NAMESPACE, PROMETHEUS, AlertTopic, RemoteWrite
+from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
 from infra.platform.third_party import release
 from spec.iam_policy import allow, document
+from spec.names import ALERTMANAGER, MONITORING_NAMESPACE, PROMETHEUS, ServiceAccount, workload_role
 from spec.settings import Settings
 from spec.settings.monitoring import Amp
 from spec.settings.monitoring import Monitoring as Wanted
@@ -47,7 +48,7 @@ class Monitoring(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=MONITORING_NAMESPACE,
                 # The node exporter is in the node's network and process namespaces and mounts its file systems.
                 labels={"pod-security.kubernetes.io/enforce": "privileged"},
             ),
@@ -60,7 +61,7 @@ class Monitoring(pulumi.ComponentResource):
         installed = release(
             f"{name}-release",
             KUBE_PROMETHEUS_STACK,
-            NAMESPACE,
+            MONITORING_NAMESPACE,
             prometheus_stack.values(
                 args.wanted,
                 args.settings.cluster_name,
@@ -114,7 +115,7 @@ class Monitoring(pulumi.ComponentResource):
     def _role(self, service_account: ServiceAccount, purpose: str, statement: dict[str, object]) -> tuple[str, WorkloadRole]:
         args = self._args
         cluster_name = args.settings.cluster_name
-        role_name = f"{cluster_name}-{args.settings.region}-{service_account.name}"
+        role_name = workload_role(cluster_name, args.settings.region, service_account.name)
         role = WorkloadRole(
             f"{self._name}-{service_account.name}",
             WorkloadRoleArgs(
@@ -135,7 +136,7 @@ class Monitoring(pulumi.ComponentResource):
             f"{self._name}-dashboard-{dashboard['uid']}",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=f"dashboard-{dashboard['uid']}",
-                namespace=NAMESPACE,
+                namespace=MONITORING_NAMESPACE,
                 labels={"grafana_dashboard": "1"},
                 annotations={"grafana_folder": FOLDER},
             ),

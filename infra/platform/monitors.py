@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.platform.gateway import NAMESPACE as GATEWAY_NAMESPACE
-from infra.platform.prometheus_stack import NAMESPACE, RELEASE
-from infra.serving.parity import NAME as PARITY
-from infra.serving.worker import SERVICE_ACCOUNT as WORKER_ACCOUNT
+from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE
+from spec.names import WORKER as WORKER_ACCOUNT
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.prometheus.rule import JOB, SCRAPE_SECONDS
-from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
 from spec.settings.model import Settings
+from spec.versions import KUBE_PROMETHEUS_STACK
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"
@@ -30,7 +28,7 @@ def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
     monitors = [
         pod_monitor(JOB, TRITON_NAMESPACE),
         # It asks each pod at each scrape, and it names the pods in labels of its own.
-        pod_monitor(PARITY, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
+        pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]
     if settings.worker is not None:
         monitors.append(pod_monitor(WORKER, WORKER_ACCOUNT.namespace))
@@ -78,4 +76,8 @@ def _rules(settings: Settings, runbooks: str) -> Manifest:
 
 def _metadata(name: str) -> Manifest:
     # Selected as it is (helm-values), and by a Prometheus that looks for the label of its release.
-    return {"name": name, "namespace": NAMESPACE, "labels": {NAME_LABEL: name, "release": RELEASE}}
+    return {
+        "name": name,
+        "namespace": MONITORING_NAMESPACE,
+        "labels": {NAME_LABEL: name, "release": KUBE_PROMETHEUS_STACK.name},
+    }

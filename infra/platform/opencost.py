@@ -1,4 +1,4 @@
-"""OpenCost: what each namespace, workload and GPU costs, from the cluster's own metrics (issue 6 point 5)."""
+"""OpenCost: what each namespace, workload and GPU costs, from the cluster's own metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.platform import charts, prometheus_stack
+from infra.platform import charts
 from infra.platform.third_party import release
+from spec.names import MONITORING_NAMESPACE, PROMETHEUS_PORT, PROMETHEUS_SERVICE
 from spec.versions import OPENCOST
-
-_PROMETHEUS_PORT = 9090
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,9 @@ def values(cluster_name: str) -> dict[str, Any]:
             "prometheus": {
                 "internal": {
                     "enabled": True,
-                    "serviceName": f"{prometheus_stack.RELEASE}-prometheus",
-                    "namespaceName": prometheus_stack.NAMESPACE,
-                    "port": _PROMETHEUS_PORT,
+                    "serviceName": PROMETHEUS_SERVICE,
+                    "namespaceName": MONITORING_NAMESPACE,
+                    "port": PROMETHEUS_PORT,
                 }
             },
         }

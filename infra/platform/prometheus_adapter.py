@@ -1,7 +1,7 @@
 """prometheus-adapter: the custom metrics API, for a plain HorizontalPodAutoscaler. It is being wound down: prefer KEDA.
 
 It serves custom metrics and nothing else. The APIs of external metrics and of resource metrics belong to KEDA and to the
-metrics server, and of each API there is one in a cluster (research kubernetes.md 1.4).
+metrics server, and of each API there is one in a cluster (docs/facts/scaling.md#metrics-apis).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import pulumi_kubernetes as k8s
 from infra.platform import charts
 from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
+from spec.names import PROMETHEUS_ADAPTER_NAMESPACE
 from spec.scaling.signal import RECORDINGS, Recording
 from spec.versions import PROMETHEUS_ADAPTER
-
-NAMESPACE = "prometheus-adapter"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
     """The pinned chart, with a rule for each number that Triton is scaled on.
 
     As a release, because the chart asks the cluster which versions of its API there are: rendered without one, it asks for
-    an APIService of a version that Kubernetes 1.22 removed (research kubernetes.md 1.2).
+    an APIService of a version that Kubernetes 1.22 removed (docs/facts/charts.md#prometheus-adapter).
     """
 
     def __init__(self, name: str, args: PrometheusAdapterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -40,7 +39,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=PROMETHEUS_ADAPTER_NAMESPACE,
                 labels=RESTRICTED,
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
@@ -48,7 +47,7 @@ class PrometheusAdapter(pulumi.ComponentResource):
         release(
             f"{name}-release",
             PROMETHEUS_ADAPTER,
-            NAMESPACE,
+            PROMETHEUS_ADAPTER_NAMESPACE,
             values(args.prometheus_url),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )

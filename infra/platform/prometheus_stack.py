@@ -1,6 +1,6 @@
 """The values of kube-prometheus-stack: `helm-values/kube-prometheus-stack/base.yaml` and what follows from a stack.
 
-The keys are those of research kubernetes.md 1.3, which were rendered with the pinned chart.
+The keys were rendered with the pinned chart: docs/facts/charts.md#kube-prometheus-stack.
 """
 
 from __future__ import annotations
@@ -8,24 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.aws.identity import irsa_annotations
 from infra.platform import charts
+from spec.names import ALERTMANAGER, PROMETHEUS, ServiceAccount
 from spec.settings.monitoring import Monitoring
 from spec.versions import KUBE_PROMETHEUS_STACK
 
-NAMESPACE = "monitoring"
-"""The one that the NetworkPolicies of our charts let in."""
-RELEASE = KUBE_PROMETHEUS_STACK.name
-PROMETHEUS_URL = f"http://{RELEASE}-prometheus.{NAMESPACE}.svc:9090"
-"""Where Prometheus answers inside the cluster."""
-PROMETHEUS = ServiceAccount(namespace=NAMESPACE, name="prometheus")
-ALERTMANAGER = ServiceAccount(namespace=NAMESPACE, name="alertmanager")
 STORAGE_CLASS = "gp3"
 
 _SHARE_OF_VOLUME = 0.9
 """Of its volume, what Prometheus keeps at most: the write-ahead log and a compaction need the rest."""
 _SILENCES_GIB = 1
-# What AWS recommends for remote write into AMP (research kubernetes.md 1.3).
+# What AWS recommends for remote write into AMP: docs/facts/charts.md#kube-prometheus-stack.
 _REMOTE_WRITE_QUEUE = {"maxSamplesPerSend": 1000, "maxShards": 200, "capacity": 2500}
 
 Values = dict[str, Any]

@@ -10,23 +10,15 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.identity import OidcProvider, ServiceAccount, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
+from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
 from infra.platform import charts
-from infra.platform.gateway import CollectorAddress
 from infra.platform.pod_security import RESTRICTED
 from infra.platform.third_party import release
 from spec.iam_policy import allow, document
+from spec.names import OTLP_GRPC_PORT, OTLP_HTTP_PORT, TRACE_COLLECTOR, TRACE_COLLECTOR_SERVICE
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
 from spec.versions import OPENTELEMETRY_COLLECTOR
-
-SERVICE_ACCOUNT = ServiceAccount(namespace="tracing", name="otel-collector")
-_SERVICE = "otel-collector"
-GRPC_PORT, HTTP_PORT = 4317, 4318
-ADDRESS = CollectorAddress(namespace=SERVICE_ACCOUNT.namespace, service=_SERVICE, port=GRPC_PORT)
-"""Where Envoy sends spans to."""
-HTTP_ENDPOINT = f"http://{_SERVICE}.{SERVICE_ACCOUNT.namespace}.svc.cluster.local:{HTTP_PORT}/v1/traces"
-"""Where Triton sends spans to: it speaks OTLP over HTTP only (research triton.md 3.7)."""
 
 _SENDING_SECONDS = 10
 """Triton and Envoy send the spans that have ended every few seconds, not each at once."""
@@ -78,7 +70,7 @@ class Collector(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=SERVICE_ACCOUNT.namespace,
+                name=TRACE_COLLECTOR.namespace,
                 labels=RESTRICTED,
             ),
             opts=child,
@@ -88,7 +80,7 @@ class Collector(pulumi.ComponentResource):
         release(
             f"{name}-release",
             OPENTELEMETRY_COLLECTOR,
-            SERVICE_ACCOUNT.namespace,
+            TRACE_COLLECTOR.namespace,
             values(config, role.arn if role is not None else None),
             pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
         )
@@ -97,7 +89,7 @@ class Collector(pulumi.ComponentResource):
                 f"{name}-grant",
                 api_version="gateway.networking.k8s.io/v1",
                 kind="ReferenceGrant",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name="gateway", namespace=SERVICE_ACCOUNT.namespace),
+                metadata=k8s.meta.v1.ObjectMetaArgs(name="gateway", namespace=TRACE_COLLECTOR.namespace),
                 spec=grant_spec(args.gateway_namespace),
                 opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
             )
@@ -108,7 +100,7 @@ def grant_spec(gateway_namespace: str) -> dict[str, Any]:
     """Lets the gateway name the collector's Service, which is in another namespace."""
     return {
         "from": [{"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": gateway_namespace}],
-        "to": [{"group": "", "kind": "Service", "name": _SERVICE}],
+        "to": [{"group": "", "kind": "Service", "name": TRACE_COLLECTOR_SERVICE}],
     }
 
 
@@ -123,7 +115,7 @@ def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dic
     `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
     of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
     """
-    service_account: dict[str, Any] = {"create": True, "name": SERVICE_ACCOUNT.name}
+    service_account: dict[str, Any] = {"create": True, "name": TRACE_COLLECTOR.name}
     if role_arn is not None:
         service_account["annotations"] = irsa_annotations(role_arn)
     computed = {"alternateConfig": dict(config), "serviceAccount": service_account}
@@ -140,8 +132,8 @@ def collector_config(
         "receivers": {
             "otlp": {
                 "protocols": {
-                    "grpc": {"endpoint": f"{_POD_IP}:{GRPC_PORT}"},
-                    "http": {"endpoint": f"{_POD_IP}:{HTTP_PORT}"},
+                    "grpc": {"endpoint": f"{_POD_IP}:{OTLP_GRPC_PORT}"},
+                    "http": {"endpoint": f"{_POD_IP}:{OTLP_HTTP_PORT}"},
                 }
             }
         },
@@ -226,8 +218,8 @@ def _role(name: str, args: CollectorArgs, opts: pulumi.ResourceOptions) -> Workl
         name,
         WorkloadRoleArgs(
             description="The collector writes traces",
-            service_account=SERVICE_ACCOUNT,
-            trust=irsa_trust(args.oidc, SERVICE_ACCOUNT),
+            service_account=TRACE_COLLECTOR,
+            trust=irsa_trust(args.oidc, TRACE_COLLECTOR),
             policy=xray_policy(),
             tags=args.tags,
         ),

@@ -1,4 +1,4 @@
-"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre (issue 5 point 8).
+"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre.
 
 Provisioned statically: a PersistentVolume, and the claim that is its only one. With Mountpoint each release has its own,
 because a volume's source, here a prefix, cannot change: pods of the old release keep theirs until they end. The file system
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.identity import ServiceAccount
 from infra.aws.lustre import LustreCache
-from infra.aws.storage import RELEASES_PREFIX
+from spec.names import RELEASES_PREFIX, ServiceAccount
 from spec.settings.model import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
@@ -34,7 +33,7 @@ def volume_name(release: Release) -> str:
 
 
 def mount_options(release: Release, region: str) -> list[str]:
-    """What Mountpoint is told. Without the region it would ask the node, which tells no pod (hop limit 1)."""
+    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1)."""
     return [
         "read-only",
         f"region {region}",

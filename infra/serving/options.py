@@ -33,7 +33,7 @@ def check_extra_arguments(environment: str, server_version: str) -> None:
 def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
     """Raises SettingsError when pods of the environment would be stopped before a request that they accepted is answered.
 
-    A full queue plus its last request has to fit (issue 4, docs/drain.md). The time of an ensemble is that of its steps
+    A full queue plus its last request has to fit (docs/drain.md). The time of an ensemble is that of its steps
     together, which a stack does not say.
     """
     if not serving:

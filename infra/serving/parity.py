@@ -1,4 +1,4 @@
-"""The exporter of `modelctl parity`: do all pods serve the same (issue 4)? Its alerts: `spec.prometheus.parity`."""
+"""The exporter of `modelctl parity`: do all pods serve the same? Its alerts: `spec.prometheus.parity`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.serving.triton import SERVICE_ACCOUNT
-
-NAMESPACE = SERVICE_ACCOUNT.namespace
-"""Triton's own: its NetworkPolicy lets in who is there."""
-NAME = "triton-parity"
-"""The name label too, by which the monitor selects it (`infra.platform.monitors`)."""
-_PORT = 9108
+from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, PARITY_PORT, TRITON_NAMESPACE
 
 
 @dataclass(frozen=True)
@@ -33,8 +27,8 @@ class ParityExporter(pulumi.ComponentResource):
     def __init__(self, name: str, args: ParityExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:serving:ParityExporter", name, None, opts)
         child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        labels = {"app.kubernetes.io/name": NAME}
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=labels)
+        labels = {"app.kubernetes.io/name": PARITY_EXPORTER}
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=PARITY_EXPORTER, namespace=TRITON_NAMESPACE, labels=labels)
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=metadata, automount_service_account_token=False, opts=child
         )
@@ -49,8 +43,8 @@ class ParityExporter(pulumi.ComponentResource):
         binding = k8s.rbac.v1.RoleBinding(
             f"{name}-binding",
             metadata=metadata,
-            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=NAME),
-            subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)],
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=PARITY_EXPORTER),
+            subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=PARITY_EXPORTER, namespace=TRITON_NAMESPACE)],
             opts=child,
         )
         k8s.networking.v1.NetworkPolicy(f"{name}-network", metadata=metadata, spec=_network(labels), opts=child)
@@ -73,7 +67,7 @@ def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecAr
     """Prometheus may read it; it reaches names, the API server and the pods of its own namespace."""
     peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
     name_label = "kubernetes.io/metadata.name"
-    monitoring = k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: "monitoring"})
+    monitoring = k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: MONITORING_NAMESPACE})
     dns = peer(
         namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: "kube-system"}),
         pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
@@ -83,7 +77,7 @@ def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecAr
         policy_types=["Ingress", "Egress"],
         ingress=[
             k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                from_=[peer(namespace_selector=monitoring)], ports=[port(port=_PORT, protocol="TCP")]
+                from_=[peer(namespace_selector=monitoring)], ports=[port(port=PARITY_PORT, protocol="TCP")]
             )
         ],
         egress=[
@@ -98,7 +92,7 @@ def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecAr
 
 def _pod(image: str) -> k8s.core.v1.PodSpecArgs:
     return k8s.core.v1.PodSpecArgs(
-        service_account_name=NAME,
+        service_account_name=PARITY_EXPORTER,
         automount_service_account_token=True,
         enable_service_links=False,
         security_context=k8s.core.v1.PodSecurityContextArgs(
@@ -112,7 +106,7 @@ def _pod(image: str) -> k8s.core.v1.PodSpecArgs:
                 name="parity",
                 image=image,
                 command=["python", "-m", "modelctl"],
-                args=["parity", f"--namespace={NAMESPACE}", f"--serve=$(POD_IP):{_PORT}"],
+                args=["parity", f"--namespace={TRITON_NAMESPACE}", f"--serve=$(POD_IP):{PARITY_PORT}"],
                 env=[
                     k8s.core.v1.EnvVarArgs(
                         name="POD_IP",
@@ -123,7 +117,7 @@ def _pod(image: str) -> k8s.core.v1.PodSpecArgs:
                     # Libraries keep caches under it; the image's own is read-only here.
                     k8s.core.v1.EnvVarArgs(name="HOME", value="/tmp"),  # noqa: S108 - in the container
                 ],
-                ports=[k8s.core.v1.ContainerPortArgs(name="metrics", container_port=_PORT, protocol="TCP")],
+                ports=[k8s.core.v1.ContainerPortArgs(name="metrics", container_port=PARITY_PORT, protocol="TCP")],
                 # A TCP probe: each GET would ask every pod of Triton.
                 readiness_probe=k8s.core.v1.ProbeArgs(tcp_socket=k8s.core.v1.TCPSocketActionArgs(port="metrics")),
                 resources=k8s.core.v1.ResourceRequirementsArgs(

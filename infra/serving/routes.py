@@ -1,4 +1,4 @@
-"""Which requests reach Triton through the gateway, and how: routes and policies of each model (issue 5 point 5).
+"""Which requests reach Triton through the gateway, and how: routes and policies of each model.
 
 Only inference is routed. The other APIs of the server (repository, configuration, statistics, trace, logging, shared
 memory), its health and its metrics have no route, so that no client reaches them through the gateway.
@@ -17,15 +17,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.platform import gateway as envoy
-from infra.serving.triton import SERVICE_ACCOUNT
+from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing
 
 Manifest = dict[str, Any]
 
-NAMESPACE = SERVICE_ACCOUNT.namespace
-SERVICE = SERVICE_ACCOUNT.name
-HTTP_PORT, GRPC_PORT = 8000, 8001
 SEQUENCE_HEADER = "x-sequence-id"
 """Where a client names the sequence of a request a second time; requests with one value go to one server."""
 REQUEST_ID_HEADER = "x-request-id"
@@ -157,7 +154,7 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
     ]
     return {
         "parentRefs": [_listener(envoy.GRPC_LISTENER)],
-        "rules": [{"matches": matches, "backendRefs": _backends(model, GRPC_PORT)}],
+        "rules": [{"matches": matches, "backendRefs": _backends(model, TRITON_GRPC_PORT)}],
     }
 
 
@@ -255,7 +252,7 @@ def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | Non
     if rewritten is not None:
         path = {"type": "ReplaceFullPath", "replaceFullPath": rewritten}
         filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
-    return {"matches": matches, "filters": filters, "backendRefs": _backends(model, HTTP_PORT)}
+    return {"matches": matches, "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
 
 
 def _matches(model: RoutedModel, path: str, headers: Mapping[str, str] | None = None) -> Manifest:
@@ -283,18 +280,18 @@ def _ids(percent: int) -> str:
 
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
     if model.canary is None or model.canary.service is None:
-        return [{"name": SERVICE, "port": port}]
+        return [{"name": TRITON_SERVICE, "port": port}]
     percent = model.canary.percent
     return [
-        {"name": SERVICE, "port": port, "weight": 100 - percent},
+        {"name": TRITON_SERVICE, "port": port, "weight": 100 - percent},
         {"name": model.canary.service, "port": port, "weight": percent},
     ]
 
 
 def _listener(name: str) -> Manifest:
-    return {"name": envoy.GATEWAY, "namespace": envoy.NAMESPACE, "sectionName": name}
+    return {"name": envoy.GATEWAY, "namespace": GATEWAY_NAMESPACE, "sectionName": name}
 
 
 def _manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
-    metadata = {"name": name, "namespace": NAMESPACE}
+    metadata = {"name": name, "namespace": TRITON_NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,4 +1,4 @@
-"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler (issue 5 point 3)."""
+"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from spec.prometheus.rule import DEPLOYMENT, NAMESPACE
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 from spec.scaling.behavior import behavior
 from spec.scaling.signal import signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
@@ -38,7 +38,7 @@ class TritonScaling(pulumi.ComponentResource):
     def __init__(self, name: str, args: TritonScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:serving:TritonScaling", name, None, opts)
         child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=NAMESPACE)
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=TRITON_NAMESPACE)
         settings = args.settings
         if settings.pod_autoscaler == "keda":
             k8s.apiextensions.CustomResource(
@@ -64,7 +64,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any
     if bounds.cron_floor is not None:
         triggers.append(_cron_trigger(bounds.cron_floor))
     return {
-        "scaleTargetRef": {"name": DEPLOYMENT},
+        "scaleTargetRef": {"name": TRITON_DEPLOYMENT},
         "minReplicaCount": bounds.min_replicas,
         "maxReplicaCount": bounds.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
@@ -87,7 +87,7 @@ def autoscaler_spec(settings: Settings) -> dict[str, Any]:
     """The HorizontalPodAutoscaler, on the same numbers through the custom metrics API."""
     bounds = _bounds(settings)
     return {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": DEPLOYMENT},
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": TRITON_DEPLOYMENT},
         "minReplicas": bounds.min_replicas,
         "maxReplicas": bounds.max_replicas,
         "metrics": [signal.pods_metric() for signal in signals(settings)],

@@ -8,16 +8,15 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.identity import ServiceAccount, irsa_annotations
+from infra.aws.identity import irsa_annotations
 from infra.aws.lustre import LustreCache
-from infra.aws.storage import LIVE_PREFIX, RELEASES_PREFIX
 from infra.platform import charts
 from infra.platform.pod_security import RESTRICTED
 from infra.serving import model_volume
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
+from spec.names import LIVE_PREFIX, RELEASES_PREFIX, TRITON, TRITON_NAMESPACE, TRITON_RELEASE
 from spec.settings.model import GpuPool, ModelAccess, Release, Triton
 
-SERVICE_ACCOUNT = ServiceAccount(namespace="triton", name="triton")
 _CHART = "triton"
 
 
@@ -75,7 +74,7 @@ class TritonServer(pulumi.ComponentResource):
             k8s.core.v1.Namespace(
                 f"{name}-namespace",
                 metadata=k8s.meta.v1.ObjectMetaArgs(
-                    name=SERVICE_ACCOUNT.namespace,
+                    name=TRITON_NAMESPACE,
                     labels=RESTRICTED,
                 ),
                 opts=child,
@@ -85,18 +84,15 @@ class TritonServer(pulumi.ComponentResource):
         after_namespace = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(needed)))
         if models.access == "mountpoint":
             needed.append(
-                model_volume.mounted_release(
-                    label, args.release, models.bucket, models.region, SERVICE_ACCOUNT, after_namespace
-                )
+                model_volume.mounted_release(label, args.release, models.bucket, models.region, TRITON, after_namespace)
             )
         elif args.cache is not None:
-            needed.append(model_volume.mounted_file_system(label, args.cache, SERVICE_ACCOUNT.namespace, after_namespace))
+            needed.append(model_volume.mounted_file_system(label, args.cache, TRITON_NAMESPACE, after_namespace))
         k8s.helm.v4.Chart(
             f"{name}-chart",
-            # The release's name: what every object of the chart is called.
-            name=_CHART,
+            name=TRITON_RELEASE,
             chart=charts.local_chart(_CHART),
-            namespace=SERVICE_ACCOUNT.namespace,
+            namespace=TRITON_NAMESPACE,
             value_yaml_files=charts.value_files(_CHART, args.environment),
             values=values(args),
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=needed)),
@@ -121,7 +117,7 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         "modelRepository": _repository_values(args),
         "release": _release_values(args),
         "serviceAccount": {
-            "name": SERVICE_ACCOUNT.name,
+            "name": TRITON.name,
             # What nodes mount from a file system asks for no role.
             "annotations": irsa_annotations(args.models.role_arn) if args.models.access != "fsx-lustre" else {},
         },

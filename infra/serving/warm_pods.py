@@ -12,9 +12,9 @@ import pulumi_kubernetes as k8s
 
 from infra.platform.pod_security import RESTRICTED
 from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
+from spec.names import WARM_PODS_NAMESPACE
 from spec.settings.model import GpuPool, Triton
 
-NAMESPACE = "triton-warm"
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"
 # Below every pod that does something, and not below -10, where cluster-autoscaler starts no node for a pod any more.
@@ -39,7 +39,7 @@ class WarmPods(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=NAMESPACE,
+                name=WARM_PODS_NAMESPACE,
                 labels=RESTRICTED,
             ),
             opts=child,
@@ -56,7 +56,7 @@ class WarmPods(pulumi.ComponentResource):
         # They talk to nobody: whoever took one over would otherwise have the cluster's network.
         k8s.networking.v1.NetworkPolicy(
             f"{name}-silence",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=NAMESPACE, labels=labels),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=WARM_PODS_NAMESPACE, labels=labels),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels), policy_types=["Ingress", "Egress"]
             ),
@@ -66,7 +66,7 @@ class WarmPods(pulumi.ComponentResource):
             f"{name}-deployment",
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=_NAME,
-                namespace=NAMESPACE,
+                namespace=WARM_PODS_NAMESPACE,
                 labels=labels,
                 # They wait for nodes, and nothing waits for them.
                 annotations={"pulumi.com/skipAwait": "true"},

@@ -1,4 +1,4 @@
-"""The workers that answer the request queue (issue 5 point 4)."""
+"""The workers that answer the request queue."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws import queue
 from infra.aws.account import Account
-from infra.aws.identity import ServiceAccount, irsa_annotations
-from infra.aws.request_bucket import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
+from infra.aws.identity import irsa_annotations
 from infra.platform import charts
 from infra.platform.pod_security import RESTRICTED
-from infra.serving import triton
 from spec.iam_policy import allow, document
+from spec.names import (
+    FAILURES_PREFIX,
+    INFERENCE_CLIENT_LABEL,
+    INPUTS_PREFIX,
+    RESULTS_PREFIX,
+    TRITON_GRPC_PORT,
+    TRITON_GRPC_URL,
+    TRITON_NAMESPACE,
+    WORKER,
+    WORKER_DEPLOYMENT,
+    queue_url,
+)
+from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
 from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
 
-SERVICE_ACCOUNT = ServiceAccount(namespace="triton-worker", name="triton-worker")
-DEPLOYMENT = "triton-worker"
-"""What the chart calls the Deployment in this release."""
-
 _CHART = "worker"
-_TRITON_PORT = 8001
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,20 @@ class Workers(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=SERVICE_ACCOUNT.namespace,
+                name=WORKER.namespace,
                 labels={
                     **RESTRICTED,
                     # Whom Triton's NetworkPolicy lets in.
-                    "triton-eks/inference-client": "true",
+                    INFERENCE_CLIENT_LABEL: "true",
                 },
             ),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
         )
         k8s.helm.v4.Chart(
             f"{name}-chart",
-            name=DEPLOYMENT,
+            name=WORKER_DEPLOYMENT,
             chart=charts.local_chart(_CHART),
-            namespace=SERVICE_ACCOUNT.namespace,
+            namespace=WORKER.namespace,
             value_yaml_files=charts.value_files(_CHART, args.environment),
             values=values(args),
             opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
@@ -100,28 +105,27 @@ def values(args: WorkersArgs) -> dict[str, Any]:
     """The chart values that follow from the stack; those that people tune are in `helm-values/worker`."""
     worker = args.worker
     repository, digest = worker.image.split("@", maxsplit=1)
-    namespace = triton.SERVICE_ACCOUNT.namespace
     computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
         "aws": {"region": args.source.region},
         "queue": {
             "url": args.source.queue_url,
-            "visibilityTimeoutSeconds": queue.visibility_timeout(worker.longest_request_seconds, args.concurrency),
-            "pollSeconds": queue.POLL_SECONDS,
+            "visibilityTimeoutSeconds": visibility_timeout(worker.longest_request_seconds, args.concurrency),
+            "pollSeconds": POLL_SECONDS,
             "replyUrls": [reply_url(arn) for arn in worker.reply_queue_arns],
         },
         "bucket": args.source.bucket,
         "triton": {
-            "url": f"dns:///{triton.SERVICE_ACCOUNT.name}-headless.{namespace}.svc.cluster.local:{_TRITON_PORT}",
-            "namespace": namespace,
-            "port": _TRITON_PORT,
+            "url": TRITON_GRPC_URL,
+            "namespace": TRITON_NAMESPACE,
+            "port": TRITON_GRPC_PORT,
             "longestRequestSeconds": worker.longest_request_seconds,
         },
         "concurrency": args.concurrency,
         "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
-        "drain": {"graceSeconds": queue.grace_seconds(worker.longest_request_seconds)},
+        "drain": {"graceSeconds": grace_seconds(worker.longest_request_seconds)},
         "serviceAccount": {
-            "name": SERVICE_ACCOUNT.name,
+            "name": WORKER.name,
             "annotations": irsa_annotations(args.source.role_arn),
         },
     }
@@ -137,7 +141,7 @@ def values(args: WorkersArgs) -> dict[str, Any]:
 def reply_url(arn: str) -> str:
     """The URL of the queue with this ARN, which is what messages name."""
     _, partition, _, region, account, name = arn.split(":")
-    return queue.queue_url(Account(id=account, partition=partition, region=region, caller_arn=""), name)
+    return queue_url(name, account, region, partition)
 
 
 def worker_policy(

@@ -1,4 +1,4 @@
-"""What scales the workers: KEDA, with the length of the request queue (issue 5 point 4)."""
+"""What scales the workers: KEDA, with the length of the request queue."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
-from infra.platform.keda import OPERATOR
-from infra.serving.worker import DEPLOYMENT, SERVICE_ACCOUNT
 from spec.iam_policy import allow, document
+from spec.names import KEDA_OPERATOR, WORKER, WORKER_DEPLOYMENT
 from spec.settings.worker import Worker
 
 _POLLING_SECONDS = 15
@@ -38,8 +37,8 @@ class WorkerScaling(pulumi.ComponentResource):
 
     Give `opts.depends_on` KEDA's release, whose chart brings the kinds, and `Workers`. KEDA's operator takes a role of this
     queue's own (`podIdentity.roleArn`), which may ask for the queue's attributes and nothing else. It does so with the token
-    that the identity webhook gives it, so that its service account has to be annotated with a role of its own (research
-    kubernetes.md 1.5).
+    that the identity webhook gives it, so that its service account has to be annotated with a role of its own
+    (docs/facts/scaling.md#identity-of-a-trigger).
     """
 
     def __init__(self, name: str, args: WorkerScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -49,8 +48,8 @@ class WorkerScaling(pulumi.ComponentResource):
             f"{name}-keda",
             WorkloadRoleArgs(
                 description="KEDA reads the length of the request queue",
-                service_account=OPERATOR,
-                trust=irsa_trust(args.oidc, OPERATOR),
+                service_account=KEDA_OPERATOR,
+                trust=irsa_trust(args.oidc, KEDA_OPERATOR),
                 policy=pulumi.Output.from_input(args.queue_arn).apply(
                     lambda arn: document(allow(["sqs:GetQueueAttributes"], [arn], sid="MeasureTheQueue"))
                 ),
@@ -97,7 +96,7 @@ def scaling_spec(args: WorkerScalingArgs) -> dict[str, Any]:
     if worker.aws_endpoint is not None:
         metadata["awsEndpoint"] = worker.aws_endpoint
     return {
-        "scaleTargetRef": {"name": DEPLOYMENT},
+        "scaleTargetRef": {"name": WORKER_DEPLOYMENT},
         "minReplicaCount": worker.min_replicas or 0,
         "maxReplicaCount": worker.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
@@ -107,7 +106,7 @@ def scaling_spec(args: WorkerScalingArgs) -> dict[str, Any]:
                 "type": "aws-sqs-queue",
                 "name": "requests",
                 "metricType": "AverageValue",
-                "authenticationRef": {"name": SERVICE_ACCOUNT.name},
+                "authenticationRef": {"name": WORKER.name},
                 "metadata": metadata,
             }
         ],
@@ -115,4 +114,4 @@ def scaling_spec(args: WorkerScalingArgs) -> dict[str, Any]:
 
 
 def _metadata() -> k8s.meta.v1.ObjectMetaArgs:
-    return k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT.name, namespace=SERVICE_ACCOUNT.namespace)
+    return k8s.meta.v1.ObjectMetaArgs(name=WORKER.name, namespace=WORKER.namespace)

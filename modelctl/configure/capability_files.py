@@ -1,6 +1,7 @@
 """Model files for one GPU generation each, told by their names: `model_cc86.plan` is for compute capability 8.6.
 
-A TensorRT plan runs only on GPUs of the compute capability that it was built on (triton.md 6.2).
+A TensorRT plan runs only on GPUs of the compute capability that it was built on
+(docs/facts/triton-configuration.md#tensorrt-plans).
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ US_PER_MS = 1000
 US_PER_S = 1_000_000
 
 LONGEST_DELAY_US = 1000
-"""More has never paid on a measured server; 100 ms is what articles give (research triton.md 6.2)."""
+"""More has never paid on a measured server; 100 ms is what articles give.
+
+See docs/facts/triton-configuration.md#queue-delay.
+"""
 
 DELAY_SHARE_OF_SLO = 0.05
 
@@ -25,10 +28,11 @@ def queue_delay_us(slo_p95_ms: int, expected_rate: float, max_batch_size: int) -
     """How long a request waits for others to join its batch, in µs.
 
     Waiting pays only when others come meanwhile: at 30 requests/s the chance of a second one within 1 ms is 3 %, so a
-    delay adds 1 ms to nearly every request and batches nothing (triton.md 6.2). Under load batches form without any delay,
-    from what arrives while an instance is busy. So the delay is the time in which a whole batch arrives at the fleet,
-    (max_batch_size - 1) / expected_rate: a pod with at least that fraction of the traffic then expects one more request.
-    When that is more than 1000 µs or a twentieth of the SLO, the rate is too low for any, and the delay is 0.
+    delay adds 1 ms to nearly every request and batches nothing (docs/facts/triton-configuration.md#queue-delay). Under
+    load batches form without any delay, from what arrives while an instance is busy. So the delay is the time in which
+    a whole batch arrives at the fleet, (max_batch_size - 1) / expected_rate: a pod with at least that fraction of the
+    traffic then expects one more request. When that is more than 1000 µs or a twentieth of the SLO, the rate is too low
+    for any, and the delay is 0.
     """
     if max_batch_size <= 1:
         return 0
@@ -41,10 +45,10 @@ def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances
     """The most requests that one queue of a model holds in a pod; `levels` queues share what is allowed in all.
 
     Little's law: a queue that is answered within the timeout holds at most rate x timeout requests, and no pod has to
-    answer more than the fleet's peak rate. A longer queue could only hold requests that will time out. A pod that is slower
-    than the whole fleet's peak fills it only partly: there the timeout rejects first, which Triton counts, unlike
-    a full queue (triton.md 3.5). Never less than two batches per instance, so that one can form while another runs; never
-    more than 4096 in all, since requests hold memory.
+    answer more than the fleet's peak rate. A longer queue could only hold requests that will time out. A pod that is
+    slower than the whole fleet's peak fills it only partly: there the timeout rejects first, which Triton counts,
+    unlike a full queue (docs/facts/triton-metrics.md#refused-requests). Never less than two batches per instance, so
+    that one can form while another runs; never more than 4096 in all, since requests hold memory.
     """
     answered = math.ceil(peak_rate * timeout_us / US_PER_S)
     smallest = 2 * max(max_batch_size, 1) * instances

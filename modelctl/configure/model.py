@@ -14,7 +14,7 @@ from modelctl.configure.newer_fields import newer_fields
 from spec.settings import ModelServing
 
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
-# Backends whose models may send more or fewer than one response (triton.md 6.2, backends' READMEs).
+# Backends whose models may send more or fewer than one response (docs/facts/triton-configuration.md#decoupled).
 _DECOUPLED_BACKENDS = frozenset({"python", "tensorrtllm", "vllm", "dali"})
 
 
@@ -98,7 +98,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     if group.kind != ModelInstanceGroup.KIND_MODEL:
         group.kind = ModelInstanceGroup.KIND_GPU if wants.device == "gpu" else ModelInstanceGroup.KIND_CPU
     group.count = wants.instances
-    # The device plugin decides which GPUs a pod sees, and count is per GPU (triton.md 6.2).
+    # The device plugin decides which GPUs a pod sees, and count is per GPU: docs/facts/triton-configuration.md#instances.
     del group.gpus[:]
     group.ClearField("rate_limiter")
     if wants.rate_limiter is not None:

@@ -28,7 +28,7 @@ def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
 def _preferred_sizes(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
     if wants.preferred_batch_sizes and backend_of(config) != "tensorrt":
         yield (
-            f"preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at (triton.md 6.2), and this "
+            f"preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at, and this "
             f"model's backend is {backend_of(config)}; leave it out"
         )
     for size in wants.preferred_batch_sizes:

@@ -13,8 +13,9 @@ def fill(config: ModelConfig, wanted: Sequence[int] | None) -> Iterator[str]:
     """Replaces the samples of `config`, whose scheduling is settled, by one per size; yields what stands in the way.
 
     The samples that its author wrote say the data, and the sizes of variable dims: Triton repeats a sample's data for
-    each request of the batch. An input without one is zeros of its own shape, without the batch (triton.md 6.2). `wanted`
-    None: the smallest and the largest batch, of a model that can be warmed up.
+    each request of the batch. An input without one is zeros of its own shape, without the batch
+    (docs/facts/triton-configuration.md#warm-up). `wanted` None: the smallest and the largest batch, of a model that can
+    be warmed up.
     """
     samples = _samples(config)
     del config.model_warmup[:]

@@ -30,6 +30,7 @@ from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
 from modelctl.store import open_store
+from spec.names import TRITON_NAMESPACE
 from spec.settings import SettingsError, load_stack_file
 
 NO_TRAFFIC = 3
@@ -65,7 +66,7 @@ def rollout(
     load_seconds: Annotated[
         float, typer.Option(min=1, help="How long one model may load on one pod, with download and warm-up.")
     ] = _DEFAULTS.load,
-    namespace: Namespace = "triton",
+    namespace: Namespace = TRITON_NAMESPACE,
     stacks: Annotated[Path, typer.Option(help="Directory of the stack files.")] = Path("stacks"),
     endpoint_url: Endpoint = None,
     translation: Translation = None,
@@ -90,7 +91,7 @@ def rollout(
 
 
 def parity(
-    namespace: Namespace = "triton",
+    namespace: Namespace = TRITON_NAMESPACE,
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve it as Prometheus metrics until interrupted.")
     ] = None,

@@ -42,7 +42,10 @@ def to_text(config: ModelConfig) -> str:
 
 
 def to_json(config: ModelConfig) -> str:
-    """The load API's `config` parameter; the whole config, since it replaces that of the repository (triton.md 3.3)."""
+    """The load API's `config` parameter; the whole config, since it replaces that of the repository.
+
+    See docs/facts/triton-server.md#load-with-config.
+    """
     return json.dumps(json_format.MessageToDict(config, preserving_proto_field_name=True))
 
 

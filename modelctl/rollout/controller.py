@@ -126,12 +126,11 @@ class Controller:
         refuse_retired(new.manifest, self._store)
         serving = lease.journal.serving
         if serving is None:
-            if strange := sorted(set(self._live.models()) - set(new.manifest.models)):
-                raise Refused([f"live/ holds {', '.join(strange)}, which no rollout put there: delete that first"])
             changes = tuple(Change(model=model, old=None, new=version) for model, version in new.manifest.versions.items())
         else:
             changes = plan.changes(self._release(serving), new, needs_golden=not back)
             self._check_canary(changes)
+        self._check_live(serving is None, changes)
         begun = Rollout(
             release=release_id,
             phase=Phase.SEED if serving is None else Phase.COPY,
@@ -141,6 +140,16 @@ class Controller:
         )
         lease.record(lambda journal: journal.having(stack=self._wanted.stack, rollout=begun))
         self._tell(f"{begun.phase}: {', '.join(map(_sentence, changes))}")
+
+    def _check_live(self, is_first: bool, changes: tuple[Change, ...]) -> None:
+        """Raises Refused for what a rollout would write over, or delete when it is undone, and none has put there."""
+        found = self._live.models()
+        strange = (
+            list(found) if is_first else [change.model for change in changes if change.old is None and change.model in found]
+        )
+        strange += [f"{c.model}/{c.new}" for c in changes if c.old is not None and c.new in found.get(c.model, set())]
+        if strange:
+            raise Refused([f"live/ holds {', '.join(sorted(strange))}, which no rollout put there: delete that first"])
 
     def _check_canary(self, changes: tuple[Change, ...]) -> None:
         if not self._wanted.canary:

@@ -1,7 +1,8 @@
 """The SLO gate between canary steps: what the new versions did with their share of the requests.
 
-Read from each pod's own counters. Not seen there are requests that a full queue refused (research triton.md 3.5), so
-that a canary which is too slow shows in its durations before it shows in failures.
+Read from each pod's own counters. Not seen there are requests that a full queue refused
+(docs/facts/triton-metrics.md#refused-requests), so that a canary which is too slow shows in its durations before it
+shows in failures.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ from urllib3.exceptions import HTTPError
 from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import CONFIG_MAP, ServedVersion
+from modelctl.rollout.served import ServedVersion
+from spec.names import SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
 
-SERVICE = "triton-headless"
-METRICS_PORT = 8002
 _HTTP_PORT_NAME = "http"
 _TIMEOUT = (5.0, 30.0)
 _LEAVE_SECONDS = 60.0
@@ -54,7 +53,9 @@ class KubernetesFleet:
         """See `Fleet`."""
         with self._sentences():
             slices = self._discovery.list_namespaced_endpoint_slice(
-                self._namespace, label_selector=f"kubernetes.io/service-name={SERVICE}", _request_timeout=_TIMEOUT
+                self._namespace,
+                label_selector=f"kubernetes.io/service-name={TRITON_HEADLESS_SERVICE}",
+                _request_timeout=_TIMEOUT,
             )
         found: dict[str, Pod] = {}
         for part in slices.items:
@@ -109,9 +110,9 @@ class KubernetesFleet:
         with self._sentences():
             if found is not None:
                 found.data = data
-                self._core.replace_namespaced_config_map(CONFIG_MAP, self._namespace, found, _request_timeout=_TIMEOUT)
+                self._core.replace_namespaced_config_map(SERVED_VERSIONS, self._namespace, found, _request_timeout=_TIMEOUT)
                 return
-            new = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=CONFIG_MAP), data=data)
+            new = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=SERVED_VERSIONS), data=data)
             try:
                 self._core.create_namespaced_config_map(self._namespace, new, _request_timeout=_TIMEOUT)
             except ApiException as error:
@@ -122,7 +123,7 @@ class KubernetesFleet:
     def _config_map(self) -> Any:
         with self._sentences():
             try:
-                return self._core.read_namespaced_config_map(CONFIG_MAP, self._namespace, _request_timeout=_TIMEOUT)
+                return self._core.read_namespaced_config_map(SERVED_VERSIONS, self._namespace, _request_timeout=_TIMEOUT)
             except ApiException as error:
                 if error.status == 404:
                     return None
@@ -131,7 +132,7 @@ class KubernetesFleet:
     def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
         reached = self._network.reach(address) if self._network else address
         host = f"[{reached}]" if ":" in reached else reached
-        return Pod(name, uid, http=f"http://{host}:{port}", metrics=f"http://{host}:{METRICS_PORT}", admin_key=uid)
+        return Pod(name, uid, http=f"http://{host}:{port}", metrics=f"http://{host}:{TRITON_METRICS_PORT}", admin_key=uid)
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The lock of `live/`: a lease in the journal, taken and renewed by conditional writes (issue 4).
+"""The lock of `live/`: a lease in the journal, taken and renewed by conditional writes.
 
 Only one of two writers that have read the same journal can write it. A lease whose holder was killed ends by itself;
 whoever waits for that end sees at once when the holder is alive after all, because then the lease moves.

@@ -1,6 +1,6 @@
 """The prefix `live/` of the models bucket: the repository that pods in explicit mode load from, and its journal.
 
-Whatever restarts reads it, so that it always says what a pod should serve (research triton.md 7.5). Versions are copied
+Whatever restarts reads it, so that it always says what a pod should serve. Versions are copied
 from `releases/<id>` by S3 itself and checked against the manifest.
 """
 
@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 from modelctl.manifest import ObjectEntry
 from modelctl.rollout.journal import Journal
 from modelctl.rollout.lease import JournalChanged
-from modelctl.store import ROOT, Store
+from modelctl.store import Store
 from modelctl.store_errors import StoreError, sentences
+from spec.names import LIVE_PREFIX, RELEASES_PREFIX
 
-LIVE = "live/"
-JOURNAL_KEY = LIVE + "rollout.json"
+JOURNAL_KEY = LIVE_PREFIX + "rollout.json"
 COPY_BYTES = 5 * 1024**3
 """The largest object that S3 copies in one request; a larger one is copied in parts."""
 
@@ -72,8 +72,8 @@ class LiveRepository:
     def models(self) -> dict[str, set[int]]:
         """The versions that have any object, by model; what is not a model is left out."""
         found: dict[str, set[int]] = {}
-        for key in self._keys(LIVE):
-            model, _, rest = key.removeprefix(LIVE).partition("/")
+        for key in self._keys(LIVE_PREFIX):
+            model, _, rest = key.removeprefix(LIVE_PREFIX).partition("/")
             version, slash, _ = rest.partition("/")
             if rest:
                 found.setdefault(model, set())
@@ -83,10 +83,10 @@ class LiveRepository:
 
     def copy(self, release_id: str, key: str, entry: ObjectEntry) -> None:
         """Copies one object of a release, unless it is there already. Raises WrongContent when it is not as released."""
-        target = {"Bucket": self._bucket, "Key": LIVE + key}
+        target = {"Bucket": self._bucket, "Key": LIVE_PREFIX + key}
         if self._sha256(key) == entry.sha256:
             return
-        source = {"Bucket": self._bucket, "Key": f"{ROOT}{release_id}/{key}"}
+        source = {"Bucket": self._bucket, "Key": f"{RELEASES_PREFIX}{release_id}/{key}"}
         with sentences(self._store.place):
             try:
                 if entry.bytes <= COPY_BYTES:
@@ -127,13 +127,13 @@ class LiveRepository:
 
     def delete_version(self, model: str, version: int) -> None:
         """Deletes one version of a model; fine when it is gone."""
-        self._delete(self._keys(f"{LIVE}{model}/{version}/"))
+        self._delete(self._keys(f"{LIVE_PREFIX}{model}/{version}/"))
 
     def delete_model(self, model: str) -> None:
         """Deletes a model with all that it has; fine when it is gone."""
         # Without its config a model is none: a pod that starts in between must not take a half-deleted one for one.
         self._delete([_config(model)])
-        self._delete(self._keys(f"{LIVE}{model}/"))
+        self._delete(self._keys(f"{LIVE_PREFIX}{model}/"))
 
     def _keys(self, prefix: str) -> list[str]:
         with sentences(self._store.place):
@@ -153,7 +153,7 @@ class LiveRepository:
         """The content's sha-256 by S3's own checksum; None without one. Of an object in parts it is that of its parts."""
         with sentences(self._store.place):
             try:
-                head = self._s3.head_object(Bucket=self._bucket, Key=LIVE + key, ChecksumMode="ENABLED")
+                head = self._s3.head_object(Bucket=self._bucket, Key=LIVE_PREFIX + key, ChecksumMode="ENABLED")
             except ClientError as error:
                 if error.response["Error"]["Code"] in _MISSING:
                     return None
@@ -164,10 +164,10 @@ class LiveRepository:
     def _read_sha256(self, key: str) -> str:
         digest = hashlib.sha256()
         with sentences(self._store.place):
-            for piece in self._s3.get_object(Bucket=self._bucket, Key=LIVE + key)["Body"].iter_chunks(_READ_BYTES):
+            for piece in self._s3.get_object(Bucket=self._bucket, Key=LIVE_PREFIX + key)["Body"].iter_chunks(_READ_BYTES):
                 digest.update(piece)
         return digest.hexdigest()
 
 
 def _config(model: str) -> str:
-    return f"{LIVE}{model}/config.pbtxt"
+    return f"{LIVE_PREFIX}{model}/config.pbtxt"

@@ -1,4 +1,4 @@
-"""What one Triton counts per model and version, read from its Prometheus text (research triton.md 4)."""
+"""What one Triton counts per model and version, read from its Prometheus text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ class Counters:
 
 
 def parse(text: str) -> dict[VersionOf, Counters]:
-    """The counters by model and version. On GPUs a metric has two series per version (triton.md 1.5): they are summed."""
+    """The counters by model and version. On GPUs a metric has two series per version: they are summed.
+
+    See docs/facts/triton-metrics.md#pairs-on-gpus.
+    """
     found: dict[VersionOf, Counters] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

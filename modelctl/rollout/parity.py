@@ -1,4 +1,4 @@
-"""Do all pods serve the same? The hash of each model's served config, and its versions, per pod (issue 4)."""
+"""Do all pods serve the same? The hash of each model's served config, and its versions, per pod."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def _changed_in_place(model: str, old: StackRelease, new: StackRelease) -> Itera
         return
     what = different[0] if different else "its config"
     yield (
-        f"{model}: version {version} is served with other content ({what}), and a server does not load a version "
-        f"that it has (triton.md 3.3): give the new content the version {version + 1}"
+        f"{model}: version {version} is served with other content ({what}), and a client could not tell the two "
+        f"apart: give the new content the version {version + 1}"
     )
 
 

@@ -55,7 +55,10 @@ class IndexEntry:
 
     @property
     def failed(self) -> bool:
-        """A load failed: the server's own readiness stays 400 until it restarts (research triton.md 1.3)."""
+        """A load failed: the server's own readiness stays 400 until it restarts.
+
+        See docs/facts/triton-server.md#failed-load.
+        """
         return self.state == "UNAVAILABLE" and self.reason not in {"", _GONE}
 
 
@@ -108,7 +111,7 @@ class PodClient:
         self._ask("POST", f"/v2/repository/models/{quote(model)}/load", json=body, seconds=seconds)
 
     def unload(self, model: str) -> None:
-        """Unloads all versions; requests that were accepted are finished (research triton.md 3.3)."""
+        """Unloads all versions; requests that were accepted are finished: docs/facts/triton-server.md#model-control."""
         self._ask("POST", f"/v2/repository/models/{quote(model)}/unload")
 
     def infer(self, model: str, version: int, request: dict[str, Any]) -> dict[str, Any]:

@@ -85,8 +85,8 @@ class Pods:
     def wait_until_unasked(self, versions: Sequence[VersionOf]) -> None:
         """Returns when no pod has finished or queued a request for these versions for a while. Raises StillAsked.
 
-        What a server has accepted it finishes, also while the version is unloaded (research triton.md 3.3); this waits
-        for the clients.
+        What a server has accepted it finishes, also while the version is unloaded
+        (docs/facts/triton-server.md#model-control); this waits for the clients.
         """
         finished: dict[tuple[str, VersionOf], float] = {}
         last = ""
@@ -236,7 +236,7 @@ class Pods:
         raise PodProblem(f"{pod.name}: was restarted, and no pod serves in its place after {self._limits.restart:g} s")
 
 
-_UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts (triton.md 1.3)"
+_UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts"
 
 
 def _name(target: Target) -> str:

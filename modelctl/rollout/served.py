@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-CONFIG_MAP = "triton-served-versions"
+from spec.names import SERVED_VERSIONS
 
 
 class ServedVersion(BaseModel):
@@ -31,7 +31,8 @@ class ServedVersion(BaseModel):
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise ValueError(
-                f'{CONFIG_MAP}: {model}: {text!r} is no served version ({error.errors()[0]["msg"]}); like {{"stable": 1}}'
+                f"{SERVED_VERSIONS}: {model}: {text!r} is no served version ({error.errors()[0]['msg']}); "
+                'like {"stable": 1}'
             ) from None
 
     def to_json(self) -> str:

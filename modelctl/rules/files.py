@@ -1,7 +1,7 @@
 """The files of a model: what the server would look for, and what it would choke on.
 
 A version directory without its model file is the worst of them: the python backend then hangs for ever while
-loading (research triton.md 3.3).
+loading (docs/facts/triton-server.md#missing-model-file).
 """
 
 from __future__ import annotations

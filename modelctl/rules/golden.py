@@ -1,6 +1,6 @@
 """golden.json beside a model file: an inference that the model can take, with an answer that it can give.
 
-A rollout asks it of every pod before traffic moves there (issue 4); a mistake in it would stop every rollout.
+A rollout asks it of every pod before traffic moves there; a mistake in it would stop every rollout.
 """
 
 from __future__ import annotations

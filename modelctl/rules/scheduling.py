@@ -1,5 +1,6 @@
-"""Batching and queues: an unbounded queue turns overload into a pod that dies (research triton.md 3.5 and
-6.2).
+"""Batching and queues: an unbounded queue turns overload into a pod that dies.
+
+See docs/facts/triton-server.md#queues and docs/facts/triton-configuration.md#queue-delay.
 """
 
 from __future__ import annotations

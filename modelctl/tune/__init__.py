@@ -1,1 +1,1 @@
-"""Which batch size, delay and number of instances serve a model best under its SLO: measured, not guessed (issue 4)."""
+"""Which batch size, delay and number of instances serve a model best under its SLO: measured, not guessed."""

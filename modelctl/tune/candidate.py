@@ -10,7 +10,10 @@ from modelctl import backends
 from modelctl.tune.errors import TuneError
 
 DELAYS_US = (0, 100, 250, 500, 1000)
-"""Waiting longer for a batch only adds latency: while an instance is busy a batch fills anyway (triton.md 6.2)."""
+"""Waiting longer for a batch only adds latency: while an instance is busy a batch fills anyway.
+
+See docs/facts/triton-configuration.md#queue-delay.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,10 @@ def refuse_untunable(config: ModelConfig) -> None:
 
 
 def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
-    """A full config with the candidate's values: the load API replaces a config entirely (triton.md 3.3)."""
+    """A full config with the candidate's values: the load API replaces a config entirely.
+
+    See docs/facts/triton-server.md#load-with-config.
+    """
     config = ModelConfig()
     config.CopyFrom(base)
     config.max_batch_size = candidate.max_batch_size
@@ -104,7 +110,7 @@ def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
     del config.instance_group[1:]
     config.instance_group[0].count = candidate.instances
     config.ClearField("response_cache")  # the requests of a load are alike
-    # Larger than max_batch_size is fatal (triton.md 3.2).
+    # Larger than max_batch_size is fatal: docs/facts/triton-configuration.md#text-of-configpbtxt.
     for sample in config.model_warmup:
         sample.batch_size = min(sample.batch_size, candidate.max_batch_size)
     return config

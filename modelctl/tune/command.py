@@ -28,6 +28,7 @@ from modelctl.tune.requests import request_of
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Goal, Search, Winner, choose
+from spec.files import rewrite
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -
 def _write(found: record.Evidence, results: Path) -> Path:
     """The plot first: evidence that is there is whole."""
     file = results / found.file_name
-    record.write_whole(file.with_suffix(".svg"), plot(found))
-    record.write_whole(file, found.model_dump_json(indent=1) + "\n")
+    rewrite(file.with_suffix(".svg"), plot(found).encode())
+    rewrite(file, f"{found.model_dump_json(indent=1)}\n".encode())
     return file
 
 

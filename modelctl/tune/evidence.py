@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +15,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from modelctl.tune.errors import TuneError
 from modelctl.tune.study import Origin, Trial, Winner
 from modelctl.tune.subject import Probe
 
@@ -177,25 +175,6 @@ def revision() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return described.stdout.strip()
-
-
-def write_whole(file: Path, content: str) -> None:
-    """Writes a file that is either there completely or not at all. Raises TuneError when it cannot."""
-    temporary: Path | None = None
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False
-        ) as part:
-            temporary = Path(part.name)
-            part.write(content)
-        temporary.chmod(0o644)
-        temporary.replace(file)
-    except OSError as error:
-        raise TuneError(f"{file}: cannot be written: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def _values(measured: Trial | Winner) -> Values:

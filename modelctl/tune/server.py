@@ -17,7 +17,10 @@ from modelctl.tune.errors import TuneError
 
 CALL_SECONDS = 10.0
 LOAD_SECONDS = 300.0
-"""A model that is not loaded by then never will be: a partial upload hangs server 2.51's loader (triton.md 3.3)."""
+"""A model that is not loaded by then never will be: a partial upload hangs server 2.51's loader.
+
+See docs/facts/triton-server.md#missing-model-file.
+"""
 
 MARK = "modelctl_tune"
 """A parameter of every config that is loaded here, so that a killed run's model is known from one that serves users."""
@@ -36,7 +39,7 @@ class TuningServer:
         """Makes the server use `config` and checks that it does. Raises TuneError when it cannot or does not.
 
         The config is sent whole each time: a partial one gives a model without inputs, and after an override a plain
-        load does not bring the repository's config back (triton.md 3.3).
+        load does not bring the repository's config back (docs/facts/triton-server.md#load-with-config).
         """
         wanted = ModelConfig()
         wanted.CopyFrom(config)
@@ -55,7 +58,8 @@ class TuningServer:
         """Raises TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
         try:
             self.version = self._client.get_server_metadata(client_timeout=CALL_SECONDS).version
-            # Only explicit mode knows unloading, and there a model that does not exist is unloaded at once (triton.md 3.3).
+            # Only explicit mode knows unloading, and there a model that does not exist is unloaded at once:
+            # docs/facts/triton-server.md#model-control.
             self._client.unload_model(MARK, self._headers, client_timeout=CALL_SECONDS)
             index = self._client.get_model_repository_index(headers=self._headers, client_timeout=CALL_SECONDS)
             busy = sorted({entry.name for entry in index.models if entry.state == "READY" and not self._ours(entry.name)})

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.commented_yaml import set_key
 from modelctl.configure import ConfigureError, Facts, configure
-from modelctl.pin import KEY, load_document, models_of, replace_document
+from modelctl.pin import KEY, edit, save, section
 from modelctl.repository import Model
 from modelctl.stacks import read_stack, stack_name
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from spec.settings import ModelServing
+from spec.stack_editor import StackEditor
 
 
 def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
@@ -78,17 +78,18 @@ def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[s
 
     Raises PinError when the file cannot be read or replaced, TuneError when it has no entry of the model.
     """
-    document, entry = _entry(file, model)
-    changes = []
+    editor, entry = _entry(file, model)
+    said = []
+    changes: dict[tuple[str, ...], int | str] = {}
     for key, value in values(candidate, evidence).items():
         before = entry.get(key)
         if before != value:
-            changes.append(f"{model}.{key} {'none' if before is None else before} → {value}")
+            said.append(f"{model}.{key} {'none' if before is None else before} → {value}")
+            changes[(editor.key(KEY), "serving", model, key)] = value
             set_key(entry, key, value)
     if changes:
-        loaded, yaml = document
-        replace_document(file, yaml, loaded)
-    return changes
+        save(editor, changes)
+    return said
 
 
 def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:
@@ -103,14 +104,14 @@ def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:
     }
 
 
-def _entry(file: Path, model: str) -> tuple[tuple[Any, Any], CommentedMap]:
-    document, yaml = load_document(file)
-    _, models = models_of(file, document)
+def _entry(file: Path, model: str) -> tuple[StackEditor, CommentedMap]:
+    editor = edit(file)
+    models = section(editor)
     serving = models.get("serving") if models else None
     entry = serving.get(model) if isinstance(serving, CommentedMap) else None
     if not isinstance(entry, CommentedMap):
         raise TuneError(_no_entry(file, model))
-    return (document, yaml), entry
+    return editor, entry
 
 
 def _no_entry(file: Path, model: str) -> str:

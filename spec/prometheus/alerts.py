@@ -1,4 +1,4 @@
-"""Alerts about Triton itself: its pods, its models, its queues (research triton.md 7.12).
+"""Alerts about Triton itself: its pods, its models, its queues.
 
 An alert is quiet while a model has no traffic unless it says otherwise, and a rollout alone raises none: what a new pod
 does until it has loaded its models is not a fault, and pods that differ while the Deployment replaces them are meant to.
@@ -6,7 +6,8 @@ does until it has loaded its models is not a fault, and pods that differ while t
 
 from __future__ import annotations
 
-from spec.prometheus.rule import DEPLOYMENT, JOB, NAMESPACE, Group, Rule, alert, duration, group, pods, series
+from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.prometheus.rule import JOB, Group, Rule, alert, duration, group, pods, series
 from spec.prometheus.timing import timing
 from spec.settings.model import Settings
 
@@ -20,8 +21,8 @@ _STUCK_SECONDS = 180
 _UP = series("up", job=JOB)
 _PENDING = series("nv_inference_pending_request_count")
 _READY = pods("kube_pod_status_ready", condition="true")
-_UPDATED = series("kube_deployment_status_replicas_updated", deployment=DEPLOYMENT)
-_REPLICAS = series("kube_deployment_status_replicas", deployment=DEPLOYMENT)
+_UPDATED = series("kube_deployment_status_replicas_updated", deployment=TRITON_DEPLOYMENT)
+_REPLICAS = series("kube_deployment_status_replicas", deployment=TRITON_DEPLOYMENT)
 
 ROLLING = f"(max by (namespace) ({_UPDATED} != {_REPLICAS}))"
 """True while pods of an older template are left. One that never ends is the alert TritonRolloutStuck."""
@@ -38,9 +39,11 @@ def alert_group(settings: Settings) -> Group:
 def _pods(settings: Settings) -> list[Rule]:
     start = timing(settings).start
     running = pods("kube_pod_status_phase", phase="Running")
-    exit_code = pods("kube_pod_container_status_last_terminated_exitcode", container="triton")
-    restarts = pods("kube_pod_container_status_restarts_total", container="triton")
-    progressing = series("kube_deployment_status_condition", deployment=DEPLOYMENT, condition="Progressing", status="false")
+    exit_code = pods("kube_pod_container_status_last_terminated_exitcode", container=TRITON_CONTAINER)
+    restarts = pods("kube_pod_container_status_restarts_total", container=TRITON_CONTAINER)
+    progressing = series(
+        "kube_deployment_status_condition", deployment=TRITON_DEPLOYMENT, condition="Progressing", status="false"
+    )
     return [
         *_down(settings, start),
         alert(
@@ -96,7 +99,7 @@ def _down(settings: Settings, start: int) -> list[Rule]:
             f"absent({_UP} == 1)",
             lasting=lasting,
             severity="critical",
-            labels={"namespace": NAMESPACE},
+            labels={"namespace": TRITON_NAMESPACE},
             summary="No Triton pod answers",
             description=f"For {lasting} not one Triton pod has been reachable. Every inference request fails.",
         )
@@ -238,8 +241,8 @@ def _load(settings: Settings) -> list[Rule]:
 
 def _resources() -> list[Rule]:
     gpu_used, gpu_total = series("nv_gpu_memory_used_bytes"), series("nv_gpu_memory_total_bytes")
-    used = pods("container_memory_working_set_bytes", container="triton")
-    limit = pods("kube_pod_container_resource_limits", container="triton", resource="memory")
+    used = pods("container_memory_working_set_bytes", container=TRITON_CONTAINER)
+    limit = pods("kube_pod_container_resource_limits", container=TRITON_CONTAINER, resource="memory")
     evicted = pods("kube_pod_status_reason", reason="Evicted")
     return [
         alert(

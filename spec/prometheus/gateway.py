@@ -1,11 +1,13 @@
-"""What fails as the gateway sees it: Triton counts no request that a full queue turned away (research triton.md 7.12)."""
+"""What fails as the gateway sees it: Triton counts no request that a full queue turned away.
+
+See docs/facts/triton-metrics.md#refused-requests.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from infra.platform.gateway import NAMESPACE
-from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
+from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
 from spec.prometheus.rule import Group, alert, group
 from spec.settings.model import Settings
 
@@ -41,7 +43,7 @@ def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> st
     its model.
     """
     kinds = "(http|grpc)" if protocol is None else protocol
-    own = (f'namespace="{NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{kinds}route/{TRITON_NAMESPACE}/.+"')
+    own = (f'namespace="{GATEWAY_NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{kinds}route/{TRITON_NAMESPACE}/.+"')
     return f"{name}{{{','.join([*own, *matchers])}}}"
 
 

@@ -1,4 +1,4 @@
-"""Pods that should be alike and are not (issue 4): what `modelctl parity --serve` exports, compared.
+"""Pods that should be alike and are not: what `modelctl parity --serve` exports, compared.
 
 `triton_model_config_info{namespace, pod, model, version, hash} 1` names the pod in its own labels, so its monitor must
 honour them (`honorLabels: true`).

@@ -1,7 +1,8 @@
-"""What Triton's counters say, as numbers that people and autoscalers use (research triton.md section 5).
+"""What Triton's counters say, as numbers that people and autoscalers use.
 
 Every sum is over all series of a model: on a GPU each metric has two of them, with and without `gpu_uuid`, and one of the
-two is always 0 (triton.md 1.5). Windows of a minute hold four scrapes of 15 s.
+two is always 0 (docs/facts/triton-metrics.md#pairs-on-gpus). Windows of a minute hold four scrapes of 15 s
+(docs/facts/triton-metrics.md#windows).
 """
 
 from __future__ import annotations

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+
 Rule = dict[str, Any]
 Group = dict[str, Any]
 Severity = Literal["critical", "warning"]
 """`critical` wakes somebody up: requests fail or wait now. `warning` is for the next working hour."""
 
-NAMESPACE = "triton"
-"""Where Triton's pods run."""
-DEPLOYMENT = "triton"
-"""What its Deployment is called, and so how its pods' names begin."""
 JOB = "triton"
 """The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
 SCRAPE_SECONDS = 15
-"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them (research triton.md 5)."""
+"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them.
+
+See docs/facts/triton-metrics.md#windows.
+"""
 
 _MINUTE, _HOUR = 60, 3600
 
 
 def series(name: str, *matchers: str, **labels: str) -> str:
     """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`)."""
-    equal = (f'{label}="{value}"' for label, value in {"namespace": NAMESPACE, **labels}.items())
+    equal = (f'{label}="{value}"' for label, value in {"namespace": TRITON_NAMESPACE, **labels}.items())
     return f"{name}{{{','.join([*equal, *matchers])}}}"
 
 
 def pods(name: str, **labels: str) -> str:
     """The series of a kube-state-metrics or kubelet metric for the pods of Triton's Deployment."""
-    return series(name, f'pod=~"{DEPLOYMENT}-[0-9a-z]+-[0-9a-z]{{5}}"', **labels)
+    return series(name, f'pod=~"{TRITON_DEPLOYMENT}-[0-9a-z]+-[0-9a-z]{{5}}"', **labels)
 
 
 def record(name: str, expression: str, labels: dict[str, str] | None = None) -> Rule:

@@ -1,14 +1,15 @@
-"""Prometheus rules of a stack: numbers, alerts and SLOs, as plain data (issue 5; research triton.md sections 5 and 7.12)."""
+"""Prometheus rules of a stack: numbers, alerts and SLOs, as plain data."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from spec.names import TRITON_NAMESPACE
 from spec.prometheus.alerts import alert_group
 from spec.prometheus.gateway import gateway_group
 from spec.prometheus.parity import parity_group
 from spec.prometheus.recording import recording_group
-from spec.prometheus.rule import NAMESPACE, Group
+from spec.prometheus.rule import Group
 from spec.prometheus.slo import slo_alert_group, slo_recording_group
 from spec.settings.model import Settings
 
@@ -45,7 +46,7 @@ def prometheus_rule(settings: Settings, runbooks: str = RUNBOOKS) -> dict[str, A
         "kind": "PrometheusRule",
         "metadata": {
             "name": "triton",
-            "namespace": NAMESPACE,
+            "namespace": TRITON_NAMESPACE,
             "labels": {"app.kubernetes.io/name": "triton", "app.kubernetes.io/component": "rules"},
         },
         "spec": {"groups": groups(settings, runbooks)},

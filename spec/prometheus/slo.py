@@ -1,10 +1,10 @@
-"""Error budgets per model, and alerts on how fast they burn (multi-window, multi-burn-rate; issue 5).
+"""Error budgets per model, and alerts on how fast they burn (multi-window, multi-burn-rate).
 
 Latency: 95 % of the responses within `slo_p95_ms`, counted in the histogram bucket that ends exactly there
 (`latencyHistogram`; the bucket is part of the model's generated config). Availability: 99.9 % of the requests succeed.
 
-What the server cannot know is not in these numbers: requests that a full queue turns away (triton.md 3.5), requests with
-wrong inputs, and error responses that a Python model returns instead of raising (counted as successes; measured on 2.51).
+What the server cannot know is not in these numbers: requests that a full queue turns away, requests with wrong
+inputs, and error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What Triton is scaled on: the one place where a query, its metric type and its target are made, together.
 
-Two numbers of each model, of which an autoscaler takes the one that wants more pods (research triton.md 7.1). Requests that
-wait say how far behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because
-they saturate. Each is recorded per pod and model (`spec.prometheus.recording`).
+Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
+behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
+(docs/facts/triton-metrics.md#two-pods). Each is recorded per pod and model (`spec.prometheus.recording`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
 
 BUSY_SHARE = 0.7
-"""Of a model's instances that may execute at a time, on average. At 0.95 the queue already grows (triton.md 7.1)."""
+"""Of a model's instances that may execute at a time, on average. Near 1 the queue grows, and it has said nothing before.
+
+See docs/facts/triton-metrics.md#measured-pod.
+"""
 ASSUMED_BATCH_SIZE = 8
 """Of a model whose largest batch only its config.pbtxt says; as the samples have it."""
 
@@ -41,7 +44,7 @@ class Signal:
 
     The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
     there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
-    would be multiplied again and again (research kubernetes.md 1.4). Hence neither can be chosen.
+    would be multiplied again and again (docs/facts/scaling.md#average-value). Hence neither can be chosen.
     """
 
     METRIC_TYPE: ClassVar[Literal["AverageValue"]] = "AverageValue"
@@ -130,7 +133,7 @@ def pending_target(wants: ModelServing, instances: int) -> int:
 
     With `mu = instances * batch / batch time`, and half of the SLO for the queue and half for the batch, as the alerts have
     it, both times are the same and cancel out: one batch for each instance. Measured on a pod of one instance with batches
-    of 4 in 0.2 s: 20/s * 0.2 s = 4 (triton.md 7.1).
+    of 4 in 0.2 s: 20/s * 0.2 s = 4 (docs/facts/triton-metrics.md#measured-pod).
     """
     return instances * (wants.max_batch_size or ASSUMED_BATCH_SIZE)
 

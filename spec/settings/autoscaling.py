@@ -1,4 +1,4 @@
-"""What an autoscaler may do with Triton's pods: `triton-eks:autoscaling` (issue 5 point 3; research triton.md 7.1, 7.2)."""
+"""What an autoscaler may do with Triton's pods: `triton-eks:autoscaling`."""
 
 import re
 from typing import Annotated, Any

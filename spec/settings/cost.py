@@ -1,4 +1,4 @@
-"""What a stack may cost, and who is told: `triton-eks:cost` (issue 6 point 5)."""
+"""What a stack may cost, and who is told: `triton-eks:cost`."""
 
 from typing import Annotated
 

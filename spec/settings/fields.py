@@ -34,6 +34,12 @@ _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 _CPU = re.compile(r"\d+(\.\d{1,3})?|\d+m")
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 _ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
+OWN_TAG_KEYS = ("project", "environment", "Name", "service-account")
+"""Those that the program puts on what it makes."""
+# EKS, its add-ons and Karpenter find what is theirs by such a key, and so does the search for what is left of a stack.
+_FOREIGN_TAG_KEY = re.compile(
+    r"aws:|eks:|([a-z0-9.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|k8s\.amazonaws\.com|karpenter\.sh|csi\.aws\.com)/"
+)
 _TAG_KEY = re.compile(r"[\w .:/=+@-]{1,128}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"\d+\.\d+")
@@ -289,8 +295,13 @@ def _endpoint(value: Any) -> str:
 
 
 def _tag_key(value: str) -> str:
-    if value.lower().startswith("aws:") or value.startswith("kubernetes.io/"):
+    if _FOREIGN_TAG_KEY.match(value.lower()):
         refuse(f"'{value}' is reserved (aws: by AWS, kubernetes.io/ by EKS); use another tag key")
+    if value.casefold() in {own.casefold() for own in OWN_TAG_KEYS}:
+        refuse(
+            f"'{value}' is a tag that the program sets itself, in whatever case: a stack's own resources are told from "
+            "others' by it; use another tag key"
+        )
     if not _TAG_KEY.fullmatch(value):
         refuse(f"'{value}' is not a tag key; use 1 to 128 letters, digits, spaces and _ . : / = + - @")
     return value

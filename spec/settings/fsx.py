@@ -1,4 +1,4 @@
-"""The file system in front of the model bucket: FSx for Lustre (issue 5 point 8)."""
+"""The file system in front of the model bucket: FSx for Lustre."""
 
 import re
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""The way from clients to Triton: Envoy Gateway behind a network load balancer (issue 5 point 5)."""
+"""The way from clients to Triton: Envoy Gateway behind a network load balancer."""
 
 from typing import Annotated, Literal
 

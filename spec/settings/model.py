@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from spec import names
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.cost import CostLimits
 from spec.settings.fields import (
@@ -249,12 +250,12 @@ class Document(Section):
 
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
-        """Who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other (issue 5 point 3)."""
+        """Who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
         return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:
-        """Who starts nodes: Karpenter where pods are scaled, unless the stack names another (issue 5 point 3).
+        """Who starts nodes: Karpenter where pods are scaled, unless the stack names another.
 
         None where the number of pods is fixed: then `desired` says how many nodes they need.
         """
@@ -269,7 +270,7 @@ class Settings(Document):
     @property
     def cluster_name(self) -> str:
         """Name of the EKS cluster, and prefix of what other systems address by name."""
-        return f"triton-{self.environment}"
+        return names.cluster_name(self.environment)
 
     @property
     def disposable(self) -> bool:
@@ -278,7 +279,7 @@ class Settings(Document):
 
     @property
     def protected(self) -> bool:
-        """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (issue 6 point 8)."""
+        """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced."""
         return self.environment in PROTECTED_ENVIRONMENTS and not self.allow_destroy
 
     @property

@@ -1,4 +1,4 @@
-"""The monitoring of a stack: Prometheus, Alertmanager, Grafana and the GPUs' exporter (issue 5 points 1 and 7)."""
+"""The monitoring of a stack: Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
 
 from typing import Annotated
 

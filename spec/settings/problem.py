@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spec.failure import NOT_TRIED, Failure
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -15,8 +17,10 @@ class Problem:
         return f"{self.path}: {self.message}"
 
 
-class SettingsError(Exception):
+class SettingsError(Failure):
     """A stack file that cannot be used. `problems` holds everything that is wrong with it, not only the first thing."""
+
+    exit_code = NOT_TRIED
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""What a stack says of each model that it serves: `models.serving` (issue 4).
+"""What a stack says of each model that it serves: `models.serving`.
 
 These are wants, not Triton's configuration: `modelctl release` makes each model's config.pbtxt of them. A model without
 an entry is served by its own config.pbtxt as it is.
@@ -47,7 +47,7 @@ class RateLimiter(Section):
     """What one execution of a model holds of the pod's `triton.rateLimiterResources`.
 
     `priority`: a model of priority 2 gets half the executions of one of priority 1 (Triton's rate limiter). This
-    limits executions at a time, not requests per second (research triton.md 3.2).
+    limits executions at a time, not requests per second (docs/facts/triton-server.md#rate-limiter).
     """
 
     resources: Annotated[dict[ResourceName, _Count], Field(min_length=1)] = Field(

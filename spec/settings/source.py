@@ -1,22 +1,20 @@
 """Where the values of a stack come from: the engine, or the YAML file itself."""
 
-import json
+import os
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pulumi
-import pulumi.runtime.config
-import yaml
-
+from spec import stack_file as spec_stack_file
 from spec.settings.checks import Subject, problems_in, warnings_about
 from spec.settings.model import Document, Settings
 from spec.settings.problem import Problem, SettingsError
 from spec.settings.structure import read
+from spec.stack_file import StackFileError
 from spec.stack_names import stack_file
 from spec.versions import PROJECT
-from spec.wording import did_you_mean
+from spec.wording import did_you_mean, nearest
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.
@@ -28,7 +26,9 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
     `today` decides what is supported; it defaults to the date of this run. Raises SettingsError with every problem.
     """
-    document, problems = read(_document(config))
+    given, twice = _document(config)
+    document, problems = read(given)
+    problems = [*twice, *problems]
     subject = Subject(document, stack, today or date.today())
     problems.extend(problems_in(subject))
     if problems:
@@ -39,71 +39,65 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
 def from_pulumi() -> Settings:
     """Settings of the stack that the engine runs. Raises SettingsError with every problem."""
+    import pulumi  # here: the commands do without, and it cannot be imported on a full disk (`make down`)
+    import pulumi.runtime.config
+
+    stack = pulumi.get_stack()
+    _refuse_what_the_engine_hides(stack)
     config = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
-    return load(config, pulumi.get_stack())
+    return load(config, stack)
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
     """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, FileNotFoundError without a file."""
     path = Path(path)
     stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    return load(read_config(path.read_text(encoding="utf-8"), stack_file(stack)), stack, today=today)
+    return load(read_config(path.read_bytes(), stack_file(stack)), stack, today=today)
 
 
-def read_config(text: str, source: str) -> dict[str, Any]:
-    """The `config` mapping of a stack file's text. Raises SettingsError, with `source` as the name of the file."""
+def read_config(content: bytes | str, source: str) -> dict[str, Any]:
+    """The `config` mapping of a stack file, by the full names of its keys. Raises SettingsError; `source` names the file."""
     try:
-        content = yaml.load(text, Loader=_NoDuplicates)  # noqa: S506 (a SafeLoader that refuses duplicate keys)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "the file"
-        raise SettingsError(source, [Problem(where, f"{error.problem}; give valid YAML")]) from None
-    if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
-        raise SettingsError(source, [Problem("config", "is missing; give the mapping of all settings")])
-    unknown = [key for key in content if key not in _STACK_FILE_KEYS]
-    if unknown:
-        raise SettingsError(
-            source,
-            [
-                Problem(str(key), f"unknown key; {did_you_mean(key, _STACK_FILE_KEYS)}settings go under config")
-                for key in unknown
-            ],
-        )
-    return {str(key): value for key, value in content["config"].items()}
+        found = spec_stack_file.read(content)
+    except StackFileError as error:
+        mistakes = [Problem(mistake.place or "the file", mistake.problem) for mistake in error.mistakes]
+        raise SettingsError(source, mistakes) from None
+    unknown = [key for key in found.rest if key not in _STACK_FILE_KEYS]
+    problems = [
+        Problem(str(key), f"unknown key; {did_you_mean(key, _STACK_FILE_KEYS)}settings go under config") for key in unknown
+    ]
+    if found.config is None and not any(nearest(key, _STACK_FILE_KEYS) == "config" for key in unknown):
+        problems.append(Problem("config", "is missing; give the mapping of all settings"))
+    if problems or found.config is None:
+        raise SettingsError(source, problems)
+    return found.config
 
 
-class _NoDuplicates(yaml.SafeLoader):
-    """YAML says that the last of two equal keys wins; in a stack file that is a mistake."""
+def _refuse_what_the_engine_hides(stack: str) -> None:
+    """Raises SettingsError for a stack file that the commands refuse, though the engine has read something from it.
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' is there twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+    It says nothing of numbers that it has read by eights, and takes one of two spellings of a key as it comes.
+    """
+    file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
+    if file.is_file():
+        read_config(file.read_bytes(), stack_file(stack))
 
 
-def _document(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Config keys as the keys of `Document`; values that the engine passes as JSON text are decoded."""
-    document = {}
+def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Config keys as the keys of `Document`, with values that the engine passes as JSON text decoded; keys given twice."""
+    document: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    problems = []
     for key, value in config.items():
         if key.startswith("pulumi:"):
             continue  # the engine's own
-        name = key.removeprefix(f"{PROJECT}:")
-        document[name] = value if name in _PLAIN_TEXT_KEYS else _decoded(value)
-    return document
-
-
-def _decoded(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
+        name = spec_stack_file.full_name(key).removeprefix(f"{PROJECT}:")
+        if name in document:
+            problems.append(Problem(name, f"is there as {spelled[name]} and as {key}, which are one key; keep one of them"))
+            continue
+        spelled[name] = key
+        document[name] = (None if value == "" else value) if name in _PLAIN_TEXT_KEYS else spec_stack_file.decoded(value)
+    return document, problems
 
 
 def _in_file_order(problems: list[Problem]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Traces of requests: which ones are kept and where they go (issue 5 point 6)."""
+"""Traces of requests: which ones are kept and where they go."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The asynchronous path of a stack: the request queue and the workers that answer it (issue 5 point 4)."""
+"""The asynchronous path of a stack: the request queue and the workers that answer it."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Whose account the credentials at hand are for, and whether the stack means that one."""
+"""Tell whose account the credentials at hand are for, and refuse one that the stack does not mean."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from botocore.exceptions import BotoCoreError, ClientError
 
 from console.not_aws import NotAws
+from spec.failure import NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
 from stackctl.account.read_only import AwsUnusable, Readers
@@ -15,8 +16,10 @@ IDENTITY_OPERATIONS = {"sts": {"GetCallerIdentity": "sts:GetCallerIdentity"}}
 ALLOWED_ACCOUNTS_KEY = "aws:allowedAccountIds"
 
 
-class WrongAccount(RuntimeError):
+class WrongAccount(Failure):
     """The credentials are for an account that the stack does not mean; the text says which is which."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def caller(readers: Readers) -> Caller:
 
 
 def require_account(who: Caller, settings: Settings) -> None:
-    """Raises WrongAccount unless the stack file names the caller's account."""
+    """Refuse an account that the stack file does not name. Raises WrongAccount."""
     file = stack_file(settings.environment)
     if settings.allowed_account_ids is None:
         raise WrongAccount(

@@ -1,4 +1,4 @@
-"""AWS for commands that look and never touch: clients that refuse every operation which is not on a list."""
+"""Read AWS and never change it: clients that refuse every operation which is not on a list."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from console.not_aws import A_PAGE, is_page, refuse_others_answers
+from spec.failure import NOT_TRIED, Failure
 from spec.iam_policy import allow, document
 
 Operations = Mapping[str, Mapping[str, str]]
@@ -24,8 +25,10 @@ class Refused(RuntimeError):
     """An operation that is not on the list was called; nothing was sent."""
 
 
-class AwsUnusable(RuntimeError):
-    """AWS cannot be asked at all; the text is one sentence."""
+class AwsUnusable(Failure):
+    """AWS cannot be asked, or not for everything; the text is one sentence."""
+
+    exit_code = NOT_TRIED
 
 
 class Readers:
@@ -48,7 +51,7 @@ class Readers:
             ) from None
 
     def __call__(self, service: str, region: str | None = None) -> Any:
-        """A client of `service`, in another region where one is named."""
+        """Return a client of `service`, in another region where one is named."""
         key = (service, region or self.region)
         if key not in self._clients:
             client = self._session.client(service, region_name=key[1], config=_CONFIG)
@@ -64,17 +67,17 @@ class Readers:
             raise Refused(f"{service}:{operation} is not on the list of operations that only read; nothing was sent")
 
     def actions_of(self, operation: str) -> str:
-        """The IAM actions that an operation of this name needs, as words."""
+        """Return the IAM actions that an operation of this name needs, as words."""
         return " or ".join(sorted({known[operation] for known in self.operations.values() if operation in known}))
 
 
 def is_denied(error: ClientError) -> bool:
-    """Whether AWS refused for want of a permission."""
+    """Return whether AWS refused for want of a permission."""
     return str(error.response.get("Error", {}).get("Code", "")) in _DENIED
 
 
 def one_line(text: str) -> str:
-    """What an endpoint said, for a line of a table. Proxies and test servers answer with pages of HTML."""
+    """Return what an endpoint said as a line of a table. Proxies and test servers answer with pages of HTML."""
     if is_page(text):
         return f"{A_PAGE}: a proxy or a test server answers, not AWS"
     line = " ".join(text.split())
@@ -82,6 +85,6 @@ def one_line(text: str) -> str:
 
 
 def policy_document(operations: Operations, sid: str) -> str:
-    """The IAM policy, as JSON text, with which every operation of the list is allowed."""
+    """Return the IAM policy, as JSON text, that allows every operation of the list."""
     actions = sorted({action for known in operations.values() for action in known.values()})
     return document(allow(actions, ["*"], sid=sid))

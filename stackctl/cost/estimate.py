@@ -63,7 +63,7 @@ def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
 
 
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
-    """`dollars an hour / (requests per second * 3600) * 10^6` (research anchors.md, cost per million inferences)."""
+    """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
     pool = settings.triton_pool
     hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / usage.pods_per_node(settings, pool)
     return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}

@@ -13,6 +13,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
+from spec.files import rewrite
+
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
 EC2 = "ec2"
@@ -37,8 +40,10 @@ KEYS: Mapping[str, str] = {
 """Every price beside those of instances, and what one unit of it is."""
 
 
-class PriceError(RuntimeError):
+class PriceError(Failure):
     """A table that is missing, unreadable, or has no such price; the message says what to do."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -65,20 +70,18 @@ class PriceTable:
         """The price of one unit of `key`. Raises PriceError."""
         if key not in self.prices:
             raise PriceError(
-                f"{file_of(self.region)} has no price {key}; `python3 -m stackctl.cost refresh {self.region}` looks it up"
+                f"{file_of(self.region)} has no price {key}; `python3 -m stackctl cost refresh {self.region}` looks it up"
             )
         return self.prices[key].usd
 
     def write(self, directory: Path = DIRECTORY) -> Path:
-        """Writes the table, sorted, and returns its file."""
+        """Write the table, sorted, and return its file. Raises NotWritten."""
         document = {
             key: {"usd": str(price.usd), "asOf": price.as_of.isoformat()} for key, price in sorted(self.prices.items())
         }
         file = file_of(self.region, directory)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".part")
-        temporary.write_text(json.dumps({"region": self.region, "prices": document}, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(file)
+        text = json.dumps({"region": self.region, "prices": document}, indent=1)
+        rewrite(file, f"{text}\n".encode())
         return file
 
 
@@ -94,7 +97,7 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
         known = sorted(path.stem for path in directory.glob("*.json"))
         raise PriceError(
             f"there is no price table of {region} (there is {', '.join(known) or 'none'}); "
-            f"`python3 -m stackctl.cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
+            f"`python3 -m stackctl cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
         )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))

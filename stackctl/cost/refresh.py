@@ -1,4 +1,4 @@
-"""Looks the prices of a region up in AWS's Price List API.
+"""Look the prices of a region up in AWS's Price List API.
 
 A price is taken only where exactly one product answers the question: AWS adds products, and a wrong price is worse than an
 old one. What was not found keeps its price and its date.
@@ -79,8 +79,8 @@ class _NotOnePrice(Exception):
     """The answers to a question do not give exactly one price."""
 
 
-def refresh(pricing: Any, region: str, old: Mapping[str, Price], today: date) -> Refreshed:
-    """The prices of a region, asked of `pricing` (a boto3 client of the Price List API in `API_REGION`)."""
+def look_up(pricing: Any, region: str, old: Mapping[str, Price], today: date) -> Refreshed:
+    """Return the prices of a region, asked of `pricing` (a boto3 client of the Price List API in `API_REGION`)."""
     prices, missing = dict(old), {}
     changed: dict[str, Decimal | None] = {}
     for key, question in _all_questions().items():

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
 from spec.settings import Settings
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+RESULTS = Path("benchmarks") / "results"
+"""Of the checkout, which is the working directory."""
 
 
-class EvidenceError(RuntimeError):
+class EvidenceError(Failure):
     """Evidence that a stack file names and that cannot be used; the message says which and why."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from infra.aws.endpoints import INTERFACE_SERVICES
-from infra.aws.queue import POLL_SECONDS
 from spec.catalog import INSTANCE_TYPES
+from spec.endpoints import INTERFACE_SERVICES
+from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
 from spec.settings.model import SYSTEM_GROUP_NAME
 from spec.versions import KUBERNETES_SUPPORT

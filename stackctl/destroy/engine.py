@@ -1,4 +1,4 @@
-"""The `pulumi` program, as far as a teardown needs it."""
+"""Run the `pulumi` program, as far as a teardown needs it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spec.failure import NOT_TRIED, Failure
 from stackctl.destroy import state
 from stackctl.destroy.state import Resource
 
 _EXPORT_SECONDS = 300
 
 
-class EngineFailed(RuntimeError):
-    """`pulumi` cannot be run, or ended with an error; the text says what to do."""
+class EngineFailed(Failure):
+    """`pulumi` ended with an error; the text says what to do."""
+
+
+class EngineUnusable(EngineFailed):
+    """`pulumi` or the state of the stack is missing or cannot be read, so that nothing was begun."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,11 @@ class Engine:
     stack: str
 
     def resources(self) -> list[Resource]:
-        """What the stack's state holds. Secrets in it stay encrypted. Raises EngineFailed."""
+        """Return what the stack's state holds. Secrets in it stay encrypted. Raises EngineUnusable."""
         command = ["pulumi", "stack", "export", "--stack", self.stack]
         done = self._run(command, capture=True)
         if done.returncode != 0:
-            raise EngineFailed(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
+            raise EngineUnusable(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
         return state.read(json.loads(done.stdout).get("deployment") or {})
 
     def destroy(self, targets: Sequence[str] = ()) -> None:
@@ -58,6 +65,6 @@ class Engine:
                 check=False,
             )
         except FileNotFoundError:
-            raise EngineFailed("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
+            raise EngineUnusable("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
         except subprocess.TimeoutExpired:
-            raise EngineFailed(f"`{' '.join(command)}` has not ended after {_EXPORT_SECONDS} s") from None
+            raise EngineUnusable(f"`{' '.join(command)}` has not ended after {_EXPORT_SECONDS} s") from None

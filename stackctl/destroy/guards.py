@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from spec.settings import Settings
 from spec.stack_names import stack_file
+from spec.versions import PROJECT
 from stackctl.account.read_only import Readers
 from stackctl.destroy.state import Resource
 
@@ -20,7 +21,22 @@ def objections(settings: Settings, readers: Readers, resources: Sequence[Resourc
             f"{stack} is protected: write triton-eks:allowDestroy: true in {stack_file(stack)}, have that reviewed, and "
             f"run `pulumi up --stack {stack}`"
         ]
-    return [*_protected_by_the_state(stack, resources), *_protected_by_eks(settings, readers)]
+    return [
+        *_of_another_stack(stack, resources),
+        *_protected_by_the_state(stack, resources),
+        *_protected_by_eks(settings, readers),
+    ]
+
+
+def _of_another_stack(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
+    """What `pulumi destroy` deletes is what the state names, whoever has imported it."""
+    own = f"urn:pulumi:{stack}::{PROJECT}::"
+    others = sorted(resource.urn for resource in resources if not resource.urn.startswith(own))
+    if others:
+        yield (
+            f"the state of {stack} has {len(others)} resources of another stack or project (first: {others[0]}): it was "
+            "imported or renamed; put it right (`pulumi stack rename`, `pulumi state delete`) before anything is deleted"
+        )
 
 
 def _protected_by_the_state(stack: str, resources: Sequence[Resource]) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Waits for what AWS deletes late."""
+"""Wait for what AWS deletes late."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from spec.failure import Failure
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search
 
@@ -13,7 +14,7 @@ Finder = Callable[[Search], Iterator[Leftover]]
 _POLL_SECONDS = 10.0
 
 
-class StillThere(RuntimeError):
+class StillThere(Failure):
     """Something has not gone in time; the text says what, and what to look at."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackctl.account.ownership import tags_of
+from spec.ownership import tags_of
 from stackctl.orphans import prices
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Item, Search, name_of

@@ -1,12 +1,13 @@
-"""The list that people read."""
+"""Report what is left: a list for people, a document for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from console.terminal import table
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.prices import AS_OF
 
@@ -16,23 +17,44 @@ def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
     if not found:
         console.print(f"{stack}: nothing is left in AWS")
         return
-    is_up = any(item.kind == "cluster" for item in found)
-    if is_up:
+    if _is_up(found):
         console.print(f"{stack} is up: this is what it has, and nobody can say yet what will be left of it.\n")
-    table = Table(box=None, pad_edge=False)
-    for column in ("kind", "id", "name", "ours because of"):
-        table.add_column(column, overflow="fold")
-    table.add_column("USD a month", justify="right")
+    made = table("kind", "id", "name", "ours because of", "USD a month", right=["USD a month"], fold=True)
     for item in found:
-        table.add_row(item.kind, item.id, item.name, item.reason, _cost(item.usd_a_month))
-    console.print(table)
-    total = sum(item.usd_a_month or 0 for item in found)
-    console.print(f"\n{len(found)} things, at least {total:.2f} USD a month (list prices of {AS_OF:%B %Y}, us-west-2).")
-    if is_up:
+        made.add_row(item.kind, item.id, item.name, item.reason, _cost(item.usd_a_month))
+    console.print(made)
+    console.print(
+        f"\n{len(found)} things, at least {_total(found):.2f} USD a month (list prices of {AS_OF:%B %Y}, us-west-2)."
+    )
+    if _is_up(found):
         return
     console.print("\nNothing was touched. Each is removed with:")
     for item in found:
         console.print(f"  {item.remove}", soft_wrap=True)
+
+
+def document(found: Sequence[Leftover]) -> dict[str, Any]:
+    """Return what `--json` prints. `up`: the cluster runs, so that what is listed is in use and nothing to remove."""
+    things = [
+        {
+            "kind": item.kind,
+            "id": item.id,
+            "name": item.name,
+            "reason": item.reason,
+            "usdAMonth": item.usd_a_month,
+            "remove": item.remove,
+        }
+        for item in found
+    ]
+    return {"up": _is_up(found), "usdAMonthAtLeast": round(_total(found), 2), "leftovers": things}
+
+
+def _is_up(found: Sequence[Leftover]) -> bool:
+    return any(item.kind == "cluster" for item in found)
+
+
+def _total(found: Sequence[Leftover]) -> float:
+    return sum(item.usd_a_month or 0 for item in found)
 
 
 def _cost(usd: float | None) -> str:

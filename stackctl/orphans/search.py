@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stackctl.account.ownership import Ownership, tags_of
+from spec.ownership import Ownership, tags_of
 from stackctl.account.read_only import Readers
 
 Item = Mapping[str, Any]

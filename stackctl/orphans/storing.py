@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from infra.aws.cluster import control_plane_log_group_name
-from infra.aws.network import flow_log_group_name
-from stackctl.account.ownership import tags_of
+from spec.names import control_plane_log_group, flow_log_group
+from spec.ownership import tags_of
 from stackctl.orphans import prices
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search, name_of
@@ -70,7 +69,7 @@ def keys(search: Search) -> Iterator[Leftover]:
 
 def log_groups(search: Search) -> Iterator[Leftover]:
     """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged."""
-    names = (control_plane_log_group_name(search.owner.cluster_name), flow_log_group_name(search.owner.cluster_name))
+    names = (control_plane_log_group(search.owner.cluster_name), flow_log_group(search.owner.cluster_name))
     for name in names:
         for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
             if item["logGroupName"] == name:

@@ -1,5 +1,5 @@
-"""What a reviewer is told of a change of a stack: the engine's preview, policies, cost and quotas as one Markdown comment.
+"""Tell a reviewer what a change does to a stack: the engine's preview, policies, cost and quotas as one Markdown comment.
 
-`collect` needs the project's Python environment. Everything else here needs the standard library alone, because it also runs
-where a fork's pull request is commented on: there, with the right to write, nothing shall be installed.
+`collect` and `command` need installed packages. All else needs the standard library alone, because `workflow` runs where a
+fork's pull request is commented on: with the right to write, nothing is installed.
 """

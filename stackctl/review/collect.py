@@ -1,4 +1,4 @@
-"""Gathers what a report says beside the engine's plan: models, cost and quotas, from the stack file of now and of then.
+"""Gather what a report says beside the engine's plan: models, cost and quotas, from the stack file of now and of then.
 
 The engine tells what a stack has, not what it costs; and it prints the configuration of now only.
 """
@@ -8,40 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from spec.settings import Settings
-from stackctl.cost import prices, revisions
+from spec.settings import Settings, SettingsError
+from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
 from stackctl.cost.throughput import EvidenceError
 from stackctl.cost.usage import Amounts
-from stackctl.preflight.needs import needed_quotas
+from stackctl.quotas import needed_quotas
 from stackctl.review.plan import Plan
 from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
-
-
-class CollectFailed(RuntimeError):
-    """A stack or a revision that cannot be read; the message says which."""
+from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
 def report(stack: str, plan: Plan, against: str | None = None, today: date | None = None) -> Report:
-    """The report of a stack in the working tree. Raises CollectFailed and NoSuchStack.
+    """Return the report of a stack in the working tree. Raises NoSuchStack, SettingsError, NoSuchRevision.
 
     Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
     price table of the region, the cost is not known.
     """
     try:
-        now = revisions.settings_now(stack)
-    except revisions.StackUnreadable as error:
+        now = settings_of(stack)
+    except SettingsError:
         if not plan.errors:
-            raise CollectFailed(str(error)) from None
+            raise
         return Report(stack, plan, base=against)  # the preview failed for that very reason
     warnings = list(plan.warnings)
     then = None
     if against is not None:
         try:
-            then = revisions.settings_at(against, stack)
-        except revisions.NoSuchRevision as error:
-            raise CollectFailed(str(error)) from None
-        except revisions.StackUnreadable as error:
+            then = settings_at(against, stack)
+        except NoSuchRevision:
+            raise
+        except StackUnreadable as error:
             warnings.append(f"models, cost and quotas are not compared: {error}")
     cost, problem = _cost(now, then, today or date.today())
     if problem is not None:

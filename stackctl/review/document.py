@@ -6,9 +6,11 @@ is no room for all sections, or for all rows of the table, those of the least im
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spec.failure import NOT_TRIED, Failure
 from stackctl.review import sections
 from stackctl.review.markdown import code, prose, shortened
 from stackctl.review.report import Report
@@ -24,8 +26,9 @@ _LONGEST_NOTE = 80
 _LEAST_SHOWN = 1300
 """Characters of a section's items below which another section is left out instead: a whole message of the engine fits."""
 _MOST_BASES = 5
+_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _NOT_SHOWN = "left out for want of space"
-_WHERE = "`python3 -m stackctl.review render REPORT` gives one stack all of the space."
+_WHERE = "`python3 -m stackctl review render REPORT` gives one stack all of the space."
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,16 @@ class _Stack:
         return len(self.heading) + len(_without(self.sections))
 
 
+class WrongName(Failure):
+    """A name of a comment that its marker could not hold."""
+
+    exit_code = NOT_TRIED
+
+
 def marker(name: str) -> str:
-    """The line by which a comment is found again; Markdown does not show it."""
+    """Return the line by which a comment is found again; Markdown does not show it. Raises WrongName."""
+    if not _NAME.fullmatch(name):
+        raise WrongName(f"{name!r} is no name of a comment; use letters, digits and hyphens")
     return f"<!-- triton-eks: {name} -->"
 
 

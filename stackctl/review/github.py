@@ -7,36 +7,73 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
+from spec.failure import Failure
+
 BOT = "github-actions[bot]"
-"""Who a workflow's token writes as. What others wrote is never edited, whatever marker is in it."""
+"""Who a workflow's token writes as: who we are where GitHub does not tell."""
 _PAGE = 100
 _MOST_PAGES = 50
 _TIMEOUT_SECONDS = 30
 _ATTEMPTS = 3
 _LONGEST_WAIT_SECONDS = 60
 _TRY_AGAIN = (429, 500, 502, 503, 504)
+_TOKEN = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
+_ADDRESS = re.compile(r"https?://[!-~]+")
+_HIDDEN = "(the token)"
+_LONGEST_MESSAGE = 300
 
 
-class GitHubError(RuntimeError):
+class GitHubError(Failure):
     """GitHub did not do what it was asked; the message says what, and what it answered."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib would send the token along, to whatever host it is sent to."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 @dataclass(frozen=True)
 class Repository:
-    """`owner/name` at an API. `pause` is what is waited for before another attempt, in seconds."""
+    """`owner/name` at an API. `pause` is what is waited for before another attempt, in seconds.
+
+    Nothing that this prints or raises has the token in it. Raises GitHubError for a name, an address or a token that cannot
+    be one.
+    """
 
     name: str
-    token: str
+    token: str = field(repr=False)
     api: str = "https://api.github.com"
+    graphql: str = "https://api.github.com/graphql"
     pause: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not _TOKEN.fullmatch(self.token):
+            raise GitHubError(
+                "GITHUB_TOKEN has a blank, a line end or another character that no token has; set it to the token alone, as "
+                'export GITHUB_TOKEN="$(gh auth token)" does'
+            )
+        if not _NAME.fullmatch(self.name):
+            raise GitHubError(f"GITHUB_REPOSITORY is {self.name!r}, which is no repository; set it to OWNER/NAME")
+        for variable, address in (("GITHUB_API_URL", self.api), ("GITHUB_GRAPHQL_URL", self.graphql)):
+            if not _ADDRESS.fullmatch(address):
+                said = repr(self._hidden(address))
+                raise GitHubError(f"{variable} is {said}, which is no address; leave it out for github.com")
 
     @classmethod
     def from_environment(cls) -> Repository:
@@ -44,31 +81,37 @@ class Repository:
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not os.environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} not set; a workflow sets them, by hand: export them")
-        api = os.environ.get("GITHUB_API_URL") or cls.api
-        return cls(os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"], api.rstrip("/"))
+        api = (os.environ.get("GITHUB_API_URL") or cls.api).rstrip("/")
+        graphql = os.environ.get("GITHUB_GRAPHQL_URL") or f"{api.removesuffix('/v3')}/graphql"
+        return cls(os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"], api, graphql)
 
     def comment(self, number: int, marker: str, body: str) -> str:
-        """Writes the comment of a pull request or issue that has `marker`, or edits it; returns its address."""
-        for found in self._pages(f"issues/{number}/comments"):
-            if _is_ours(found, marker):
-                return str(self._call("PATCH", f"issues/comments/{found['id']}", {"body": body})["html_url"])
-        return str(self._call("POST", f"issues/{number}/comments", {"body": body})["html_url"])
+        """Write the comment of a pull request or issue that is ours and begins with `marker`, or edit it; its address.
+
+        Raises GitHubError, also for a body whose first line is not the marker: it would not be found again.
+        """
+        _refuse_unmarked(body, marker)
+        found = self._first_of_ours(self._pages(f"issues/{number}/comments"), marker)
+        if found is not None:
+            return self._address("PATCH", f"issues/comments/{_number(found, 'id')}", {"body": body})
+        return self._address("POST", f"issues/{number}/comments", {"body": body})
 
     def issue(self, marker: str, title: str, body: str, label: str) -> str:
-        """Opens the issue that has `marker`, or edits the open one; returns its address."""
+        """Open the issue that is ours and begins with `marker`, or edit the open one; its address. Raises as `comment`."""
+        _refuse_unmarked(body, marker)
         found = self._open_issue(marker, label)
         if found is not None:
-            return str(self._call("PATCH", f"issues/{found['number']}", {"title": title, "body": body})["html_url"])
-        return str(self._call("POST", "issues", {"title": title, "body": body, "labels": [label]})["html_url"])
+            return self._address("PATCH", f"issues/{_number(found, 'number')}", {"title": title, "body": body})
+        return self._address("POST", "issues", {"title": title, "body": body, "labels": [label]})
 
     def close_issue(self, marker: str, label: str, comment: str) -> str | None:
         """Closes the open issue that has `marker`, with a comment; returns its address, None when there is none."""
         found = self._open_issue(marker, label)
         if found is None:
             return None
-        self._call("POST", f"issues/{found['number']}/comments", {"body": comment})
-        closed = self._call("PATCH", f"issues/{found['number']}", {"state": "closed", "state_reason": "completed"})
-        return str(closed["html_url"])
+        number = _number(found, "number")
+        self._call("POST", f"issues/{number}/comments", {"body": comment})
+        return self._address("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
 
     def pull_request(self, head: str, sha: str) -> int | None:
         """The open pull request of the branch `head` (`owner:branch`) at its last commit `sha`; None: there is none."""
@@ -79,34 +122,70 @@ class Repository:
     def _open_issue(self, marker: str, label: str) -> dict[str, Any] | None:
         query = urllib.parse.urlencode({"state": "open", "labels": label})
         issues = (found for found in self._pages(f"issues?{query}") if "pull_request" not in found)
-        return next((found for found in issues if _is_ours(found, marker)), None)
+        return self._first_of_ours(issues, marker)
+
+    def _first_of_ours(self, found: Iterable[dict[str, Any]], marker: str) -> dict[str, Any] | None:
+        """The first that begins with the marker and that we have written: a text that only quotes it is somebody's own."""
+        marked = [one for one in found if _first_line(one.get("body")) == marker]
+        us = self._login() if marked else ""
+        return next((one for one in marked if (one.get("user") or {}).get("login") == us), None)
+
+    def _login(self) -> str:
+        """Who the token is. `GET /user` refuses the tokens of apps, a workflow's among them; `viewer` tells all of them.
+
+        Where neither does, it is taken for a workflow's: what another one has written is not found, and not edited.
+        """
+        try:
+            answer = self._send("POST", self.graphql, {"query": "{ viewer { login } }"})
+            login = answer["data"]["viewer"]["login"]
+        except (OSError, HTTPException, ValueError, RecursionError, TypeError, KeyError):
+            return BOT
+        return login if isinstance(login, str) and login else BOT
 
     def _pages(self, path: str) -> Iterator[dict[str, Any]]:
         joint = "&" if "?" in path else "?"
         for page in range(1, _MOST_PAGES + 1):
             found = self._call("GET", f"{path}{joint}per_page={_PAGE}&page={page}")
+            if not (isinstance(found, list) and all(isinstance(one, dict) for one in found)):
+                raise GitHubError(f"GET {self._url(path)}: the answer is not a list of what was asked for; is this GitHub?")
             yield from found
             if len(found) < _PAGE:
                 return
 
+    def _address(self, method: str, path: str, content: dict[str, Any]) -> str:
+        answer = self._call(method, path, content)
+        address = answer.get("html_url") if isinstance(answer, dict) else None
+        if not isinstance(address, str):
+            raise GitHubError(f"{method} {self._url(path)}: the answer does not say where it is now; is this GitHub?")
+        return address
+
     def _call(self, method: str, path: str, content: dict[str, Any] | None = None) -> Any:
-        url = f"{self.api}/repos/{self.name}/{path}"
+        url = self._url(path)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                request = self._request(method, url, content)
-                with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the API's address
-                    return json.load(answer)
+                return self._send(method, url, content)
             except urllib.error.HTTPError as error:
-                said = _message(error)
+                said = self._hidden(_message(error))[:_LONGEST_MESSAGE]
                 if error.code not in _TRY_AGAIN or attempt == _ATTEMPTS:
                     raise GitHubError(f"{method} {url}: {error.code} {said}") from None
                 wait = error.headers.get("Retry-After", "")
                 time.sleep(min(float(wait) if wait.isdigit() else self.pause * attempt, _LONGEST_WAIT_SECONDS))
-            except (urllib.error.URLError, TimeoutError, ValueError) as error:
+            except (OSError, HTTPException, ValueError, RecursionError) as error:
                 if method != "GET" or attempt == _ATTEMPTS:  # whether a write has arrived is not known
-                    raise GitHubError(f"{method} {url}: {getattr(error, 'reason', error)}") from None
+                    raise GitHubError(self._hidden(f"{method} {url}: {getattr(error, 'reason', error)}")) from None
                 time.sleep(self.pause * attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _send(self, method: str, url: str, content: dict[str, Any] | None) -> Any:
+        with _OPENER.open(self._request(method, url, content), timeout=_TIMEOUT_SECONDS) as answer:
+            return json.load(answer)
+
+    def _url(self, path: str) -> str:
+        return f"{self.api}/repos/{self.name}/{path}"
+
+    def _hidden(self, text: str) -> str:
+        """The text without the token: a server may say back what it was sent."""
+        return text.replace(self.token, _HIDDEN)
 
     def _request(self, method: str, url: str, content: dict[str, Any] | None) -> urllib.request.Request:
         headers = {
@@ -121,12 +200,30 @@ class Repository:
         return urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - the API's address
 
 
-def _is_ours(found: dict[str, Any], marker: str) -> bool:
-    return (found.get("user") or {}).get("login") == BOT and marker in (found.get("body") or "")
+def _first_line(body: Any) -> str:
+    return body.partition("\n")[0].rstrip("\r") if isinstance(body, str) else ""
+
+
+def _refuse_unmarked(body: str, marker: str) -> None:
+    if _first_line(body) != marker:
+        raise GitHubError(
+            f"the text does not begin with the line {marker}, by which it is found again: `stackctl review render --name` "
+            "writes it, of the same name"
+        )
+
+
+def _number(found: dict[str, Any], key: str) -> int:
+    number = found.get(key)
+    if not isinstance(number, int):
+        raise GitHubError(f"GitHub lists something without {key}; is this GitHub?")
+    return number
 
 
 def _message(error: urllib.error.HTTPError) -> str:
+    location = error.headers.get("Location")
+    if location:
+        return f"it is at {location} now, where nothing was sent; set GITHUB_REPOSITORY and GITHUB_API_URL to that"
     try:
-        return str(json.load(error).get("message", ""))[:300]
-    except (ValueError, AttributeError):
+        return str(json.load(error).get("message", ""))
+    except (OSError, HTTPException, ValueError, RecursionError, AttributeError):
         return str(error.reason)

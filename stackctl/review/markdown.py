@@ -58,7 +58,11 @@ def _line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text without what cannot be seen or written: control characters, and those that turn the direction of a line."""
-    return "".join(
+    """The text without what cannot be seen or written: control characters, and those that turn the direction of a line.
+
+    Nor does it begin a comment of HTML, which nobody would see: as such the comment's own marker is written.
+    """
+    seen = "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) in _NOT_SHOWN and one not in "\n\t" else one for one in text
     )
+    return seen.replace("<!--", "<!\N{ZERO WIDTH SPACE}--")

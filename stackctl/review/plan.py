@@ -1,4 +1,4 @@
-"""What the engine intends to do, from the JSON that it prints.
+"""Read what the engine intends to do, from the JSON that it prints.
 
 Two forms are read: the document of `pulumi preview --json`, and the stream of events, one a line, that the same command
 prints with PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true. Only the stream has the results of policies: the engine leaves them
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from spec.failure import NOT_TRIED, Failure
 from stackctl.review import changes
 from stackctl.review.causes import Replacement, roots
 
@@ -43,8 +44,10 @@ _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
 """The engine's own colour tags, and a terminal's."""
 
 
-class UnreadablePlan(ValueError):
+class UnreadablePlan(Failure):
     """Text that is neither of the engine's two forms; the message says what is wrong with it."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
 from stackctl.review.plan import Plan
 
 SCHEMA = 3
@@ -23,8 +24,10 @@ _LARGEST = Decimal(10**12)
 """US dollars: of the world, not of a stack."""
 
 
-class UnreadableReport(ValueError):
+class UnreadableReport(Failure):
     """JSON that is not a report; the message says where it is not."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.lifecycle import refresh
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-west-2"

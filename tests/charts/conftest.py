@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from twin.tritonserver import TritonServer, locate
+from twin.triton.tritonserver import TritonServer, locate
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.host.tools import ToolError
+from twin.releases import go_module
 
 
 def module(chart: str) -> Path:
-    """The root of the module with a chart of `chart_crds.SOURCES`. Skips the test where it cannot be had."""
+    """The root of the module with a chart of `charts.registry.CHARTS`. Skips the test where it cannot be had."""
     try:
-        return chart_crds.folder(chart)
+        return go_module.folder(CHARTS[chart])
     except ToolError as error:
         pytest.skip(str(error))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from twin import helm
+from twin.releases import helm
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "triton"

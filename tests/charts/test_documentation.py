@@ -12,7 +12,7 @@ from yamllint.config import YamlLintConfig
 
 from tests.charts import rendering, values_reference
 from tests.charts.rendering import CHART, ROOT, VALUE_FILES
-from twin import helm
+from twin.releases import helm
 
 VALUES_TEXT = (CHART / "values.yaml").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

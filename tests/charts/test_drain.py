@@ -1,4 +1,4 @@
-"""Stopping a pod: the times belong together (research triton.md 1.7, 1.8, 3.4, 7.3)."""
+"""Stopping a pod: the times belong together (docs/drain.md)."""
 
 import pytest
 

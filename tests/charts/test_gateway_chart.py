@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from infra.platform import charts
-from infra.platform import gateway as envoy
+from spec.names import GATEWAY_NAMESPACE
 from spec.versions import ENVOY_GATEWAY
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin import helm
+from twin.releases import helm
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def render(chart: Path, minor: str) -> list[dict[str, Any]]:
     return helm.render(
         chart,
         name=ENVOY_GATEWAY.name,
-        namespace=envoy.NAMESPACE,
+        namespace=GATEWAY_NAMESPACE,
         values=charts.base_values(ENVOY_GATEWAY.name),
         kube_version=f"v{minor}.0",
         api_versions=["policy/v1"],

@@ -1,12 +1,12 @@
-"""twin.helm: real Helm, offline, with errors for people."""
+"""twin.releases.helm: real Helm, offline, with errors for people."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.charts import rendering
-from twin import helm
-from twin.helm import HelmError
+from twin.releases import helm
+from twin.releases.helm import HelmError
 
 
 def chart(folder: Path, template: str, *, kube_version: str = "", values: str = "{}\n", schema: str = "") -> Path:

@@ -12,7 +12,7 @@ from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.test_karpenter_pools import karpenter_args
-from twin import helm
+from twin.releases import helm
 
 Object = dict[str, Any]
 

@@ -1,4 +1,7 @@
-"""None of the published mistakes about Triton is in the chart or its values (research triton.md section 6)."""
+"""None of the published mistakes about Triton is in the chart or its values.
+
+See docs/facts/triton-configuration.md#fields-that-articles-invent.
+"""
 
 import re
 from pathlib import Path

@@ -13,11 +13,12 @@ import yaml
 
 from infra.aws.account import Account
 from infra.platform import load_balancer_controller as controller
+from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin import helm
+from twin.releases import helm
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
@@ -44,7 +45,7 @@ def render(given: dict[str, Any], minor: str = NEWEST, folder: Path | None = Non
     return helm.render(
         folder or chart(),
         name=AWS_LOAD_BALANCER_CONTROLLER.name,
-        namespace=controller.SERVICE_ACCOUNT.namespace,
+        namespace=LOAD_BALANCER_CONTROLLER.namespace,
         values=given,
         kube_version=f"v{minor}.0",
     )
@@ -95,7 +96,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     account = only(objects, "ServiceAccount")
-    assert account["metadata"]["name"] == pod["serviceAccountName"] == controller.SERVICE_ACCOUNT.name
+    assert account["metadata"]["name"] == pod["serviceAccountName"] == LOAD_BALANCER_CONTROLLER.name
     assert account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] == "arn:aws:iam::123456789012:role/lbc"
     flags = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
     assert flags["cluster-name"] == "triton-prod"
@@ -111,7 +112,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
 
 
 def test_no_webhook_intercepts_services_and_by_default_one_would() -> None:
-    """Whatever is installed while its pods are away would fail (issue 5: the webhook trap)."""
+    """Whatever is installed while its pods are away would fail: docs/facts/charts.md#webhooks-on-services."""
     assert "services" not in intercepted(render(values()))
     assert "services" in intercepted(render(values() | {"enableServiceMutatorWebhook": True}))
 

@@ -1,4 +1,4 @@
-"""Startup, readiness and liveness (research triton.md 1.1-1.4, 3.1, 7.4)."""
+"""Startup, readiness and liveness: docs/facts/triton-server.md#health."""
 
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.charts import rendering
-from twin.helm import HelmError
+from twin.releases.helm import HelmError
 
 MIB = 1024**2
 few = settings(max_examples=25, deadline=None)

@@ -20,7 +20,7 @@ import pytest
 
 from tests.charts import rendering
 from tests.charts.rendering import Object
-from twin.tritonserver import TritonServer
+from twin.triton.tritonserver import TritonServer
 
 ADMIN_KEY = "6a1f2c6e-9c58-4a57-8f3a-0d3c0a1b2c3d"
 START_DEADLINE_SECONDS = 90

@@ -6,8 +6,8 @@ import pytest
 
 from tests.charts import rendering
 from tests.charts.rendering import IN_PLACE, RELEASE_ID
-from twin import helm
-from twin.helm import HelmError
+from twin.releases import helm
+from twin.releases.helm import HelmError
 
 SCHEMA = [
     ({"replicas": 2}, "values: additional properties 'replicas' not allowed"),

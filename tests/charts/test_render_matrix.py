@@ -11,7 +11,7 @@ from spec.versions import KUBERNETES
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin import helm
+from twin.releases import helm
 
 OWNERS = ("none", "external")
 ENDPOINTS = ("", "http://127.0.0.1:5000")

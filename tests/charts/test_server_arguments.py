@@ -1,4 +1,4 @@
-"""The command line and the environment of the server (research triton.md 1, 3.6, 6.1, 7.0)."""
+"""The command line and the environment of the server."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from spec.triton_options import FLAGS, check_arguments, newer_than
 from spec.versions import TRITON_RELEASES
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
-from twin.tritonserver import TritonServer
+from twin.triton.tritonserver import TritonServer
 
 RESTRICTED = "model-repository,model-config,shared-memory,trace,logging"
 

@@ -1,4 +1,7 @@
-"""Cache volume, /dev/shm, /tmp and what the pod asks of its node (research triton.md 1.10, 3.7, 7.7)."""
+"""Cache volume, /dev/shm, /tmp and what the pod asks of its node.
+
+See docs/facts/triton-s3.md#copies and docs/facts/triton-server.md#shared-memory.
+"""
 
 import math
 from typing import Any
@@ -8,7 +11,7 @@ import pytest
 from spec.settings.checks.triton import pod_disk_gib
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE
-from twin.helm import HelmError
+from twin.releases.helm import HelmError
 
 MIB = 1024**2
 

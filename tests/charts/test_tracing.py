@@ -1,4 +1,4 @@
-"""Tracing: the server's flags, the way to the collector, and what is refused (research triton.md 3.7)."""
+"""Tracing: the server's flags, the way to the collector, and what is refused."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from spec.triton_options import check_arguments
 from spec.versions import TRITON_RELEASES
 from tests.charts import rendering
-from twin import helm
+from twin.releases import helm
 
 URL = "http://otel-collector.tracing.svc.cluster.local:4318/v1/traces"
 TRACING: dict[str, Any] = {"tracing": {"endpoint": URL, "rate": 20, "serviceName": "triton-prod"}}

@@ -14,8 +14,8 @@ from tests.charts.rendering import ENVIRONMENTS, ROOT, only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
-from twin import helm
-from twin.helm import HelmError
+from twin.releases import helm
+from twin.releases.helm import HelmError
 from worker.settings import from_environment
 
 CHART = ROOT / "charts" / "worker"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,20 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-import modelctl.cli
-import stackctl.cost.cli
-import stackctl.destroy.cli
-import stackctl.orphans.cli
-import stackctl.preflight.cli
 from console.not_aws import NotAws
 from stackctl.account.guard import Caller, caller
 from stackctl.account.read_only import AwsUnusable, Readers
-from stackctl.preflight.check import Check, Subject, findings
+from stackctl.preflight.checks.check import Check, Subject, findings
 from stackctl.preflight.operations import OPERATIONS
 from tests.aws_environment import use_none_of_the_developers
+from tests.command import run
 from tests.spec.stack_config import settings
 
 ROOT = Path(__file__).parents[2]
@@ -118,37 +111,29 @@ def test_where_a_service_speaks_json_a_page_is_no_answer_either(instead_of_aws: 
     ]
 
 
-@pytest.mark.parametrize("command", [stackctl.preflight.cli.main, stackctl.orphans.cli.main, stackctl.destroy.cli.main])
-def test_a_command_about_a_stack_ends_with_that_sentence(
-    instead_of_aws: Callable[[int, str], str], command: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize("command", ["preflight", "orphans", "destroy"])
+def test_a_command_about_a_stack_ends_with_that_sentence(instead_of_aws: Callable[[int, str], str], command: str) -> None:
     address = instead_of_aws(200, PAGE)
-    app = typer.Typer()
-    app.command()(command)
-    done = CliRunner().invoke(app, ["dev"])
+    done = run("stackctl", command, "dev")
     assert (done.exit_code, done.stdout, done.stderr) == (
         2,
         "",
-        f"AWS cannot be asked: {address} answers GetCallerIdentity with a page of HTML: {WHY}\n",
+        f"error: AWS cannot be asked: {address} answers GetCallerIdentity with a page of HTML: {WHY}\n",
     )
 
 
-def test_refreshing_prices_ends_with_that_sentence(
-    instead_of_aws: Callable[[int, str], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refreshing_prices_ends_with_that_sentence(instead_of_aws: Callable[[int, str], str]) -> None:
     address = instead_of_aws(200, PAGE)
-    monkeypatch.setattr(sys, "argv", ["cost", "refresh", "us-west-2"])
-    with pytest.raises(SystemExit) as ended:
-        stackctl.cost.cli.main()
-    assert (ended.value.code, capsys.readouterr().err) == (
-        1,
+    done = run("stackctl", "cost", "refresh", "us-west-2")
+    assert (done.exit_code, done.stderr) == (
+        2,
         f"error: the Price List API: {address} answers GetProducts with a page of HTML: {WHY}\n",
     )
 
 
 def test_the_bucket_of_models_is_told_from_a_page(instead_of_aws: Callable[[int, str], str]) -> None:
     address = instead_of_aws(200, PAGE)
-    done = CliRunner().invoke(modelctl.cli.app, ["list", "--bucket", "models"])
+    done = run("modelctl", "list", "--bucket", "models")
     assert (done.exit_code, done.stderr) == (
         2,
         f"modelctl: s3://models at {address}: {address} answers ListObjectsV2 with a page of HTML: {WHY}\n",

@@ -12,12 +12,12 @@ from spec.stack_names import NoSuchStack, file_of
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
     ["twin", "preview"],
-    ["stackctl.cost", "show"],
-    ["stackctl.preflight"],
-    ["stackctl.orphans"],
-    ["stackctl.destroy"],
-    ["stackctl.rules"],
-    ["stackctl.review", "collect", "--preview", "-"],
+    ["stackctl", "cost", "show"],
+    ["stackctl", "preflight"],
+    ["stackctl", "orphans"],
+    ["stackctl", "destroy"],
+    ["stackctl", "rules"],
+    ["stackctl", "review", "collect", "--preview", "-"],
 ]
 THERE_ARE = "there are: dev, local, prod, staging"
 

@@ -1,27 +1,18 @@
-"""Values of the charts that scale pods, against the facts of research kubernetes.md: the charts cannot be pulled here."""
+"""Values of the charts that scale pods, against docs/facts/charts.md: the charts cannot be pulled here."""
 
 from typing import Any
-
-import pytest
 
 from infra.platform import keda, prometheus_adapter
 from spec import versions
 from spec.scaling.signal import RECORDINGS, signals
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import HPA
-from twin import chart_crds
 
 ARN = "arn:aws:iam::123456789012:role/keda"
 
 
 def test_karpenter_and_its_kinds_are_of_one_version() -> None:
     assert versions.KARPENTER.version == versions.KARPENTER_CRDS.version
-
-
-@pytest.mark.parametrize(("chart", "pin"), [("keda", versions.KEDA), ("karpenter-crd", versions.KARPENTER_CRDS)])
-def test_the_kinds_of_the_twin_are_of_the_version_of_the_chart(chart: str, pin: versions.ChartPin) -> None:
-    """Of KEDA and of Karpenter, chart and program have the same version."""
-    assert chart_crds.SOURCES[chart].version == f"v{pin.version}"
 
 
 def test_kedas_operator_has_a_token_for_a_role() -> None:

@@ -69,7 +69,7 @@ def test_a_chart_of_ours_is_a_path_to_helm_and_not_a_name_in_a_repository() -> N
 
 @pytest.fixture
 def base_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes `helm-values/plugin/base.yaml` of a project whose folder is the working directory."""
+    """Writes the base values of a chart called plugin, of a project whose folder is the working directory."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "helm-values" / "plugin" / "base.yaml"
     file.parent.mkdir(parents=True)

@@ -16,7 +16,7 @@ from tests.system.component.engine.lifecycle import destroy, refresh
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording, StackFailed
 from twin.aws import table
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 BUDGET = "aws:budgets/budget:Budget"
 MONITOR = "aws:costexplorer/anomalyMonitor:AnomalyMonitor"

@@ -1,6 +1,6 @@
 """The Helm values of the NVIDIA device plugin: named configurations, and where its pods and NFD's may land.
 
-The chart cannot be pulled here: its values are held against the facts of research kubernetes.md 1.6.
+The chart cannot be pulled here: its values are held against docs/facts/gpu-nodes.md.
 """
 
 from pathlib import Path
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.platform.device_plugin import NAMESPACE, sharing_configs, values
+from infra.platform.device_plugin import sharing_configs, values
 from spec import gpu_pool
+from spec.names import DEVICE_PLUGIN_NAMESPACE
 from spec.settings import Sharing, load_stack_file
 from tests.spec.stack_config import TODAY
 
@@ -104,4 +105,4 @@ def test_what_people_edited_in_the_base_file_stays() -> None:
 
 
 def test_the_namespace_is_one_that_the_chart_accepts() -> None:
-    assert NAMESPACE not in ("default", "")
+    assert DEVICE_PLUGIN_NAMESPACE not in ("default", "")

@@ -12,13 +12,11 @@ import pytest
 from infra.aws.account import Account
 from infra.platform import gateway as envoy
 from infra.platform import load_balancer_controller as controller
-from infra.platform import tracing
 from infra.platform.gateway import InferenceGatewayArgs
+from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.settings.gateway import Gateway
-from spec.versions import ENVOY_GATEWAY
 from tests import crds
 from tests.charts import rendering
-from twin import chart_crds
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
@@ -41,7 +39,7 @@ def made(*, traced: bool = False, **keys: Any) -> dict[str, Manifest]:
         vpc_cidr=IPv4Network("10.40.0.0/16"),
         routes_namespace="triton",
         longest_request_seconds=60,
-        collector=tracing.ADDRESS if traced else None,
+        traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},
     )
     return {manifest["kind"]: manifest for manifest in envoy.manifests(args)}
@@ -59,11 +57,6 @@ def annotations(**keys: Any) -> dict[str, str]:
 def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any]) -> None:
     for manifest in made(**keys).values():
         assert crds.problems("gateway-helm", manifest) == []
-
-
-def test_the_definitions_are_those_of_the_pinned_chart() -> None:
-    source = chart_crds.SOURCES[ENVOY_GATEWAY.name]
-    assert source.version == ENVOY_GATEWAY.version
 
 
 def test_each_object_names_only_what_is_there() -> None:
@@ -201,7 +194,7 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     assert values["keepTLSSecret"] is True
     assert (values["clusterName"], values["region"], values["vpcId"]) == ("triton-prod", "us-west-2", "vpc-0123")
     assert values["defaultTargetType"] == "ip"
-    assert values["serviceAccount"]["name"] == controller.SERVICE_ACCOUNT.name
+    assert values["serviceAccount"]["name"] == LOAD_BALANCER_CONTROLLER.name
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/lbc")
 
 

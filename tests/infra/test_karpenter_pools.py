@@ -1,6 +1,6 @@
 """GPU pools as Karpenter knows them, from the same settings as node groups; the kinds are those of Karpenter's Go module.
 
-The chart of cluster-autoscaler cannot be pulled here: its values are held against the facts of research kubernetes.md 1.6.
+The chart of cluster-autoscaler cannot be pulled here: its values are held against docs/facts/charts.md#cluster-autoscaler.
 """
 
 import json

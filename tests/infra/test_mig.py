@@ -21,7 +21,7 @@ from spec import gpu_pool
 from spec.catalog import INSTANCE_TYPES
 from spec.settings.model import Sharing
 from tests.spec.stack_config import complaints, settings
-from twin.device_plugin import advertised
+from twin.cluster.device_plugin import advertised
 
 CUT = {"strategy": "mig", "profile": "2g.10gb", "replicas": 3}
 ON_P4D: dict[str, Any] = {

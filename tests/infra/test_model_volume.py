@@ -1,7 +1,7 @@
-"""A release as a volume: what the stack may say, what the chart is told, and what Mountpoint is told (issue 5 point 8).
+"""A release as a volume: what the stack may say, what the chart is told, and what Mountpoint is told.
 
 The driver's chart and a node that mounts cannot be had here: options and attributes are those of the driver's documentation
-(awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md). Sizes and throughputs of FSx are those of its API reference.
+(CONFIGURATION.md of awslabs/mountpoint-s3-csi-driver). Sizes and throughputs of FSx are those of its API reference.
 """
 
 from __future__ import annotations

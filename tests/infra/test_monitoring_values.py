@@ -1,7 +1,7 @@
 """The Helm values of kube-prometheus-stack and of the DCGM exporter.
 
-The charts cannot be pulled on a machine of ours: values are held against the facts of research kubernetes.md 1.3 and 1.6,
-where they were rendered with the pinned charts.
+The charts cannot be pulled on a machine of ours: values are held against docs/facts/charts.md, where
+they were rendered with the pinned charts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
 from spec import gpu_pool
 from spec.settings import Sharing, load_stack_file
 from spec.settings.monitoring import Monitoring
+from spec.versions import KUBE_PROMETHEUS_STACK
 from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION
 
@@ -157,7 +158,7 @@ def test_the_exporter_runs_on_gpu_nodes_only_and_on_all_of_them() -> None:
 def test_numbers_of_a_gpu_are_those_of_the_pod_on_it() -> None:
     made = gpu_metrics.values([EXCLUSIVE])
     assert made["serviceMonitor"]["honorLabels"] is True
-    assert made["serviceMonitor"]["additionalLabels"] == {"release": prometheus_stack.RELEASE}
+    assert made["serviceMonitor"]["additionalLabels"] == {"release": KUBE_PROMETHEUS_STACK.name}
     assert made["kubernetes"]["enablePodLabels"] is True
     assert made["kubernetes"]["podLabelAllowlistRegex"] == [r"^app\.kubernetes\.io/name$"]
 

@@ -12,21 +12,20 @@ import pulumi_kubernetes as k8s
 import pytest
 from moto import mock_aws
 
-from infra.platform import prometheus_stack
 from infra.platform.opencost import OpenCost, OpenCostArgs, values
+from spec.names import MONITORING_NAMESPACE, PROMETHEUS_URL
 from spec.settings import SettingsError
 from spec.versions import OPENCOST
 from tests.stackctl.cost.test_usage import ROOT, stack
 from tests.system.component.engine.program import run
-from twin.aws.clients import Clients
-from twin.plugins.releases import STAND_INS
+from twin.aws.base.clients import Clients
 
 
 def test_it_reads_the_stacks_own_prometheus() -> None:
     found = values("triton-prod")["opencost"]
     internal = found["prometheus"]["internal"]
     address = f"http://{internal['serviceName']}.{internal['namespaceName']}.svc:{internal['port']}"
-    assert address == prometheus_stack.PROMETHEUS_URL
+    assert address == PROMETHEUS_URL
     assert found["exporter"]["defaultClusterId"] == "triton-prod"
     assert found["metrics"]["serviceMonitor"]["enabled"] is True
 
@@ -43,7 +42,7 @@ def test_the_pinned_chart_is_released_into_the_namespace_of_monitoring(monkeypat
 
     def program() -> None:
         provider = k8s.Provider("cluster", kubeconfig="{}")
-        args = OpenCostArgs(kubernetes=provider, namespace=prometheus_stack.NAMESPACE, cluster_name="triton-prod")
+        args = OpenCostArgs(kubernetes=provider, namespace=MONITORING_NAMESPACE, cluster_name="triton-prod")
         OpenCost("opencost", args, pulumi.ResourceOptions())
 
     with mock_aws():
@@ -56,7 +55,6 @@ def test_the_pinned_chart_is_released_into_the_namespace_of_monitoring(monkeypat
         "monitoring",
     )
     assert chart.provider
-    assert OPENCOST.name in STAND_INS
 
 
 def test_a_stack_asks_for_it_with_one_word_and_has_none_by_itself() -> None:

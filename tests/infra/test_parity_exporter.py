@@ -16,6 +16,7 @@ import pytest
 
 from infra.platform import monitors
 from infra.serving.parity import ParityExporter, ParityExporterArgs
+from spec.names import PARITY_EXPORTER
 from spec.versions import PROJECT
 from tests.charts import pod_security, rendering
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
@@ -23,7 +24,7 @@ from tests.spec.test_stack_mistakes_monitoring import SECTION
 from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"{ECR}/modelctl@{DIGEST}"
@@ -77,7 +78,7 @@ def test_it_may_list_endpoints_in_tritons_namespace_and_nothing_else(made: Recor
 
 def test_its_monitor_selects_it_on_a_port_that_it_has(made: Recording) -> None:
     template = one(made, "apps/v1:Deployment")["spec"]["template"]
-    monitor = monitors.pod_monitor(monitors.PARITY, "triton")["spec"]
+    monitor = monitors.pod_monitor(PARITY_EXPORTER, "triton")["spec"]
     assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     (container,) = template["spec"]["containers"]
     (endpoint,) = monitor["podMetricsEndpoints"]

@@ -115,7 +115,7 @@ def test_a_pod_identity_must_be_of_one_service_account_of_one_cluster() -> None:
 
 @pulumi.runtime.test
 def test_triton_may_look_for_every_model_read_releases_and_decrypt_through_s3_alone() -> pulumi.Output[None]:
-    """Listing has no prefix condition: Triton calls HeadBucket, which has no prefix (research triton.md 3.6)."""
+    """Listing has no prefix condition: Triton calls HeadBucket, which has no prefix: docs/facts/triton-s3.md#rights."""
     bucket, key = "arn:aws:s3:::triton-prod-models", "arn:aws:kms:us-west-2:123456789012:key/1"
 
     def check(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which requests have a route to Triton, and how each model's are treated (issue 5 point 5)."""
+"""Which requests have a route to Triton, and how each model's are treated."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from infra.serving import routes
 from infra.serving.routes import ModelRoutesArgs, RoutedModel, object_name
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
 from tests import crds
@@ -133,9 +134,9 @@ def test_metrics_have_no_route(model: RoutedModel) -> None:
 
 
 def test_the_backend_is_a_service_of_the_chart_with_these_ports() -> None:
-    service = rendering.only(rendering.render(environment="prod"), "Service", routes.SERVICE)
+    service = rendering.only(rendering.render(environment="prod"), "Service", TRITON_SERVICE)
     ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
-    assert ports == {"http": routes.HTTP_PORT, "grpc": routes.GRPC_PORT}
+    assert ports == {"http": TRITON_HTTP_PORT, "grpc": TRITON_GRPC_PORT}
 
 
 def grpc_matches(model: RoutedModel) -> Iterator[tuple[str, str, dict[str, str]]]:

@@ -1,7 +1,7 @@
-"""The collector: what it is told, that its parts fit, and what it may do (issue 5 point 6).
+"""The collector: what it is told, that its parts fit, and what it may do.
 
-The chart cannot be had here: its values are checked against the facts of research kubernetes.md 1.7. The configuration is
-run by the real collector in tests/system/serving/test_collector.py.
+The chart cannot be had here: its values are checked against docs/facts/charts.md#opentelemetry-collector. The
+configuration is run by the real collector in tests/system/serving/test_collector.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from infra.platform import tracing
+from spec.names import OTLP_HTTP_URL, TRACE_COLLECTOR_SERVICE
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
 from spec.versions import OPENTELEMETRY_COLLECTOR
@@ -66,8 +67,8 @@ def test_the_ports_that_it_listens_on_are_those_of_its_service_and_no_other() ->
 
 def test_triton_and_envoy_send_to_the_service_that_the_chart_makes() -> None:
     name = tracing.values(config(), None)["fullnameOverride"]
-    assert f"http://{name}.tracing.svc.cluster.local:4318/v1/traces" == tracing.HTTP_ENDPOINT
-    assert (tracing.ADDRESS.namespace, tracing.ADDRESS.service, tracing.ADDRESS.port) == ("tracing", name, 4317)
+    assert f"http://{name}.tracing.svc.cluster.local:4318/v1/traces" == OTLP_HTTP_URL
+    assert name == TRACE_COLLECTOR_SERVICE
 
 
 def policies(**keys: Any) -> dict[str, dict[str, Any]]:
@@ -145,10 +146,10 @@ def test_the_gateway_may_name_the_collectors_service() -> None:
         "spec": spec,
     }
     assert crds.problems("gateway-helm", grant) == []
-    assert spec["to"] == [{"group": "", "kind": "Service", "name": tracing.ADDRESS.service}]
+    assert spec["to"] == [{"group": "", "kind": "Service", "name": TRACE_COLLECTOR_SERVICE}]
 
 
 def test_the_chart_of_triton_takes_the_endpoint() -> None:
-    overrides = {"tracing": {"endpoint": tracing.HTTP_ENDPOINT, "rate": 100, "serviceName": "triton-prod"}}
+    overrides = {"tracing": {"endpoint": OTLP_HTTP_URL, "rate": 100, "serviceName": "triton-prod"}}
     args = rendering.container(overrides, environment="prod")["args"]
-    assert f"--trace-config=opentelemetry,url={tracing.HTTP_ENDPOINT}" in args
+    assert f"--trace-config=opentelemetry,url={OTLP_HTTP_URL}" in args

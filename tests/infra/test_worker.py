@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.aws.account import Account
 from infra.aws.identity import OidcProvider
-from infra.aws.queue import grace_seconds, queue_url, visibility_timeout
 from infra.serving.worker import RequestSource, WorkersArgs, concurrency, reply_url, values
 from infra.serving.worker_scaling import WorkerScalingArgs, authentication_spec, scaling_spec
+from spec.names import queue_url
+from spec.queue_timing import grace_seconds, visibility_timeout
 from spec.settings.worker import Worker
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
@@ -98,8 +98,7 @@ def test_an_aws_of_ones_own_is_told_to_workers_and_keda() -> None:
 
 
 def test_the_url_of_a_queue_is_that_of_its_partition() -> None:
-    china = Account("123456789012", "aws-cn", "cn-north-1", "")
-    assert queue_url(china, "q") == "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q"
+    assert queue_url("q", "123456789012", "cn-north-1", "aws-cn") == "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q"
     assert reply_url("arn:aws:sqs:us-west-2:210987654321:answers") == (
         "https://sqs.us-west-2.amazonaws.com/210987654321/answers"
     )

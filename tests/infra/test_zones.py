@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from infra.aws import zones
-from infra.aws.zones import Offering, PoolPlacement, read_offering, select_zones
+from infra.aws.zones import read_offering
 from spec.settings import Problem, SettingsError
+from spec.zones import Offering, PoolPlacement, select_zones
 
 SOURCE = "stacks/Pulumi.prod.yaml"
 SYSTEM = ("m7i.large",)

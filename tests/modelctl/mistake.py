@@ -1,7 +1,7 @@
 """Mistakes in config.pbtxt, each with every message that it must give.
 
 Each is one replacement in a config of the sample models. Most of them stop a real server; the others it accepts, and
-production pays (research triton.md 3.2, 6.2).
+production pays (docs/facts/triton-configuration.md).
 """
 
 from typing import NamedTuple

@@ -341,7 +341,7 @@ _LEAVE = "say it of the models of its steps and leave it out here"
             PYTHON,
             {"preferredBatchSizes": [4, 9]},
             [
-                "preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at (triton.md 6.2), and "
+                "preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at, and "
                 "this model's backend is python; leave it out",
                 "preferredBatchSizes: 9 is more than the largest batch, 8",
             ],

@@ -17,7 +17,7 @@ from tests.modelctl.conftest import SAMPLES
 from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import REPOSITORY, wants, write_stack
-from twin.tritonserver import tritonserver_command
+from twin.triton.tritonserver import tritonserver_command
 
 EXAMPLES = REPOSITORY / "examples" / "models"
 STACK = "dev"

@@ -191,7 +191,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a release.yaml that is no YAML": (
         _write("release.yaml", "versions: {classify: 1\n"),
-        ["release.yaml:2:1: not valid YAML: expected ',' or '}', but got '<stream end>'"],
+        ["release.yaml:2:1: not valid YAML: did not find expected ',' or '}'"],
     ),
 }
 

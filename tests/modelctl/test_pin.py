@@ -213,7 +213,7 @@ def test_the_files_mode_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("config: [\n", ":2:1: not valid YAML: expected the node content, but found '<stream end>'"),
+        ("config: [\n", ":2:1: not valid YAML: did not find expected node content"),
         ("encryptionsalt: x\n", ": has no mapping `config`; is it a Pulumi stack file?"),
         ("", ": has no mapping `config`; is it a Pulumi stack file?"),
         ("config:\n  triton-eks:models: 3\n", ": config.triton-eks:models is not a mapping"),
@@ -247,6 +247,43 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(PinError) as failure:
         pin(file, _manifest(classify=1))
 
-    assert str(failure.value) == f"{file}: cannot be written: [Errno 28] No space left on device"
+    assert str(failure.value) == f"{file}: cannot be written: No space left on device"
     assert file.read_text() == STACK
     assert [path for path in tmp_path.iterdir() if path.is_file()] == [file]
+
+
+def test_a_linked_file_with_line_ends_of_windows_is_pinned_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "shared.yaml"
+    shared.write_bytes(STACK.replace("\n", "\r\n").encode())
+    link = tmp_path / "Pulumi.dev.yaml"
+    link.symlink_to("shared.yaml")
+    (tmp_path / "plain").mkdir()
+    file = _stack(tmp_path / "plain", STACK)
+
+    pin(link, _manifest(classify=1))
+    pin(file, _manifest(classify=1))
+
+    assert link.readlink() == Path("shared.yaml")
+    assert shared.read_bytes() == file.read_bytes().replace(b"\n", b"\r\n")
+
+
+def test_a_file_that_is_write_protected_is_refused(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    file.chmod(0o444)
+
+    with pytest.raises(PinError) as failure:
+        pin(file, _manifest(classify=1))
+
+    assert str(failure.value) == f"{file}: is write-protected; `chmod u+w` it, or write to another file"
+    assert file.read_text() == STACK
+
+
+def test_the_short_spelling_of_the_key_stays_the_only_one(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK.replace("triton-eks:models", "models"))
+    manifest = _manifest(classify=1)
+
+    pin(file, manifest)
+
+    assert pinned(file) == Pinned(manifest.id, previous=None, serving=None)
+    assert file.read_text().count("models:\n    #") == 1
+    assert "triton-eks:models" not in file.read_text()

@@ -7,7 +7,7 @@ from modelctl.progress import Silent
 from modelctl.release import prepare
 from modelctl.store import PART_BYTES
 from spec import settings
-from twin.home import REPOSITORY
+from twin.host.home import REPOSITORY
 
 STACKS = REPOSITORY / "stacks"
 

@@ -15,7 +15,7 @@ from modelctl.store import open_store
 from tests.modelctl.conftest import BUCKET, SAMPLES
 from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.servers import loopback_address, moto_server, process, wait_until
-from twin.tritonserver import tritonserver_command
+from twin.triton.tritonserver import tritonserver_command
 
 FEATURES = np.array([[5.75, 3.0, 3.75, 1.25], [6.25, 3.5, 7.75, 0.25], [5.25, 2.0, 1.75, 4.25]], dtype=np.float32)
 """Three requests in one batch. Normalized they are 0 0 0 0, 1 1 2 -1 and -1 -2 -1 3."""

@@ -7,18 +7,16 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 from typer.testing import CliRunner, Result
 
-from infra.aws.storage import RELEASES_PREFIX
-from infra.aws.storage import RETIRED_TAG as TAG_OF_THE_LIFECYCLE_RULE
 from modelctl.catalog import State, releases
 from modelctl.cli import app
 from modelctl.manifest import Manifest
 from modelctl.pin import PinError, Pins, pin, pinned_by
 from modelctl.progress import Silent
 from modelctl.release import prepare, publish, release
-from modelctl.retire import RETIRED_TAG, RetirementError, Tagged, refuse_retired, restore, retire
+from modelctl.retire import RetirementError, Tagged, refuse_retired, restore, retire
 from modelctl.rollout.journal import Journal, Phase, Rollout
 from modelctl.rollout.live import LiveRepository
-from modelctl.store import ROOT, Store
+from modelctl.store import Store
 from modelctl.store_errors import Place, StoreError, explain
 from tests.modelctl.conftest import BUCKET
 
@@ -99,10 +97,6 @@ def _changes(store: Store, *, fail_at: str | None = None) -> list[str]:
 def _state(store: Store) -> State:
     (listed,) = releases(store)
     return listed.state
-
-
-def test_the_tag_and_the_prefix_are_those_of_the_lifecycle_rule() -> None:
-    assert (RETIRED_TAG, ROOT) == (TAG_OF_THE_LIFECYCLE_RULE, RELEASES_PREFIX)
 
 
 def test_every_object_is_tagged_and_the_manifest_last(manifest: Manifest, store: Store, s3: Any, stacks: Path) -> None:
@@ -276,12 +270,12 @@ def test_the_stacks_of_the_working_directory_are_the_default(
             "config:\n  triton-eks:models: {release: 3a675308ea7c}\n",
             ": config.triton-eks:models.release.id is not text; write the 12 hex digits in quotes",
         ),
-        ("config:\n  triton-eks:models: '{}'\n", ": config.triton-eks:models is not a mapping"),
-        ("[]\n", ": has no mapping `config`; is it a Pulumi stack file?"),
-        ("config: [\n", ":2:1: not valid YAML: expected the node content, but found '<stream end>'"),
-        ("config: {}\x07\n", ": not valid YAML: unacceptable character #x0007: special characters are not allowed"),
+        ("config:\n  triton-eks:models: 'all of them'\n", ": config.triton-eks:models is not a mapping"),
+        ("[]\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
+        ("config: [\n", ":2:1: not valid YAML: did not find expected node content"),
+        ("config: {}\x07\n", ": not valid YAML: unacceptable character #x0007: control characters are not allowed"),
     ],
-    ids=["a number", "no mapping", "JSON", "a list", "no YAML", "a control character"],
+    ids=["a number", "no mapping", "text", "a list", "no YAML", "a control character"],
 )
 def test_a_stack_file_that_may_pin_it_is_refused(
     manifest: Manifest, s3: Any, stacks: Path, text: str, sentence: str
@@ -289,6 +283,24 @@ def test_a_stack_file_that_may_pin_it_is_refused(
     (stacks / "Pulumi.prod.yaml").write_text(text)
 
     assert _refused(_run("retire", manifest.id, "--stacks", stacks), 2) == f"{stacks}/Pulumi.prod.yaml{sentence}"
+    assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "models: {release: {id: ID}}",
+        "triton-eks:models: {release: {id: ID}}",
+        "triton-eks:config:models: {release: {id: ID}}",
+        """triton-eks:models: '{"release": {"id": ID}}'""",
+    ],
+)
+def test_a_pin_counts_in_every_spelling_that_the_engine_knows(manifest: Manifest, s3: Any, stacks: Path, line: str) -> None:
+    (stacks / "Pulumi.prod.yaml").write_text(f"config:\n  {line}\n".replace("ID", f'"{manifest.id}"'))
+
+    assert _refused(_run("retire", manifest.id, "--stacks", stacks), 1) == (
+        f"release {manifest.id} is pinned by {stacks}/Pulumi.prod.yaml: pin another release there first"
+    )
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
 
 

@@ -112,7 +112,7 @@ def test_everything_that_is_wrong_is_said_with_stack_and_model(models: Path, sta
     write_stack(stacks, {"normalize": wants(sloP95Ms="fast")}, stack="staging")
 
     assert _problems(models, stacks) == [
-        "stacks/Pulumi.qa.yaml:2:1: not valid YAML: expected the node content, but found '<stream end>'",
+        "stacks/Pulumi.qa.yaml:2:1: not valid YAML: did not find expected node content",
         "stacks/Pulumi.staging.yaml: models.serving.normalize.sloP95Ms: 'fast' is text; give a whole number",
         "stacks/Pulumi.dev.yaml: models.serving.clasify: there is no such model; models: classify, normalize, pipeline",
         "stacks/Pulumi.dev.yaml: models.serving.classify.sequence: config.pbtxt declares no control inputs, so the model "

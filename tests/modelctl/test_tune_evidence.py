@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate
-from modelctl.tune.errors import TuneError
 from modelctl.tune.evidence import (
     Evidence,
     Machine,
@@ -21,7 +20,6 @@ from modelctl.tune.evidence import (
     trial_record,
     versions,
     winner_record,
-    write_whole,
 )
 from modelctl.tune.plot import plot
 from modelctl.tune.study import Trial, Winner
@@ -123,16 +121,3 @@ def test_the_plot_is_svg_names_the_configurations_and_is_the_same_every_time() -
     assert "<!-- batch 1, delay 0 µs, instances 1 -->" in drawn
     assert "<!-- SLO 50 ms -->" in drawn
     assert plot(evidence()) == drawn
-
-
-def test_a_full_disk_leaves_neither_a_file_nor_a_part_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-
-    with pytest.raises(TuneError) as failure:
-        write_whole(tmp_path / "results" / "a.json", "{}")
-
-    assert str(failure.value) == f"{tmp_path}/results/a.json: cannot be written: No space left on device"
-    assert list((tmp_path / "results").iterdir()) == []

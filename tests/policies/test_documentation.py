@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from spec.catalog import INSTANCE_TYPES
@@ -60,13 +61,21 @@ def test_the_page_has_every_policy_as_it_is() -> None:
     assert page == document.written(page), document.__doc__
 
 
+def test_what_is_not_between_the_two_lines_of_the_page_stays() -> None:
+    page = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
+    assert document.written(page) == f"before\n{document.BEGIN}\n\n{document.tables()}\n{document.END}\nafter\n"
+    for line in (document.BEGIN, document.END):
+        with pytest.raises(ValueError, match="the page needs the lines"):
+            document.written(page.replace(line, ""))
+
+
 def test_ids_are_unique_and_every_policy_is_described_whole() -> None:
     assert len({policy.id for policy in POLICIES}) == len(POLICIES)
     assert [policy.id for policy in POLICIES if not _whole(policy)] == []
 
 
 def test_only_a_policy_that_no_control_asks_for_has_none() -> None:
-    """Issue 6: each with control ids. A new policy names its controls, or somebody writes it into the list."""
+    """A new policy names its controls, or somebody writes it into the list."""
     listed = set().union(*_WITHOUT_CONTROL.values())
     assert {policy.id for policy in POLICIES if not policy.controls} == listed
 

@@ -75,7 +75,7 @@ def test_the_ami_follows_from_the_gpu() -> None:
 
 
 def test_a_node_keeps_a_part_of_its_memory_and_cpu_for_itself() -> None:
-    """Research triton.md 6.6: at most 14 GiB of a g5.xlarge can be requested."""
+    """At most 14 GiB of a g5.xlarge can be requested: docs/facts/gpu-nodes.md#memory-of-a-node."""
     g5 = INSTANCE_TYPES["g5.xlarge"]
     assert int(g5.usable_memory_gib) == 14
     assert g5.usable_cpu_millis == 4000 - 80 - 200

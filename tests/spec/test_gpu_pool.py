@@ -67,7 +67,7 @@ def test_a_shared_gpu_is_another_resource_than_a_whole_one(sharing: Sharing, res
 
 
 def test_the_taint_is_the_one_that_node_feature_discovery_tolerates_by_default() -> None:
-    """Research kubernetes.md 1.6: with another value its worker never lands on a GPU node, and GPUs stay 0."""
+    """With another value its worker never lands on a GPU node, and GPUs stay 0: docs/facts/gpu-nodes.md#taint-and-labels."""
     assert (GPU_TAINT.key, GPU_TAINT.value, GPU_TAINT.effect) == ("nvidia.com/gpu", "present", "NoSchedule")
 
 

@@ -245,6 +245,56 @@ def test_config_set_in_process_is_read_as_well(monkeypatch: pytest.MonkeyPatch) 
     assert "network" in [problem.path for problem in caught.value.problems]
 
 
+def _engines(monkeypatch: pytest.MonkeyPatch, file: Path, values: dict[str, Any]) -> None:
+    """The program as the engine runs it: with the values that it has read from the file."""
+    as_text = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(as_text))
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("max: 010", "line 2, column 8: 010 begins with a zero, and is read by eights or not"),
+        (
+            "network: {}\n  triton-eks:network: {}",
+            "line 3: triton-eks:network and network (line 2) are two spellings of one",
+        ),
+    ],
+)
+def test_the_program_refuses_what_the_commands_refuse_though_the_engine_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, said: str
+) -> None:
+    """Of 010 the engine hands over 8, and of two spellings of a key either one."""
+    file = tmp_path / "Pulumi.staging.yaml"
+    file.write_text(f"config:\n  {line}\n")
+    _engines(monkeypatch, file, config({}))
+    with pytest.raises(SettingsError) as refused:
+        from_pulumi()
+    assert str(refused.value).startswith(f"stacks/Pulumi.staging.yaml: {said}")
+    file.write_text("config: {}\n")
+    assert from_pulumi().network == settings().network
+
+
+def test_a_key_that_is_there_in_two_spellings_is_refused_wherever_it_comes_from() -> None:
+    both = {**config({}), "triton-eks:network": {}, "network": {}}
+    with pytest.raises(SettingsError) as refused:
+        load(both, "staging", today=TODAY)
+    assert (
+        "stacks/Pulumi.staging.yaml: network: is there as triton-eks:network and as network, which are one key; keep one "
+        in (str(refused.value))
+    )
+
+
+def test_a_key_without_a_value_is_the_same_from_the_engine_and_from_the_file() -> None:
+    """The engine makes an empty text of it."""
+    found = [complaints({"gpu": value, "monitoring": value, "environment": value}) for value in (None, "")]
+    assert found[0] == found[1]
+    assert "gpu: it is empty; give a mapping of keys to values" in found[0]
+    assert not any("monitoring" in line for line in found[0])
+
+
 @pytest.fixture
 def stack_file(tmp_path: Path) -> Callable[[str], Path]:
     def write(text: str) -> Path:
@@ -263,10 +313,10 @@ def test_a_stack_file_may_carry_what_pulumi_writes_into_it(stack_file: Callable[
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("config:\n  a: 1\n  a: 2\n", "line 3, column 3: key 'a' is there twice; give valid YAML"),
-        ("config: [\n", "line 2, column 1: expected the node content, but found '<stream end>'; give valid YAML"),
+        ("config:\n  a: 1\n  a: 2\n", "line 3, column 3: 'a' is there twice, first on line 2; keep one of them"),
+        ("config: [\n", "line 2, column 1: not valid YAML: did not find expected node content"),
         ("", "config: is missing; give the mapping of all settings"),
-        ("config: 3\n", "config: is missing; give the mapping of all settings"),
+        ("config: 3\n", "line 1: config is not a mapping; give the mapping of all settings"),
         ("config: {}\nconfg: {}\n", "confg: unknown key; did you mean 'config'? settings go under config"),
     ],
 )

@@ -70,16 +70,5 @@ def test_pins_look_like_what_aws_and_helm_publish() -> None:
         assert pins.addons["kube-proxy"].startswith(f"v{version}.")
 
 
-def test_every_pin_carries_a_comment_that_an_update_bot_can_follow() -> None:
-    lines = (ROOT / "spec" / "versions.py").read_text().splitlines()
-    pinned = [i for i, line in enumerate(lines) if re.search(r'eksbuild|ami_release="|version="v?\d|^DEFAULT_TRITON', line)]
-    charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
-    # Nine add-ons and an AMI for each Kubernetes version, Triton, and the charts.
-    assert len(pinned) == len(versions.KUBERNETES) * (9 + 1) + 1 + len(charts)
-    for i in pinned:
-        above = [line.strip() for line in lines[i - 3 : i]]
-        assert any(line.startswith("# renovate: ") for line in above), lines[i]
-
-
 def test_drivers_are_ordered_as_numbers() -> None:
     assert versions.driver_key("580.65.06") < versions.driver_key("580.159.03")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.spec.stack_config import ADMIN, DIGEST, complaints
 
+_BY_WHOM = "aws: by AWS, kubernetes.io/ by EKS); use another tag key"
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"aws:region": "us-east1", "network.zones": 2},
@@ -51,6 +52,31 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"tags": {"owner": "a"}}, ["tags: 'cost-center' is missing; every resource is tagged with owner and cost-center"]),
     ({"tags.cost-center": 42}, ["tags.cost-center: 42 is a number; give text of 1 to 256 characters, in quotes"]),
     ({"tags.aws:x": "1"}, [("tags.aws:x: 'aws:x' is reserved (aws: by AWS, kubernetes.io/ by EKS); use another tag key")]),
+    *(
+        (
+            {f"tags.{key}": "mine"},
+            [
+                f"tags.{key}: '{key}' is a tag that the program sets itself, in whatever case: a stack's own resources are "
+                "told from others' by it; use another tag key"
+            ],
+        )
+        for key in ("project", "Project", "PROJECT", "environment", "Environment", "Name", "name")
+    ),
+    (
+        {"aws:defaultTags": {"tags": {"owner": "ml-platform", "cost-center": "inference", "project": "mine"}}},
+        [
+            "aws:defaultTags.tags.project: 'project' is a tag that the program sets itself, in whatever case: a stack's own "
+            "resources are told from others' by it; use another tag key"
+        ],
+    ),
+    *(
+        ({"tags": {"owner": "a", "cost-center": "b", key: "1"}}, [f"tags.{key}: '{key}' is reserved ({_BY_WHOM}"])
+        for key in ("eks:cluster-name", "AWS:x", "elbv2.k8s.aws/cluster", "node.k8s.amazonaws.com/instance_id", "k8s.io/x")
+    ),
+    (
+        {"tags": {"owner": "a", "cost-center": "b", "Team": "c", "team": "d", "TEAM": "e"}},
+        ["tags: Team and team and TEAM differ in case alone, which IAM refuses; keep one of them"],
+    ),
     ({"tags.owner": ""}, ["tags.owner: it has 0 characters; give text of 1 to 256 characters"]),
     (
         {"tags": {"owner": "a", "cost-center": "b", "kubernetes.io/cluster/x": "1"}},

@@ -7,7 +7,7 @@ import pytest
 
 from spec.triton_options import FLAGS, check_arguments, newer_than
 from spec.versions import TRITON_RELEASES
-from twin.tritonserver import TritonServer, locate
+from twin.triton.tritonserver import TritonServer, locate
 
 NEWEST = TRITON_RELEASES["26.07"].server
 OF_THE_WHEEL = "2.51.0"

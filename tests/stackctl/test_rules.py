@@ -1,4 +1,4 @@
-"""`python3 -m stackctl.rules STACK`, as somebody with a Prometheus of their own uses it."""
+"""`python3 -m stackctl rules STACK`, as somebody with a Prometheus of their own uses it."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.spec.prometheus.stacks import ROOT, settings
 
 
 def export(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "stackctl.rules", *arguments]
+    argv = [sys.executable, "-m", "stackctl", "rules", *arguments]
     environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""}
     return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.twin import go_stand_in
-from twin import cli, processes
-from twin.home import REPOSITORY, TwinHome
-from twin.processes import Service
+from twin import cli
+from twin.host import processes
+from twin.host.home import REPOSITORY, TwinHome
+from twin.host.processes import Service
 
 
 def twin(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.twin import go_stand_in
-from twin.home import REPOSITORY
+from twin.host.home import REPOSITORY
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ def test_down_installs_nothing_to_find_out_that_there_is_nothing(clone: Path) ->
 
 def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
     (clone / "twin" / "__pycache__").mkdir(parents=True)
+    (clone / "twin" / "__pycache__" / "cli.cpython-311.pyc").touch()
     done = make(clone, "clean")
     assert done.returncode == 0
     assert f"rm -rf {clone.parent}/.cache/triton-eks" in done.stdout
@@ -57,6 +58,78 @@ def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list
     assert said[-1].strip() == f".venv/bin/python -m twin up {option}".strip()
 
 
+def _with_locks(clone: Path) -> None:
+    (clone / "requirements").mkdir()
+    for lock in ("bootstrap", "dev"):
+        (clone / "requirements" / f"{lock}.txt").touch()
+
+
+def _python(clone: Path) -> str:
+    """A `python3` whose environments have no packages and need no network."""
+    script = clone.parent / "python3"
+    script.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin" && printf "#!/bin/sh\\n" > "$3/bin/python" '
+        '&& cp "$3/bin/python" "$3/bin/uv" && chmod +x "$3"/bin/*; fi\n'
+    )
+    script.chmod(0o755)
+    return f"PYTHON={script}"
+
+
+def test_an_environment_that_make_has_not_made_is_neither_emptied_nor_removed(clone: Path) -> None:
+    _with_locks(clone)
+    (clone / ".venv" / "lib").mkdir(parents=True)
+    (clone / ".venv" / "lib" / "mine.py").touch()
+    refused = make(clone, "venv", _python(clone))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        "make: .venv is there and make has not made it, so that it is not emptied; move it away"
+    )
+    cleaned = make(clone, "clean")
+    assert (cleaned.returncode, (clone / ".venv" / "lib" / "mine.py").exists()) == (0, True)
+    assert "removed the caches of this checkout, and left .venv: it is a link, or make has not made it" in cleaned.stdout
+
+
+def test_an_environment_that_make_has_made_is_made_anew_and_removed(clone: Path) -> None:
+    _with_locks(clone)
+    assert make(clone, "venv", _python(clone)).returncode == 0
+    (clone / ".venv" / "lib").mkdir()
+    (clone / ".venv" / ".installed").unlink()  # as an interrupted make leaves it
+    done = make(clone, "venv", _python(clone))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (clone / ".venv" / "lib").exists()
+    assert make(clone, "clean").returncode == 0
+    assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize("name", ["VENV", "AUDIT", "MADE"])
+def test_what_is_removed_cannot_be_named_by_the_caller(clone: Path, name: str) -> None:
+    """`make clean VENV=$HOME`"""
+    mine = clone.parent / "mine"
+    mine.mkdir()
+    (mine / ".installed").touch()
+    (mine / "file").touch()
+    assert make(clone, "clean", f"{name}={mine}").returncode == 0
+    assert sorted(path.name for path in mine.iterdir()) == [".installed", "file"]
+
+
+def test_clean_removes_what_tools_and_python_made_and_leaves_what_lies_beside_it(clone: Path) -> None:
+    made = ["a/__pycache__/b.cpython-311.pyc", ".audit/licences.md", ".audit/vulnerabilities-dev.txt.md", ".ruff_cache/0/x"]
+    mine = [".audit/notes.md", "a/__pycache__/notes.txt", "a/b.pyc"]
+    for name in (*made, *mine):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).touch()
+    assert make(clone, "clean").returncode == 0
+    found = {str(path.relative_to(clone)) for path in clone.rglob("*") if path.is_file()}
+    assert found == {"Makefile", *mine}
+
+
+def test_the_name_of_a_home_is_not_run_as_a_command(clone: Path) -> None:
+    done = make(clone, "down", TWIN_HOME="$(touch was-run)`touch was-run`")
+    assert done.stdout == "there is no twin at $(touch was-run)`touch was-run`\n"
+    assert not (clone / "was-run").exists()
+
+
 def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
     """`venv --clear` goes through a link and empties what may be another checkout's."""
     (clone / "requirements").mkdir()
@@ -75,7 +148,7 @@ def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
 PYTHON = r"""#!/bin/bash
 echo "$*" >> log
 case "$*" in
-*twin.tools*)
+*twin.host.tools*)
   trap 'echo "the build is ended" >> log; exit' TERM
   touch building
   while :; do sleep 0.05; done;;
@@ -110,16 +183,16 @@ def commands(clone: Path) -> list[str]:
     return [line for line in lines if not line.startswith("-c")]
 
 
-INSTALL = ["-m venv --clear .venv", "-m pip install --quiet", "installs"]
+INSTALL = ["-m venv .venv", "-m pip install --quiet", "installs"]
 
 
 def test_go_compiles_while_the_environment_is_installed_and_no_longer(bare: Path) -> None:
     assert make(bare, "up", "PYTHON=./python", BEGUN="yes").returncode == 0
     said = commands(bare)
     assert said[-2:] == ["the build is ended", "-m twin up"]
-    building = said.index("-m twin.tools pulumi control-plane")
+    building = said.index("-m twin.host.tools pulumi control-plane")
     assert building < said.index("the build is ended")
-    said.remove("-m twin.tools pulumi control-plane")
+    said.remove("-m twin.host.tools pulumi control-plane")
     assert [line[: len(start)] for line, start in zip(said, INSTALL, strict=False)] == INSTALL
 
 
@@ -132,7 +205,7 @@ def test_it_is_ended_when_the_environment_cannot_be_installed(bare: Path) -> Non
 
 def test_who_needs_no_program_builds_none(bare: Path) -> None:
     assert make(bare, "venv", "PYTHON=./python").returncode == 0
-    assert not any("twin.tools" in line for line in commands(bare))
+    assert not any("twin.host.tools" in line for line in commands(bare))
 
 
 def test_help_aligns_what_it_says_of_every_target(clone: Path) -> None:

@@ -20,7 +20,7 @@ import boto3
 import httpx
 from botocore.config import Config
 
-from twin import ports
+from twin.host import ports
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-west-2"
@@ -187,7 +187,7 @@ def running_site(directory: Path, **options: Any) -> Iterator[Site]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "HOME": str(directory)}
-    argv = [sys.executable, "-m", "twin.moto_process", "-H", "127.0.0.1", "-p", str(port)]
+    argv = [sys.executable, "-m", "twin.aws.moto_process", "-H", "127.0.0.1", "-p", str(port)]
     with (directory / "moto.log").open("wb") as output:
         moto = subprocess.Popen(argv, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     site: Site | None = None

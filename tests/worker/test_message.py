@@ -17,6 +17,7 @@ from worker.message import InputTensor, Malformed, parse
 from worker.store import failure_key, result_key
 from worker.tensors import HEADER_LENGTH, result_document, to_input
 
+_NO_NUMBERS = [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity")]
 TENSOR = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1, 2.5]}
 
 
@@ -54,7 +55,24 @@ def test_a_full_message_is_read() -> None:
             json.dumps(echo(1, inputs=[{**TENSOR, "shape": [-1]}])),
             "inputs[0].shape[0]: Input should be greater than or equal",
         ),
+        (json.dumps(echo(1, inputs=[TENSOR, TENSOR])), "inputs: IN is there twice"),
+        (json.dumps(echo(1, outputs=[{"name": "O"}] * 2)), "outputs: O is there twice"),
+        (json.dumps(echo(1, parameters={"n": 2**63})), "parameters: n: a whole number of more than 64 bits cannot be sent"),
+        (
+            json.dumps(echo(1, inputs=[{**TENSOR, "source": "s3://bucket/inputs/\x07"}])),
+            "inputs[0].source: String should match",
+        ),
+        *((json.dumps(echo(number)), f"{name} is no number of JSON") for number, name in _NO_NUMBERS),
+        (json.dumps(echo(7)).replace("7", "1e999"), "1e999 is beyond every type of number"),
+        (
+            json.dumps(echo(1)).replace('"model"', '"model": "other", "model"'),
+            'the key "model" is there twice in one object',
+        ),
+        (json.dumps(echo(1, parameters={"a": 1})).replace('"a"', '"a": 2, "a"'), 'the key "a" is there twice in one object'),
+        (json.dumps(echo(7)).replace("7", "9" * 5000), "number out of range"),
+        ("[" * 100_000, "recursion limit exceeded"),
     ],
+    ids=range(22),
 )
 def test_a_mistake_is_said_with_its_place(body: str, said: str) -> None:
     with pytest.raises(Malformed) as caught:
@@ -78,6 +96,13 @@ def test_no_body_is_a_fault_of_the_worker(body: str) -> None:
         ({"datatype": "BYTES", "data": ["é", ""]}, b"\2\0\0\0\xc3\xa9\0\0\0\0"),
         ({"datatype": "BF16", "data": [1, 2]}, b"\x80\x3f\x00\x40"),
         ({"shape": [0], "data": []}, b""),
+        ({"shape": [2, 0], "data": [[], []]}, b""),
+        ({"shape": [1, 2, 1], "data": [[[1], [2]]]}, struct.pack("<2f", 1, 2)),
+        ({"shape": [2, 1], "data": [1, 2]}, struct.pack("<2f", 1, 2)),
+        ({"datatype": "FP16", "data": [65519, -65504]}, b"\xff\x7b\xff\xfb"),
+        ({"data": [3.4028235e38, 0.1]}, struct.pack("<2f", 3.4028235e38, 0.1)),
+        ({"datatype": "FP64", "data": [1.7976931348623157e308, 5e-324]}, struct.pack("<2d", 1.7976931348623157e308, 5e-324)),
+        ({"datatype": "UINT64", "data": [0, 2**64 - 1]}, struct.pack("<2Q", 0, 2**64 - 1)),
     ],
 )
 def test_elements_become_what_triton_takes(changes: dict[str, Any], bytes_: bytes) -> None:
@@ -87,19 +112,69 @@ def test_elements_become_what_triton_takes(changes: dict[str, Any], bytes_: byte
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data": [1]}, "input IN: 1 elements where the shape [2] has 2"),
-        ({"data": [1, "2"]}, "input IN: '2' where a number is expected"),
-        ({"data": [1, True]}, "input IN: True where a number is expected"),
-        ({"datatype": "UINT8", "data": [1, 256]}, "input IN: 256 is no whole number from 0 to 255"),
-        ({"datatype": "INT32", "data": [1, 2.5]}, "input IN: 2.5 is no whole number from -2147483648 to 2147483647"),
-        ({"datatype": "BOOL", "data": [1, 0]}, "input IN: 1 where true or false is expected"),
-        ({"datatype": "BYTES", "data": ["a", 1]}, "input IN: 1 where text is expected"),
+        ({"data": [1]}, "1 elements where the shape [2] has 2"),
+        ({"data": [1, "2"]}, 'data[1]: "2" where a number is expected'),
+        ({"data": [1, True]}, "data[1]: true where a number is expected"),
+        ({"datatype": "UINT8", "data": [1, 256]}, "data[1]: 256 is no whole number from 0 to 255"),
+        (
+            {"datatype": "INT32", "data": [1, 2.5]},
+            "data[1]: 2.5 is no whole number from -2147483648 to 2147483647",
+        ),
+        ({"datatype": "BOOL", "data": [1, 0]}, "data[0]: 1 where true or false is expected"),
+        ({"datatype": "BYTES", "data": ["a", 1]}, "data[1]: 1 where text is expected"),
+        *(
+            ({"datatype": kind, "data": [given, None]}, f"data[1]: null where {expected} is expected")
+            for kind, given, expected in (
+                ("FP32", 1, "a number"),
+                ("FP16", 1, "a number"),
+                ("BF16", 1, "a number"),
+                ("FP64", 1, "a number"),
+                ("INT64", 1, "a number"),
+                ("UINT8", 1, "a number"),
+                ("BOOL", True, "true or false"),
+                ("BYTES", "a", "text"),
+            )
+        ),
+        ({"data": [None, None]}, "data[0]: null where a number is expected"),
+        ({"shape": [2, 1], "data": [[1], [None]]}, "data[1][0]: null where a number is expected"),
+        ({"data": [1, {"a": 1}]}, 'data[1]: {"a": 1} where a number is expected'),
+        ({"datatype": "FP16", "data": [1, 65520]}, "data[1]: 65520 is beyond FP16, whose largest number is 65504"),
+        (
+            {"data": [-3.4028236e38, 1]},
+            "data[0]: -3.4028236e+38 is beyond FP32, whose largest number is 3.4028e38",
+        ),
+        (
+            {"datatype": "BF16", "data": [1, 3.4e38]},
+            "data[1]: 3.4e+38 is beyond BF16, whose largest number is 3.3895e38",
+        ),
+        (
+            {"datatype": "INT64", "data": [1, 2**63]},
+            f"data[1]: {2**63} is no whole number from {-(2**63)} to {2**63 - 1}",
+        ),
+        ({"datatype": "UINT64", "data": [1, -1]}, f"data[1]: -1 is no whole number from 0 to {2**64 - 1}"),
+        ({"data": [1, 10**400]}, "data[1]: 1" + "0" * 59 + "… is beyond FP32, whose largest number is 3.4028e38"),
+        (
+            {"datatype": "FP64", "data": [1, 10**400]},
+            "data[1]: 1" + "0" * 59 + "… is beyond FP64, whose largest number is 1.7976e308",
+        ),
+        # Ragged, or nested otherwise than the shape.
+        ({"shape": [2, 2], "data": [[1, 2], [3]]}, "data[1]: a list of 1 where the shape [2, 2] has one of 2"),
+        ({"shape": [2, 2], "data": [[1, 2, 3], [4]]}, "data[0]: a list of 3 where the shape [2, 2] has one of 2"),
+        ({"shape": [2, 2], "data": [[1, 2], 3, 4]}, "data: a list of 3 where the shape [2, 2] has one of 2"),
+        ({"shape": [2, 2], "data": [[1, 2], 3]}, "data[1]: 3 where the shape [2, 2] has a list of 2"),
+        ({"shape": [3], "data": [[1, 2], [3]]}, "data: a list of 2 where the shape [3] has one of 3"),
+        ({"shape": [2], "data": [[1], [2]]}, "data[0]: [1] where a number is expected"),
+        ({"shape": [1, 2], "data": [[[1, 2]]]}, "data[0]: a list of 1 where the shape [1, 2] has one of 2"),
+        (
+            {"shape": [1, 2, 2], "data": [[[1, 2], [3]]]},
+            "data[0][1]: a list of 1 where the shape [1, 2, 2] has one of 2",
+        ),
     ],
 )
 def test_elements_that_do_not_fit_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Malformed) as caught:
         to_input(tensor(**changes), None)
-    assert str(caught.value) == said
+    assert str(caught.value) == f"input IN: {said}"
 
 
 def test_what_lies_at_a_source_has_to_fit_the_shape() -> None:

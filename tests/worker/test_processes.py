@@ -1,4 +1,4 @@
-"""Workers as processes, against moto and a real Triton (issue 5 point 4)."""
+"""Workers as processes, against moto and a real Triton."""
 
 from __future__ import annotations
 
@@ -29,8 +29,13 @@ POISON = {
     "unknown model": json.dumps(echo(1, model="nobody")),
     "wrong shape": json.dumps({"model": "echo", "inputs": [{**echo(1)["inputs"][0], "shape": [1, 2], "data": [1, 2]}]}),
     "foreign reply": json.dumps(echo(1, reply_to="https://sqs.us-west-2.amazonaws.com/1/other")),
+    "null": json.dumps(echo(1)).replace("[1]}", "[null]}"),
+    "no number": json.dumps(echo(float("nan"))),
 }
-REASONS = {"no json": "malformed", "unknown model": "rejected", "wrong shape": "rejected", "foreign reply": "malformed"}
+REASONS = {
+    **{"no json": "malformed", "foreign reply": "malformed", "null": "malformed", "no number": "malformed"},
+    **{"unknown model": "rejected", "wrong shape": "rejected"},
+}
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.eks import auto_scaling
-from twin.aws.errors import HandlerError
-from twin.aws.handler import Handler, Values
 
 
 class Tag(Handler):

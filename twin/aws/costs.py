@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from twin.aws import documents, records, strict
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base import documents, records, strict
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 
 _EMAILS_PER_NOTIFICATION = 10
 _TOPICS_PER_NOTIFICATION = 1

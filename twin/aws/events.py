@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import documents, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base import documents, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.sqs.queue import find_queue, url_of
 
 _PATTERN_LIMIT = 4096  # characters

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from twin.aws.clients import Clients
-from twin.aws.errors import InvalidInputs, Problem
-from twin.aws.handler import Invoke, Values
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import InvalidInputs, Problem
+from twin.aws.base.handler import Invoke, Values
 
 
 def get_availability_zones(clients: Clients, arguments: Values) -> Values:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import kms, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values, known
-from twin.aws.lookup import gone_is_fine
+from twin.aws.base import tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine
+from twin.aws.kms import keys
 
 # The values that PutRetentionPolicy documents; 0 is Pulumi's "never expire".
 _RETENTION_DAYS = (
@@ -85,7 +86,7 @@ class LogGroup(Handler):
         where = f"log group {name}"
         if not key_id.startswith("arn:"):
             raise HandlerError(f"{where}: kmsKeyId must be the ARN of a key, not {key_id!r}")
-        kms.require_key(clients, key_id, where)
+        keys.require_key(clients, key_id, where)
         policy = clients("kms").get_key_policy(KeyId=key_id, PolicyName="default")["Policy"]
         service = f"logs.{clients.region}.amazonaws.com"
         if service not in policy and "logs.amazonaws.com" not in policy:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, costs, events, kms, logs
+from twin.aws import alarms, autoscaling, costs, events, logs
+from twin.aws.base.errors import UnsupportedType
+from twin.aws.base.handler import Handler, Invoke
 from twin.aws.ec2 import (
     endpoints,
     flow_logs,
@@ -15,11 +17,10 @@ from twin.aws.ec2 import (
     vpc,
 )
 from twin.aws.eks import access, addons, clusters, node_groups
-from twin.aws.errors import UnsupportedType
 from twin.aws.fsx import association, file_system
-from twin.aws.handler import Handler, Invoke
 from twin.aws.iam import oidc, policies, roles
 from twin.aws.invokes import INVOKES
+from twin.aws.kms import keys
 from twin.aws.s3 import bucket, lifecycle, settings
 from twin.aws.sqs import queue
 from twin.aws.sqs import settings as queue_settings
@@ -44,8 +45,8 @@ _CLASSES: tuple[type[Handler], ...] = (
     events.EventTarget,
     file_system.LustreFileSystem,
     flow_logs.FlowLog,
-    kms.Alias,
-    kms.Key,
+    keys.Alias,
+    keys.Key,
     launch_templates.LaunchTemplate,
     lifecycle.BucketLifecycle,
     logs.LogGroup,

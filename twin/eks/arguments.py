@@ -110,7 +110,7 @@ def cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: Any) -> Va
     if "authenticationMode" in inputs:
         arguments["accessConfig"] = {
             "authenticationMode": inputs["authenticationMode"],
-            # Whoever creates the cluster is its administrator for ever (research pulumi.md 5.1).
+            # Whoever creates the cluster is its administrator for ever: docs/facts/eks.md#creator-is-administrator.
             "bootstrapClusterCreatorAdminPermissions": True,
         }
     if "encryptionConfigKeyArn" in inputs:

@@ -1,8 +1,8 @@
 """What ``eks.Cluster`` of pulumi-eks 4 expands into.
 
 A re-implementation: the official provider is a Node bundle that is not published as a library. It covers the control
-plane as this program uses it (research pulumi.md 5.1: API authentication, no default node group, no default security
-groups); the component's other options are refused (twin/eks/arguments.py), never ignored.
+plane as this program uses it (API authentication, no default node group, no default security groups, see
+docs/facts/eks.md#the-component); the component's other options are refused (twin/eks/arguments.py), never ignored.
 
 Differences from the official component, none of which shows in the program's own resources: no TLS thumbprint on the
 OIDC provider (it needs the issuer's server; EKS issuers do not use it), no wait for the API server's health, and

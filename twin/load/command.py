@@ -14,10 +14,13 @@ from rich.console import Console
 
 from modelctl.loadgen import Schedule
 from modelctl.repository import Model
-from twin import certificates, release_sources, stack_files, up
-from twin.certificates import Pki
-from twin.home import TwinHome, write_atomically
-from twin.kube_api import KubeApi
+from spec.files import write_whole
+from twin.cluster import certificates
+from twin.cluster.certificates import Pki
+from twin.cluster.kube_api import KubeApi
+from twin.commands import up
+from twin.engine import stack_files
+from twin.host.home import TwinHome
 from twin.load import report, requests, scaling
 from twin.load.display import Display, display
 from twin.load.messages import MessageLoad, Queue, message_of
@@ -27,7 +30,8 @@ from twin.load.refused import LoadRefused
 from twin.load.requests import RequestLoad
 from twin.load.scaling import Workload
 from twin.load.watch import watch
-from twin.servers import Servers
+from twin.services import release_sources
+from twin.services.servers import Servers
 
 _SEED = 1
 _ALONE = "pipeline"
@@ -105,5 +109,5 @@ async def _watch(
 
 def _draw(home: TwinHome, moments: list[Moment], title: str) -> Path:
     path = home.path / "loads" / f"{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}.svg"
-    write_atomically(path, plot(moments, title).encode(), mode=0o644)
+    write_whole(path, plot(moments, title).encode(), mode=0o644)
     return path

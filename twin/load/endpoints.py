@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from twin.kube_api import KubeApi, Object
-from twin.pod_addresses import loopback
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.pod_addresses import loopback
 
 
 async def follow(api: KubeApi, namespace: str, service: str, tell: Callable[[list[str]], None]) -> None:

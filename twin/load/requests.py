@@ -13,9 +13,8 @@ from modelctl.loadgen.result import NOT_SENT, UNFINISHED
 from modelctl.problems import ValidationFailed
 from modelctl.tune.errors import TuneError
 from modelctl.tune.requests import request_of
-from twin.cluster_view import TRITON_NAMESPACE, TRITON_SERVICE
-from twin.inference import GRPC_PORT
-from twin.kube_api import KubeApi
+from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
+from twin.cluster.kube_api import KubeApi
 from twin.load import endpoints
 from twin.load.balancer import Balancer
 from twin.load.record import Moment, Tally
@@ -59,7 +58,7 @@ class RequestLoad:
         ready = asyncio.Event()
 
         def tell(addresses: list[str]) -> None:
-            self._balancer.follow([f"{address}:{GRPC_PORT}" for address in addresses])
+            self._balancer.follow([f"{address}:{TRITON_GRPC_PORT}" for address in addresses])
             if addresses:
                 ready.set()
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
-from twin import quantity
-from twin.cluster_view import TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from twin.kube_api import ApiError, KubeApi, Object
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, WORKER, WORKER_DEPLOYMENT
+from twin.cluster import quantity
+from twin.cluster.kube_api import KubeApi, Object
+from twin.cluster.kube_errors import KubeError
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
@@ -33,7 +32,7 @@ class Workload:
 
 
 TRITON = Workload(TRITON_NAMESPACE, TRITON_DEPLOYMENT)
-WORKERS = Workload("triton-worker", "triton-worker")
+WORKERS = Workload(WORKER.namespace, WORKER_DEPLOYMENT)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ async def look(api: KubeApi, workload: Workload) -> Scale | None:
     """The scale of a workload now; None while the API does not answer, or has no such Deployment."""
     try:
         return await _look(api, workload)
-    except (ApiError, httpx.HTTPError):
+    except KubeError:
         return None
 
 

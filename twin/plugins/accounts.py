@@ -5,46 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twin.cluster.kube_api import KubeClient, Object
+from twin.cluster.kube_errors import ApiError
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Object
-
-_FIELD_MANAGER = "twin"
+from twin.releases.chart import Chart
 
 
-def install(client: KubeClient, chart: str, namespace: str, values: Mapping[str, Any]) -> None:
-    """Makes what the programs of a chart need; nothing for a chart without programs. Raises PluginError."""
+def install(client: KubeClient, chart: Chart, namespace: str, values: Mapping[str, Any]) -> None:
+    """Make what the programs of a chart need; nothing for a chart without programs. Raises PluginError."""
     for item in _objects(chart, namespace, values):
         try:
-            client.request(
-                "PATCH",
-                _path(client, item),
-                query={"fieldManager": _FIELD_MANAGER, "force": "true"},
-                body=item,
-                content_type=APPLY,
-            )
+            client.apply(_path(client, item), item)
         except ApiError as error:
-            raise PluginError(f"chart {chart}, {item['kind']} {item['metadata']['name']}: {error}") from error
+            raise PluginError(f"chart {chart.name}, {item['kind']} {item['metadata']['name']}: {error}") from error
 
 
-def remove(client: KubeClient, chart: str, namespace: str) -> None:
-    """Removes it again; what is gone already is fine. Raises PluginError."""
+def remove(client: KubeClient, chart: Chart, namespace: str) -> None:
+    """Remove it again; what is gone already is fine. Raises PluginError."""
     for item in reversed(_objects(chart, namespace, {})):
         try:
-            client.request("DELETE", _path(client, item))
+            client.delete(_path(client, item))
         except ApiError as error:
-            if error.status != 404:
-                raise PluginError(f"chart {chart}, {item['kind']} {item['metadata']['name']}: {error}") from error
+            raise PluginError(f"chart {chart.name}, {item['kind']} {item['metadata']['name']}: {error}") from error
 
 
-def _objects(chart: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
+def _objects(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Object]:
     # Only a deployment needs these, and not each start of the plugin.
-    from twin import chart_accounts
-    from twin.tools import ToolError
+    from twin.host.tools import ToolError
+    from twin.releases import go_module
 
     try:
-        return chart_accounts.accounts(chart, namespace, values)
+        return go_module.accounts(chart, namespace, values)
     except ToolError as error:
-        raise PluginError(f"chart {chart}: {error}") from error
+        raise PluginError(f"chart {chart.name}: {error}") from error
 
 
 def _path(client: KubeClient, item: Object) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+from twin.cluster.kube_api import KubeClient, Object
+from twin.cluster.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, READY, config_map_path
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import KubeClient, Object
-from twin.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, READY, config_map_path
 
 LONGEST_SECONDS = 180.0
 """They answer within seconds. What takes longer than this does not come."""
@@ -23,7 +23,7 @@ class AgentPrograms:
 
     def stand_for(self, chart: str) -> bool:
         """Whether there is an agent, and it has programs for the chart. A preview's cluster has none."""
-        said = self._client.get(AGENT_PATH)
+        said = self._client.find(AGENT_PATH)
         return said is not None and chart in (said.get("data") or {}).get(CHARTS, "").split()
 
     def wait_ready(self, namespace: str, release: str, installation: str, seconds: float) -> None:
@@ -46,7 +46,7 @@ class AgentPrograms:
     def wait_gone(self, namespace: str, release: str, seconds: float) -> None:
         """Until the agent has ended the programs of a release that was deleted. Raises PluginError."""
         deadline = time.monotonic() + seconds
-        while self._ours(self._client.get(config_map_path(namespace, release))):
+        while self._ours(self._client.find(config_map_path(namespace, release))):
             if time.monotonic() > deadline:
                 raise PluginError(
                     f"release {namespace}/{release}: the twin's agent did not end its programs within {seconds:.0f} s; "
@@ -55,7 +55,7 @@ class AgentPrograms:
             self._pause(namespace, release)
 
     def _annotations(self, namespace: str, release: str) -> dict[str, str]:
-        found = self._client.get(config_map_path(namespace, release)) or {}
+        found = self._client.find(config_map_path(namespace, release)) or {}
         annotations: dict[str, str] = (found.get("metadata") or {}).get("annotations") or {}
         return annotations
 

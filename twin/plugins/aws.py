@@ -18,8 +18,8 @@ from twin.plugins.server import EngineLog, engine_address, leave_on_signals, ser
 from twin.plugins.values import Values
 
 if TYPE_CHECKING:
-    from twin.aws.clients import Clients
-    from twin.aws.handler import Handler
+    from twin.aws.base.clients import Clients
+    from twin.aws.base.handler import Handler
 
 DEFAULTS = "__defaults"
 """Checked inputs list here which of them the provider filled in, as the official provider does."""
@@ -44,7 +44,7 @@ class AwsProvider(Provider):
 
     def configure(self, config: Values) -> None:
         # boto3 takes as long to import as the rest of the process: not before the engine has its port.
-        from twin.aws.clients import Clients
+        from twin.aws.base.clients import Clients
 
         endpoint = require_loopback(os.environ.get("AWS_ENDPOINT_URL", ""), "AWS_ENDPOINT_URL")
         region = _region(config)
@@ -64,8 +64,8 @@ class AwsProvider(Provider):
             raise PluginError(f"AWS account ID not allowed: {account}; aws:allowedAccountIds has {', '.join(allowed)}")
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
-        from twin.aws.handler import InvalidInputs
-        from twin.aws.tags import merge_default_tags
+        from twin.aws.base.handler import InvalidInputs
+        from twin.aws.base.tags import merge_default_tags
 
         handler = self._handler(resource)
         inputs = merge_default_tags(handler, new, self._default_tags)
@@ -122,7 +122,7 @@ class AwsProvider(Provider):
 
     def invoke(self, token: str, arguments: Values) -> Values:
         from twin.aws import table
-        from twin.aws.errors import UnsupportedType
+        from twin.aws.base.errors import UnsupportedType
 
         try:
             function = table.invoke(token)
@@ -133,7 +133,7 @@ class AwsProvider(Provider):
 
     def _handler(self, resource: Resource) -> Handler:
         from twin.aws import table
-        from twin.aws.errors import UnsupportedType
+        from twin.aws.base.errors import UnsupportedType
 
         try:
             return table.handler(resource.type)
@@ -144,7 +144,7 @@ class AwsProvider(Provider):
     def _applying(self) -> Iterator[Clients]:
         from botocore.exceptions import EndpointConnectionError
 
-        from twin.aws.handler import APPLY_ERRORS, explain
+        from twin.aws.base.handler import APPLY_ERRORS, explain
 
         if self._clients is None:
             raise PluginError("the aws provider is used before it is configured")

@@ -15,10 +15,11 @@ from typing import Any
 
 from pulumi.runtime.proto import provider_pb2
 
+from twin.cluster.kube_api import KubeClient
+from twin.cluster.kube_errors import Unreachable
 from twin.plugins import kube_rules
 from twin.plugins.components import ChildOptions, Component, Registered, urns
 from twin.plugins.errors import NotSupported, PluginError
-from twin.plugins.kube_client import KubeClient, Unreachable
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset, resource_reference, secret, without_nulls
 
@@ -95,7 +96,7 @@ def _refuse_unsupported(inputs: Mapping[str, Any]) -> None:
 
 
 def _render(component: Component, client: KubeClient, log: EngineLog, namespace: str) -> list[Values]:
-    from twin import helm
+    from twin.releases import helm
 
     inputs = component.inputs
     kube_version, api_versions = _capabilities(client, log, helm.DEFAULT_KUBE_VERSION)

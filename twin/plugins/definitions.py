@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import time
 
+from twin.cluster.kube_api import KubeClient, Object, object_path
+from twin.cluster.kube_errors import ApiError
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Object
+from twin.releases.chart import Chart
 
-_FIELD_MANAGER = "twin"
 _SERVED_SECONDS = 60.0
 """The longest measured for ten definitions of 5 MB was 3 s."""
 _POLL_SECONDS = 0.2
 
 
-def install(client: KubeClient, chart: str) -> None:
+def install(client: KubeClient, chart: Chart) -> None:
     """Apply the definitions of a chart and wait until the API server serves their kinds. Raises PluginError.
 
     They stay when the release goes, as with Helm those of a chart's `crds` folder do. Those that a chart makes by templates
     (keda, karpenter-crd) Helm would remove, and with them every object of their kinds.
     """
     # Only a deployment needs these, and not each start of the plugin.
-    from twin import chart_crds
-    from twin.tools import ToolError
+    from twin.host.tools import ToolError
+    from twin.releases import go_module
 
     try:
-        crds = chart_crds.crds(chart)
+        crds = go_module.definitions(chart)
     except ToolError as error:
-        raise PluginError(f"chart {chart}: {error}") from error
+        raise PluginError(f"chart {chart.name}: {error}") from error
     for crd in crds:
         _apply(client, crd)
     deadline = time.monotonic() + _SERVED_SECONDS
@@ -43,13 +44,7 @@ def install(client: KubeClient, chart: str) -> None:
 def _apply(client: KubeClient, crd: Object) -> None:
     name = crd["metadata"]["name"]
     try:
-        client.request(
-            "PATCH",
-            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}",
-            query={"fieldManager": _FIELD_MANAGER, "force": "true"},
-            body=crd,
-            content_type=APPLY,
-        )
+        client.apply(object_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=name), crd)
     except ApiError as error:
         raise PluginError(f"the API server refused the definition {name}: {error}") from error
 

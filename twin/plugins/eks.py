@@ -13,7 +13,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from twin.plugins.components import ChildOptions, Component, Registered, construct
 from twin.plugins.errors import NotSupported, PluginError, reporting
-from twin.plugins.kube_client import parse_kubeconfig
+from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
 from twin.plugins.values import Values, to_struct
@@ -59,7 +59,7 @@ class EksProvider(Provider):
 
 def twin_kubeconfig(_cluster: str) -> Values:
     """The kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
-    from twin.home import TwinHome
+    from twin.host.home import TwinHome
 
     path = TwinHome.from_environment().load_endpoints().kubeconfig
     if not path:

@@ -8,6 +8,8 @@ from typing import NoReturn, TypeVar
 
 import grpc
 
+from twin.cluster.kube_errors import KubeError
+
 Response = TypeVar("Response")
 
 
@@ -43,12 +45,14 @@ class Failure:
 def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Callable[[], Response]) -> Response:
     """The result of ``work``, or a gRPC error with a sentence in place of what it raised.
 
-    Anything but a PluginError is a defect of the plugin: it is named with the place that raised it.
+    Anything but a PluginError or a KubeError is a defect of the plugin: it is named with the place that raised it.
     """
     try:
         return work()
     except PluginError as error:
         abort(context, error.code, str(error))
+    except KubeError as error:
+        abort(context, PluginError.code, str(error))
     except Exception as error:
         abort(
             context,

@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from twin.cluster.kube_api import ApiResource, KubeClient, Object
+from twin.cluster.kube_errors import ApiError, Unreachable
 from twin.plugins import differences, kube_rules
 from twin.plugins.errors import Failure, PluginError, Unfinished
-from twin.plugins.kube_client import APPLY, ApiError, ApiResource, KubeClient, Object, Unreachable
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import Values, has_unknown
@@ -76,12 +77,8 @@ class KubeObjects:
         try:
             served = self._client.kind(inputs["apiVersion"], inputs["kind"])
             if served is not None:
-                self._client.request(
-                    "POST",
-                    served.path(inputs["metadata"].get("namespace")),
-                    query={"dryRun": "All", "fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"},
-                    body=kube_rules.manifest(inputs),
-                )
+                collection = served.path(inputs["metadata"].get("namespace"))
+                self._client.create(collection, kube_rules.manifest(inputs), manager=FIELD_MANAGER, dry_run=True)
         except Unreachable as error:
             self._log.warning_once(f"{error}. This preview was not checked by it")
         except ApiError as error:
@@ -92,7 +89,7 @@ class KubeObjects:
     def create(self, resource: Resource, inputs: Values, timeout: float) -> tuple[str, Values]:
         served = self._served(inputs)
         id = kube_rules.object_id(inputs)
-        existing = self._client.get(_path(served, id))
+        existing = self._client.find(_path(served, id))
         if existing is not None and not _interrupted_create(existing):
             raise PluginError(
                 f"{inputs['kind']} {id} exists already and was not made by this stack: import it, rename yours or delete it"
@@ -105,7 +102,7 @@ class KubeObjects:
         if not api_version or not kind:
             raise PluginError(f"{resource.type} {resource.id}: its state names no apiVersion and kind to read")
         served = self._client.kind(api_version, kind)
-        found = self._client.get(_path(served, resource.id)) if served else None
+        found = self._client.find(_path(served, resource.id)) if served else None
         if found is None:
             return None
         outputs = _outputs(found)
@@ -141,27 +138,17 @@ class KubeObjects:
 
     def _delete(self, served: ApiResource, resource: Resource, inputs: Mapping[str, Any], seconds: float) -> None:
         path = _path(served, resource.id)
-        found = self._client.get(path)
+        found = self._client.find(path)
         if found is None:
             return
         uid = found["metadata"]["uid"]
         policy = (kube_rules.annotation(inputs, kube_rules.PROPAGATION) or "foreground").capitalize()
         try:
-            self._client.request(
-                "DELETE",
-                path,
-                body={
-                    "apiVersion": "v1",
-                    "kind": "DeleteOptions",
-                    "propagationPolicy": policy,
-                    "preconditions": {"uid": uid},
-                },
-            )
+            self._client.delete(path, {"propagationPolicy": policy, "preconditions": {"uid": uid}})
         except ApiError as error:
-            if error.status not in (404, 409):
-                raise _refused(error, inputs) from error
+            raise _refused(error, inputs) from error
         deadline = time.monotonic() + seconds
-        while (found := self._client.get(path)) is not None and found["metadata"]["uid"] == uid:
+        while (found := self._client.find(path)) is not None and found["metadata"]["uid"] == uid:
             if time.monotonic() > deadline:
                 raise Unfinished(
                     f"{served.kind} {resource.id} is still there {seconds:.0f} s after its deletion{_holding(found)}"
@@ -172,16 +159,13 @@ class KubeObjects:
     def _apply(self, served: ApiResource, id: str, inputs: Values, *, dry_run: bool = False) -> Values:
         forced = kube_rules.annotation(inputs, kube_rules.PATCH_FORCE)
         force = self._force if forced is None else forced == "true"
-        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": str(force).lower()}
-        if dry_run:
-            query["dryRun"] = "All"
         try:
-            answer = self._client.request(
-                "PATCH", _path(served, id), query=query, body=kube_rules.manifest(inputs), content_type=APPLY
+            applied = self._client.apply(
+                _path(served, id), kube_rules.manifest(inputs), manager=FIELD_MANAGER, force=force, dry_run=dry_run
             )
         except ApiError as error:
             raise _refused(error, inputs) from error
-        return _outputs(answer)
+        return _outputs(applied)
 
     def _served(self, inputs: Mapping[str, Any]) -> ApiResource:
         served = self._client.kind(inputs["apiVersion"], inputs["kind"])

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import grpc
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from twin.plugins import chart, releases
+from twin.cluster.kube_api import KubeClient
+from twin.plugins import chart, kubeconfig, releases
 from twin.plugins.components import construct
 from twin.plugins.errors import Failure, NotSupported, PluginError, reporting
-from twin.plugins.kube_client import KubeClient, parse_kubeconfig
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Plan, Provider, Resource
 from twin.plugins.releases import Releases
@@ -53,13 +53,12 @@ class KubernetesProvider(Provider):
         self._releases: Operations | None = None
 
     def configure(self, config: Values) -> None:
-        kubeconfig = config.get("kubeconfig")
-        if not kubeconfig:
+        given = config.get("kubeconfig")
+        if not given:
             raise PluginError("the kubernetes provider has no kubeconfig: give the resource an explicit provider")
-        content = kubeconfig if isinstance(kubeconfig, Mapping) else parse_kubeconfig(str(kubeconfig))
-        client = KubeClient(content)
-        self._client = client
-        self._namespace = config.get("namespace") or client.namespace
+        content = given if isinstance(given, Mapping) else kubeconfig.parse_kubeconfig(str(given))
+        client = self._client = kubeconfig.connect(content)
+        self._namespace = config.get("namespace") or kubeconfig.namespace(content)
         mutable = {
             kind
             for kind, option in (("ConfigMap", "enableConfigMapMutable"), ("Secret", "enableSecretMutable"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from spec.files import write_whole
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MODULES = {
@@ -33,6 +35,5 @@ def _write(path: Path, python: Path, module: str) -> Path:
         f'exec {shlex.quote(str(python))} -P -m {module} "$@"\n'
     )
     if not path.exists() or path.read_text() != script:
-        path.write_text(script)
-    path.chmod(0o755)
+        write_whole(path, script.encode(), mode=0o755)
     return path

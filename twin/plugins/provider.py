@@ -1,7 +1,7 @@
 """Base of the twin's resource providers: the engine's protocol on one side, plain Python values on the other.
 
 It is written on the raw gRPC servicer because the SDK's own provider classes cannot return unknown values
-(research pulumi.md section 4). A provider overrides the methods in lower case.
+(docs/facts/pulumi.md#provider-sdk). A provider overrides the methods in lower case.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
 stand-in's description. The stand-ins themselves read it: the node simulator, for one, takes the device plugin's own
 scheduling rule and sharing configuration from there, and the agent starts the real programs of charts that have some here
-(twin/chart_programs.py). Those a release waits for, as Helm waits for its pods.
+(twin/releases/runner.py). Those a release waits for, as Helm waits for its pods.
 """
 
 from __future__ import annotations
@@ -16,43 +16,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from twin.charts.registry import CHARTS
+from twin.cluster.kube_api import KubeClient, object_path
+from twin.cluster.kube_errors import ApiError, KubeError
+from twin.cluster.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
 from twin.plugins import accounts, definitions, differences, kube_rules
 from twin.plugins.agent_programs import LONGEST_SECONDS, AgentPrograms
 from twin.plugins.autonaming import autoname
 from twin.plugins.errors import Failure, PluginError
-from twin.plugins.kube_client import APPLY, ApiError, KubeClient, Unreachable
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset
-from twin.release_marks import FINALIZER, INSTALLATION, LABEL, config_map_name, config_map_path
+from twin.releases.chart import Chart
 
 TOKEN = "kubernetes:helm.sh/v3:Release"
-
-STAND_INS: dict[str, str] = {
-    "aws-load-balancer-controller": "no load balancer is made for a Service",
-    "gateway-helm": "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
-    "opentelemetry-collector": "spans that Triton sends are lost",
-    "cluster-autoscaler": "node groups keep the size that they have",
-    "karpenter": "no node is started for the NodePools",
-    "karpenter-crd": "the kinds NodePool and EC2NodeClass are installed from its Go module",
-    "keda": "its real operator and metrics server, from its Go module, run as processes; its webhooks do not",
-    "prometheus-adapter": "its real program, from its Go module, run as one process that answers for custom metrics",
-    "opencost": "what workloads cost is not measured",
-    "dcgm-exporter": "nodes of the twin have no GPUs to measure",
-    "kube-prometheus-stack": (
-        "its real operator and Prometheus, from their Go modules, run as processes, on the program's monitors and rules; "
-        "its own rules, Alertmanager, Grafana, kube-state-metrics and the node exporter do not"
-    ),
-    "nvidia-device-plugin": (
-        "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration"
-    ),
-}
-"""What stands in for a chart, by the chart's name: the rest of a sentence that says that it is not installed.
-
-Add a chart here when the program installs another one, and to twin/chart_crds.py when it brings kinds that the program uses.
-"""
-
-FIELD_MANAGER = "twin"
 
 EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
 
@@ -91,16 +68,16 @@ class Releases:
             self._create_namespace(inputs["namespace"])
         try:
             installed = self._install(inputs, revision=1)
-        except PluginError:
+        except (PluginError, KubeError):
             if inputs.get("atomic"):
-                with contextlib.suppress(PluginError):  # what failed first says more
-                    self._uninstall(inputs["namespace"], inputs["name"], chart_name(inputs["chart"]))
+                with contextlib.suppress(PluginError, KubeError):  # what failed first says more
+                    self._uninstall(inputs["namespace"], inputs["name"], _chart(inputs))
             raise
         return f"{inputs['namespace']}/{inputs['name']}", installed
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
         namespace, name = kube_rules.split_id(resource.id)
-        found = self._client.get(config_map_path(namespace, name))
+        found = self._client.find(config_map_path(namespace, name))
         if found is None or "deletionTimestamp" in found["metadata"]:
             return None
         noted = {key: found["data"][key] for key in ("chart", "version")}
@@ -119,28 +96,24 @@ class Releases:
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
         """Removes the release. A namespace that it created stays, as it does with Helm."""
         namespace, name = kube_rules.split_id(resource.id)
-        self._uninstall(namespace or self._namespace, name, chart_name(state["chart"]))
+        self._uninstall(namespace or self._namespace, name, _chart(state))
 
-    def _uninstall(self, namespace: str, name: str, chart: str) -> None:
+    def _uninstall(self, namespace: str, name: str, chart: Chart) -> None:
         try:
-            self._client.request("DELETE", config_map_path(namespace, name))
+            self._client.delete(config_map_path(namespace, name))
         except ApiError as error:
-            if error.status != 404:
-                raise PluginError(f"release {namespace}/{name}: {error}") from error
+            raise PluginError(f"release {namespace}/{name}: {error}") from error
         self._programs.wait_gone(namespace, name, LONGEST_SECONDS)
         accounts.remove(self._client, chart, namespace)
 
     def _announce(self, resource: Resource, inputs: Mapping[str, Any]) -> None:
-        chart = chart_name(inputs["chart"])
-        self._log.info(f"twin: chart {chart} {inputs['version']} is not installed; {STAND_INS[chart]}", resource.urn)
+        chart = _chart(inputs)
+        self._log.info(f"twin: chart {chart.name} {inputs['version']} is not installed; {chart.stand_in}", resource.urn)
 
     def _create_namespace(self, namespace: str) -> None:
         try:
-            self._client.request(
-                "POST",
-                "/api/v1/namespaces",
-                body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-            )
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            self._client.create(object_path("v1", "namespaces"), body)
         except ApiError as error:
             if error.status != 409:
                 raise PluginError(f"namespace {namespace}: {error}") from error
@@ -148,12 +121,12 @@ class Releases:
     def _install(self, inputs: Values, revision: int) -> Values:
         import yaml
 
-        chart, version = chart_name(inputs["chart"]), inputs["version"]
+        chart, version = _chart(inputs), inputs["version"]
         namespace, name = inputs["namespace"], inputs["name"]
         values = _merged_values(inputs)
         definitions.install(self._client, chart)
         accounts.install(self._client, chart, namespace, values)
-        has_programs, installation = self._programs.stand_for(chart), str(uuid.uuid4())
+        has_programs, installation = self._programs.stand_for(chart.name), str(uuid.uuid4())
         config_map = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -165,22 +138,14 @@ class Releases:
                 "finalizers": [FINALIZER] if has_programs else [],
             },
             "data": {
-                "chart": chart,
+                "chart": chart.name,
                 "version": version,
                 "values.yaml": yaml.safe_dump(values, sort_keys=True),
-                "standin": STAND_INS[chart],
+                "standin": chart.stand_in,
             },
         }
         try:
-            self._client.request(
-                "PATCH",
-                config_map_path(namespace, name),
-                query={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true"},
-                body=config_map,
-                content_type=APPLY,
-            )
-        except Unreachable:
-            raise
+            self._client.apply(config_map_path(namespace, name), config_map)
         except ApiError as error:
             raise PluginError(f"release {namespace}/{name}: {error}") from error
         if has_programs:
@@ -188,7 +153,7 @@ class Releases:
         status = {
             "name": name,
             "namespace": namespace,
-            "chart": chart,
+            "chart": chart.name,
             "version": version,
             "revision": revision,
             "status": "deployed",
@@ -196,8 +161,12 @@ class Releases:
         return {**inputs, "status": status, "resourceNames": {"ConfigMap/v1": [f"{namespace}/{config_map_name(name)}"]}}
 
 
+def _chart(inputs: Mapping[str, Any]) -> Chart:
+    return CHARTS[chart_name(inputs["chart"])]
+
+
 def chart_name(chart: str) -> str:
-    """The chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
+    """Return the chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
     return chart.rstrip("/").rpartition("/")[2]
 
 
@@ -207,12 +176,12 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
     repository = inputs.get("repositoryOpts") or {}
     if not isinstance(chart, str):
         failures.append(Failure("chart", "is required: the chart's name"))
-    elif chart != UNKNOWN and chart_name(chart) not in STAND_INS:
+    elif chart != UNKNOWN and chart_name(chart) not in CHARTS:
         failures.append(
             Failure(
                 "chart",
-                f"the twin has no stand-in for {chart_name(chart)} (it has: {', '.join(sorted(STAND_INS))}): "
-                "extend the table STAND_INS in twin/plugins/releases.py",
+                f"the twin has no stand-in for {chart_name(chart)} (it has: {', '.join(sorted(CHARTS))}): "
+                "add its record to twin/charts/registry.py",
             )
         )
     if version != UNKNOWN and not (isinstance(version, str) and EXACT_VERSION.match(version)):
@@ -228,7 +197,7 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
 
 
 def _merged_values(inputs: Mapping[str, Any]) -> Values:
-    from twin.helm import merge
+    from twin.releases.helm import merge
 
     merged: Values = merge(*(_read(asset) for asset in inputs.get("valueYamlFiles") or ()), inputs.get("values") or {})
     if has_unknown(merged):

@@ -1,4 +1,4 @@
-"""Grafana dashboards of the platform, as data: the models, the GPUs, the size of the fleet (research triton.md 7.12)."""
+"""Grafana dashboards of the platform, as data: the models, the GPUs, the size of the fleet."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
 from spec.prometheus.rule import JOB, pods, series
 from spec.prometheus.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
@@ -234,8 +235,8 @@ def _cache() -> Row:
 
 
 def _pods() -> Row:
-    used = pods("container_memory_working_set_bytes", container="triton")
-    limit = pods("kube_pod_container_resource_limits", container="triton", resource="memory")
+    used = pods("container_memory_working_set_bytes", container=TRITON_CONTAINER)
+    limit = pods("kube_pod_container_resource_limits", container=TRITON_CONTAINER, resource="memory")
     return Row(
         "Pods",
         [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, stages, timeseries
-from spec.prometheus.rule import DEPLOYMENT, pods, series
+from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT
+from spec.prometheus.rule import pods, series
 
 _AUTOSCALER = "{{horizontalpodautoscaler}}"
 _ON_POD = "on (namespace, pod)"
@@ -27,9 +28,9 @@ def _replicas() -> Row:
                 "Replicas",
                 "Wanted, there, and ready to answer. Wanted and not there: no node. There and not ready: models load.",
                 "short",
-                Query(series("kube_deployment_spec_replicas", deployment=DEPLOYMENT), "wanted"),
-                Query(series("kube_deployment_status_replicas", deployment=DEPLOYMENT), "there"),
-                Query(series("kube_deployment_status_replicas_available", deployment=DEPLOYMENT), "ready"),
+                Query(series("kube_deployment_spec_replicas", deployment=TRITON_DEPLOYMENT), "wanted"),
+                Query(series("kube_deployment_status_replicas", deployment=TRITON_DEPLOYMENT), "there"),
+                Query(series("kube_deployment_status_replicas_available", deployment=TRITON_DEPLOYMENT), "ready"),
             ),
             timeseries(
                 "Autoscaler",
@@ -109,7 +110,7 @@ def _cold_start() -> Row:
             "kube_pod_status_ready_time",
         )
     )
-    started = pods("kube_pod_container_state_started", container="triton")
+    started = pods("kube_pod_container_state_started", container=TRITON_CONTAINER)
     return Row(
         "Cold start",
         [

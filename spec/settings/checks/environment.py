@@ -1,6 +1,6 @@
 """The stack and its tags."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from spec.settings.checks.subject import Check, Subject
 from spec.settings.model import PROTECTED_ENVIRONMENTS
@@ -23,6 +23,25 @@ def _tags_say_who_pays(subject: Subject) -> Iterator[Problem]:
     for key in REQUIRED_TAGS:
         if key not in tags:
             yield Problem("tags", f"'{key}' is missing; every resource is tagged with {' and '.join(REQUIRED_TAGS)}")
+
+
+def _tags_differ_by_more_than_case(subject: Subject) -> Iterator[Problem]:
+    yield from _alike("tags", subject.document.tags)
+
+
+def _default_tags_differ_by_more_than_case(subject: Subject) -> Iterator[Problem]:
+    if subject.document.default_tags is not None:
+        yield from _alike("aws:defaultTags.tags", subject.document.default_tags.tags)
+
+
+def _alike(path: str, tags: Mapping[str, str]) -> Iterator[Problem]:
+    """IAM refuses two keys that differ in case alone, and Cost Explorer has one column for each."""
+    found: dict[str, list[str]] = {}
+    for key in tags:
+        found.setdefault(key.casefold(), []).append(key)
+    for keys in found.values():
+        if len(keys) > 1:
+            yield Problem(path, f"{' and '.join(keys)} differ in case alone, which IAM refuses; keep one of them")
 
 
 def _default_tags_are_the_tags(subject: Subject) -> Iterator[Problem]:
@@ -55,6 +74,8 @@ def _protection_is_off(subject: Subject) -> Iterator[Problem]:
 CHECKS: tuple[Check, ...] = (
     _environment_is_stack,
     _tags_say_who_pays,
+    _tags_differ_by_more_than_case,
+    _default_tags_differ_by_more_than_case,
     _default_tags_are_the_tags,
     _only_what_is_protected_may_be_let_go,
 )

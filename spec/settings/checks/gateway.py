@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from spec.names import TRITON_SERVICE
 from spec.settings.checks.subject import Check, Subject
 from spec.settings.gateway import Canary
 from spec.settings.problem import Problem
 
-TRITON_SERVICE = "triton"
 _UNENCRYPTED_STACKS = ("local", "dev")
 _WIDEST_PREFIX = 8
 

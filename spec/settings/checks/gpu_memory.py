@@ -1,4 +1,4 @@
-"""The GPU memory of a pod: what its models take against what the GPU has (issue 4)."""
+"""The GPU memory of a pod: what its models take against what the GPU has."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How pods read models: what a mounted release cannot do (issue 5 point 8)."""
+"""How pods read models: what a mounted release cannot do."""
 
 from collections.abc import Iterator
 

@@ -23,7 +23,7 @@ def _private_endpoint(subject: Subject) -> Iterator[Problem]:
 
 
 def _zones_stay(subject: Subject) -> Iterator[Problem]:
-    """A number means the first zones that offer the pools' types (`infra.aws.zones`), and so what AWS offers that day."""
+    """A number means the first zones that offer the pools' types (`spec.zones`), and so what AWS offers that day."""
     zones = subject.document.network.zones
     if _is_prod(subject) and isinstance(zones, int):
         yield _broken(

@@ -56,7 +56,7 @@ def _peak_is_the_most(entry: _Entry) -> Iterator[Problem]:
 
 
 def _delay_is_within_the_slo(entry: _Entry) -> Iterator[Problem]:
-    """A lone request waits exactly the delay (research triton.md 6.2)."""
+    """A lone request waits exactly the delay (docs/facts/triton-configuration.md#queue-delay)."""
     model = entry.model
     slo_us = model.slo_p95_ms * 1000
     if model.max_queue_delay_us is not None and model.max_queue_delay_us >= slo_us:

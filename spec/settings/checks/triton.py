@@ -18,7 +18,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
 # Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
 _CACHE_COPIES = 2
-# Each of two served versions of a model is downloaded with both (research triton.md 1.10, 7.5).
+# Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256

@@ -1,6 +1,5 @@
 """The checks, in the order in which they are asked. Each module has one `check`, which yields findings."""
 
-from stackctl.preflight.check import Check
 from stackctl.preflight.checks import (
     account,
     add_ons,
@@ -13,6 +12,7 @@ from stackctl.preflight.checks import (
     service_quotas,
     subnet_addresses,
 )
+from stackctl.preflight.checks.check import Check
 
 CHECKS: tuple[Check, ...] = (
     Check("account", account.check),

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from spec.versions import KUBERNETES
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok
 
 _VARIANTS = ("standard", "nvidia")
 

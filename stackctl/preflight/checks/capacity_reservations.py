@@ -8,12 +8,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from spec.ownership import tags_of
 from spec.settings import GpuPool
-from stackctl.account.ownership import tags_of
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok, warn
-from stackctl.preflight.needs import nodes_at_start
-from stackctl.preflight.usage import instances
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.usage import instances
+from stackctl.quotas import nodes_at_start
 
 _NOT_FOUND = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
 

@@ -1,14 +1,14 @@
-"""Are the instance types to be had in the zones of the stack? By the same rules as the program (`infra.aws.zones`)."""
+"""Are the instance types to be had in the zones of the stack? By the same rules as the program (`spec.zones`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.aws.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
 from spec.settings import SettingsError
 from spec.stack_names import stack_file
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok
+from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -6,22 +6,15 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError
 
-from infra.aws.account import Account
-from infra.aws.storage import RELEASES_PREFIX, bucket_name
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok
-
-_MANIFEST = "manifest.json"
-"""Written last: where it is, the release is whole."""
+from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX, model_bucket
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """The manifest of the pinned release."""
     settings, release = subject.settings, subject.settings.models.release
-    bucket = bucket_name(
-        settings.environment,
-        Account(subject.caller.account, subject.partition, settings.region, subject.caller.arn),
-    )
+    bucket = model_bucket(settings.environment, subject.caller.account, settings.region)
     if release is None:
         yield ok("the stack pins none yet: the platform comes up without Triton")
         return
@@ -33,7 +26,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             f"release {release.id} is pinned, and there is no bucket {bucket} yet", f"{first}; after the first `up`: {make}"
         )
         return
-    key = f"{RELEASES_PREFIX}{release.id}/{_MANIFEST}"
+    key = f"{RELEASES_PREFIX}{release.id}/{RELEASE_MANIFEST}"
     if not _exists(lambda: s3.head_object(Bucket=bucket, Key=key)):
         yield fail(f"release {release.id} is pinned, and s3://{bucket}/{key} is not there", make)
         return

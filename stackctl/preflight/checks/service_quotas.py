@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from stackctl.account.read_only import Readers
-from stackctl.preflight.check import Subject, unanswered
-from stackctl.preflight.finding import Finding, fail, ok, warn
-from stackctl.preflight.needs import QuotaNeed, needed_quotas
-from stackctl.preflight.usage import used_by_others
+from stackctl.preflight.checks.check import Subject, unanswered
+from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.usage import used_by_others
+from stackctl.quotas import QuotaNeed, needed_quotas
 
 _NO_VALUE_OF_THE_ACCOUNT = "NoSuchResourceException"
 

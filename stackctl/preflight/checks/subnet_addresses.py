@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.catalog import INSTANCE_TYPES
+from spec.ownership import tags_of
 from spec.settings.checks.network import addresses_of_nodes, addresses_per_zone
-from stackctl.account.ownership import tags_of
-from stackctl.preflight.check import Subject
-from stackctl.preflight.finding import Finding, fail, ok, warn
-from stackctl.preflight.usage import instances
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.usage import instances
 
 
 def check(subject: Subject) -> Iterator[Finding]:

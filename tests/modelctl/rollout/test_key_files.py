@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.rollout import key_files
-from twin import certificates
-from twin.home import TwinHome
+from twin.cluster import certificates
+from twin.host.home import TwinHome
 
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = 60
@@ -113,3 +113,15 @@ def test_what_only_looks_like_a_directory_of_keys_is_left_alone(kubeconfig: Path
 
     assert sorted(temporary.iterdir()) == [file, link]
     assert precious.is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees another user's directory from the inside")
+def test_the_keys_of_another_user_are_left_alone(kubeconfig: Path, temporary: Path) -> None:
+    """Root may remove everything, and where two users share a machine no lock of a container is seen outside of it."""
+    theirs = temporary / f"{key_files.PREFIX}theirs"
+    theirs.mkdir()
+    os.chown(theirs, 1234, 1234)
+
+    run_again(kubeconfig, temporary)
+
+    assert list(temporary.iterdir()) == [theirs]

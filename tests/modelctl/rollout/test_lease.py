@@ -18,7 +18,7 @@ from modelctl.rollout.live import LiveRepository
 from modelctl.store import Store, open_store
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server
-from twin.processes import wait_until
+from twin.host.processes import wait_until
 
 HOUR = 3600.0
 """A lease that nothing ends meanwhile, however long this machine stands still."""

@@ -45,16 +45,16 @@ def test_a_lower_version_is_a_change_like_any_other(published: Published) -> Non
 
 def test_the_same_version_with_other_content_needs_another_number(published: Published) -> None:
     assert _reasons(published(model()), published(model(code=CODE + "# changed\n"))) == [
-        "adder: version 1 is served with other content (adder/1/model.py), and a server does not load a version that it "
-        "has (triton.md 3.3): give the new content the version 2"
+        "adder: version 1 is served with other content (adder/1/model.py), and a client could not tell the two "
+        "apart: give the new content the version 2"
     ]
 
 
 def test_the_same_version_with_another_config_needs_another_number(published: Published) -> None:
     batches_of_four = CONFIG.replace("max_batch_size: 8", "max_batch_size: 4")
     assert _reasons(published(model()), published(model(config=batches_of_four))) == [
-        "adder: version 1 is served with other content (its config), and a server does not load a version that it has "
-        "(triton.md 3.3): give the new content the version 2"
+        "adder: version 1 is served with other content (its config), and a client could not tell the two apart: "
+        "give the new content the version 2"
     ]
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from bootstrap import github
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.workflow_files import Document, Step
-from twin import tools
+from twin.host import tools
 
 PIN = re.compile(r"^\s*(?:- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<sha>[0-9a-f]{40})  # v\d+\.\d+\.\d+$")
 EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
@@ -158,8 +158,19 @@ def test_who_comments_on_a_fork_runs_none_of_its_code_and_installs_nothing() -> 
     (job,) = files.load("offline-comment")["jobs"].values()
     assert "ref" not in job["steps"][0]["with"]  # the default branch
     scripts = "".join(step.get("run", "") for step in job["steps"])
-    assert set(re.findall(r"python3 -m ([\w.]+)", scripts)) == {"stackctl.review"}
+    assert set(re.findall(r"python3 -m ([\w.]+)", scripts)) == {"stackctl.review.workflow"}
     assert "pip" not in scripts and "make" not in scripts
+
+
+def test_a_job_that_may_write_to_github_installs_nothing() -> None:
+    for (name, job), scopes in WRITES.items():
+        if scopes & {"pull-requests", "issues"}:
+            steps = files.load(name)["jobs"][job]["steps"]
+            assert {step["run"].split()[:3][-1] for step in steps if "run" in step} == {"stackctl.review.workflow"}
+            assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} <= {
+                "actions/checkout",
+                "actions/download-artifact",
+            }
 
 
 @pytest.mark.parametrize(("name", "job"), [("preview", "preview"), ("drift", "look")])
@@ -210,7 +221,7 @@ def test_the_matrix_has_every_stack() -> None:
     stacks = {file.stem.removeprefix("Pulumi.") for file in (files.ROOT / "stacks").glob("Pulumi.*.yaml")}
     assert set(files.load("offline")["jobs"]["preview"]["strategy"]["matrix"]["stack"]) == stacks
     for name, job in (("preview", "comment"), ("offline-comment", "comment"), ("drift", "tell")):
-        told = re.search(r"--stacks ([a-z ]+)", files.step(name, job, "Render").script or "")
-        assert told and set(told[1].split()) == (stacks if name == "offline-comment" else stacks - {"local"})
+        told = files.step(name, job, "Render").environment["REVIEW_STACKS"]
+        assert set(told.split()) == (stacks if name == "offline-comment" else stacks - {"local"})
     for name, job in (("preview", "preview"), ("drift", "look")):
         assert set(files.load(name)["jobs"][job]["strategy"]["matrix"]["stack"]) == stacks - {"local"}

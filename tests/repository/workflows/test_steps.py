@@ -21,7 +21,7 @@ from stackctl.review import report
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.stand_ins import StandIns
 from tests.stackctl.review import scenarios
-from tests.stackctl.review.test_github import GitHub, github  # noqa: F401 - a fixture
+from tests.stackctl.review.test_github import TOKEN, GitHub, github  # noqa: F401 - a fixture
 
 _GATE = "Fail where the preview failed or a mandatory policy is not kept"
 _UNSAID = "Fail where the preview failed and the report does not say why"
@@ -46,9 +46,8 @@ def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """What a step finds: the tracked folders that it uses, and this Python as the checkout's."""
     folder = tmp_path / "checkout"
     folder.mkdir()
-    for name in ("benchmarks", "console", "infra", "modelctl", "spec", "stackctl", "stacks", ".github"):
+    for name in ("benchmarks", "console", "infra", "modelctl", "spec", "stackctl", "stacks", ".git", ".github"):
         (folder / name).symlink_to(files.ROOT / name)
-    (folder / "virtual_environment.py").symlink_to(files.ROOT / "virtual_environment.py")
     (folder / ".venv" / "bin").mkdir(parents=True)
     for name in ("python", "python3"):
         (folder / ".venv" / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -80,7 +79,7 @@ def run(step: files.Step, folder: Path, **environment: str) -> subprocess.Comple
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
         cwd=folder,
-        env={**inherited, "PATH": path, "PYTHONPATH": str(files.ROOT), **environment},
+        env={**inherited, "PATH": path, "PYTHONPATH": str(files.ROOT), **step.environment, **environment},
         capture_output=True,
         text=True,
         timeout=180,
@@ -123,20 +122,20 @@ def test_the_gate_is_the_last_word(workflow: str, checkout: Path) -> None:
 
 @runs("{workflow}/{job}/Render")
 @pytest.mark.parametrize(
-    ("workflow", "job", "output", "missing"),
+    ("workflow", "job", "missing"),
     [
-        ("preview", "comment", "comment.md", ["staging"]),
-        ("offline-comment", "comment", "comment.md", ["local", "staging"]),
-        ("drift", "tell", "issue.md", ["staging"]),
+        ("preview", "comment", ["staging"]),
+        ("offline-comment", "comment", ["local", "staging"]),
+        ("drift", "tell", ["staging"]),
     ],
 )
 def test_reports_are_rendered_and_those_that_are_missing_named(
-    workflow: str, job: str, output: str, missing: list[str], checkout: Path
+    workflow: str, job: str, missing: list[str], checkout: Path
 ) -> None:
     write_reports(checkout, scenarios.nothing(), scenarios.much())
     done = run(files.step(workflow, job, "Render"), checkout)
     assert (done.returncode, done.stderr) == (0, "")
-    text = (checkout / output).read_text(encoding="utf-8")
+    text = (checkout / "comment.md").read_text(encoding="utf-8")
     assert text.count("\n### ") == 2 + len(missing)
     assert [stack for stack in ("dev", "local", "prod", "staging") if f"| `{stack}` **failed** |" in text] == missing
 
@@ -150,13 +149,13 @@ def test_without_any_report_the_comment_says_so(workflow: str, checkout: Path) -
 
 
 def server(github: GitHub) -> dict[str, str]:  # noqa: F811 - the fixture
-    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": "token"}
+    return {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "org/repo", "GITHUB_TOKEN": TOKEN}
 
 
 @runs("preview/comment/Comment")
 def test_the_comment_is_written_to_the_pull_request_of_the_run(checkout: Path, github: GitHub) -> None:  # noqa: F811
     (checkout / "comment.md").write_text("<!-- triton-eks: preview -->\nhello", encoding="utf-8")
-    done = run(files.step("preview", "comment", "Comment"), checkout, NUMBER="7", **server(github))
+    done = run(files.step("preview", "comment", "Comment"), checkout, PULL_REQUEST="7", **server(github))
     assert (done.returncode, done.stderr) == (0, "")
     assert github.requests[-1] == "POST /repos/org/repo/issues/7/comments"
 
@@ -165,7 +164,7 @@ def test_the_comment_is_written_to_the_pull_request_of_the_run(checkout: Path, g
 def test_a_forks_comment_goes_to_the_pull_request_that_github_names(checkout: Path, github: GitHub) -> None:  # noqa: F811
     github.pulls = [{"number": 9, "head": {"label": "me:topic; rm -rf $(x)", "sha": "abc"}}]
     (checkout / "comment.md").write_text("<!-- triton-eks: offline -->\nhello", encoding="utf-8")
-    head = {"HEAD_OWNER": "me", "HEAD_BRANCH": "topic; rm -rf $(x)", "HEAD_SHA": "abc"}
+    head = {"HEAD": "me:topic; rm -rf $(x)", "HEAD_SHA": "abc"}
     done = run(files.step("offline-comment", "comment", "Comment"), checkout, **head, **server(github))
     assert (done.returncode, done.stderr) == (0, "")
     assert github.requests[-1] == "POST /repos/org/repo/issues/9/comments"
@@ -179,7 +178,7 @@ def test_a_forks_comment_goes_to_the_pull_request_that_github_names(checkout: Pa
 @runs("drift/tell/Open, edit or close the issue")
 def test_drift_opens_one_issue_and_the_next_quiet_night_closes_it(checkout: Path, github: GitHub) -> None:  # noqa: F811
     tell = files.step("drift", "tell", "Open, edit or close the issue")
-    (checkout / "issue.md").write_text("<!-- triton-eks: drift -->\nAWS differs", encoding="utf-8")
+    (checkout / "comment.md").write_text("<!-- triton-eks: drift -->\nAWS differs", encoding="utf-8")
     write_reports(checkout, scenarios.nothing(), scenarios.much())
     for _ in range(2):
         assert run(tell, checkout, LOOKED="success", **server(github)).returncode == 0
@@ -312,7 +311,7 @@ def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand
 
 COMMANDS = [
     ("deploy-stack", "up", "Up", "pulumi up --stack dev --yes --non-interactive --suppress-outputs --policy-pack policies"),
-    ("destroy", "destroy", "Destroy", "make destroy STACK=dev CONFIRM=dev"),
+    ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),
     ("nightly", "e2e-slow", "KEDA, Prometheus and its adapter, pods that follow a load, upgrades", "make e2e-slow"),
@@ -325,7 +324,7 @@ COMMANDS = [
 def test_a_step_is_one_command_and_ends_as_it_ends(
     workflow: str, job: str, name: str, command: str, checkout: Path, stand_ins: StandIns
 ) -> None:
-    stand_ins.put("pulumi", "make")
+    stand_ins.put("pulumi", "make", "python")
     for code in (0, 2):
         stand_ins.answer({command: ("", code)})
         assert run(files.step(workflow, job, name), checkout, STACK="dev").returncode == code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,13 @@ class Step:
     workflow: str
     job: str
     content: Document
+    of_the_job: Document = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the job and the step set, as far as the file says it."""
+        variables = {**self.of_the_job.get("env", {}), **self.content.get("env", {})}
+        return {name: str(value) for name, value in variables.items() if "${{" not in str(value)}
 
     @property
     def script(self) -> str | None:
@@ -54,7 +61,7 @@ def jobs() -> Iterator[tuple[str, str, Document]]:
 
 def steps() -> list[Step]:
     """Every step of every workflow and of our own actions."""
-    found = [Step(name, job, step) for name, job, content in jobs() for step in content.get("steps", ())]
+    found = [Step(name, job, step, content) for name, job, content in jobs() for step in content.get("steps", ())]
     for file in sorted(ACTIONS.glob("*/action.yml")):
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
         found += [Step("actions", file.parent.name, step) for step in content["runs"]["steps"]]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from twin import tools
+from twin.host import tools
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.platform.dashboards import Dashboard, dashboards
-from spec.prometheus.rule import NAMESPACE
+from spec.names import TRITON_NAMESPACE
 from tests.spec.prometheus import promtool as tool
 from tests.spec.prometheus.boards import ALL, BUILT_IN, boards, panels, queries, read_by_dashboards
 from tests.spec.prometheus.promql import metrics
@@ -109,7 +109,7 @@ def test_recordings_that_a_dashboard_reads_are_recorded_in_its_stack(stack: str)
 def test_only_series_of_tritons_namespace_are_shown_where_a_metric_has_one(board: Dashboard) -> None:
     # Nodes have no namespace, and the exporter of the GPUs shows the pods of others on purpose: they take the same GPUs.
     named = [(name, found) for query in queries(board) for name, found in re.findall(r"\b(\w+(?::\w+)*)(\{[^}]*\})", query)]
-    elsewhere = [name for name, matchers in named if f'namespace="{NAMESPACE}"' not in matchers]
+    elsewhere = [name for name, matchers in named if f'namespace="{TRITON_NAMESPACE}"' not in matchers]
     # Envoy is in a namespace of its own; its routes are Triton's.
     envoys = {name for name in elsewhere if name.startswith("envoy_")}
     assert set(elsewhere) - envoys <= {"kube_node_labels"}

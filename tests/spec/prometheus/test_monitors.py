@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from infra.platform import monitors
-from infra.platform.prometheus_stack import NAMESPACE, RELEASE
-from infra.serving.worker import SERVICE_ACCOUNT as WORKER
+from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER
 from spec.prometheus.rule import JOB
-from spec.prometheus.rule import NAMESPACE as TRITON_NAMESPACE
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings
+from spec.versions import KUBE_PROMETHEUS_STACK
 from tests import crds
 from tests.charts import rendering
 from tests.spec.prometheus.stacks import ROOT, STACKS, settings
-from twin import chart_crds
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.host.tools import ToolError
+from twin.releases import go_module
 
 RUNBOOKS = "https://wiki.example.com/triton/runbooks"
 
@@ -77,7 +77,7 @@ def test_tritons_network_policy_lets_prometheus_in() -> None:
         if any(port["port"] == 8002 for port in rule["ports"])
         for peer in rule["from"]
     ]
-    assert allowed == [{"kubernetes.io/metadata.name": NAMESPACE}]
+    assert allowed == [{"kubernetes.io/metadata.name": MONITORING_NAMESPACE}]
 
 
 def test_the_workers_pods_are_selected() -> None:
@@ -96,7 +96,7 @@ def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
     (endpoint,) = spec["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("metrics", "/stats/prometheus")
     try:
-        source = chart_crds.folder("gateway-helm") / "internal/infrastructure/kubernetes/proxy/resource.go"
+        source = go_module.folder(CHARTS["gateway-helm"]) / "internal/infrastructure/kubernetes/proxy/resource.go"
     except ToolError as error:
         pytest.skip(str(error))
     text = source.read_text()
@@ -105,14 +105,14 @@ def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
 
 
 def test_the_parity_check_keeps_the_pods_that_it_names() -> None:
-    (endpoint,) = made("prod")["PodMonitor", monitors.PARITY]["spec"]["podMetricsEndpoints"]
+    (endpoint,) = made("prod")["PodMonitor", PARITY_EXPORTER]["spec"]["podMetricsEndpoints"]
     assert (endpoint["honorLabels"], endpoint["interval"]) == (True, "60s")
 
 
 def test_a_prometheus_that_selects_by_its_release_takes_them_too() -> None:
     labels = [manifest["metadata"]["labels"]["release"] for manifest in made("prod").values()]
-    assert labels == [RELEASE] * len(labels)
-    assert {manifest["metadata"]["namespace"] for manifest in made("prod").values()} == {NAMESPACE}
+    assert labels == [KUBE_PROMETHEUS_STACK.name] * len(labels)
+    assert {manifest["metadata"]["namespace"] for manifest in made("prod").values()} == {MONITORING_NAMESPACE}
 
 
 def test_the_rules_are_those_of_the_stack_and_lead_to_its_runbooks() -> None:

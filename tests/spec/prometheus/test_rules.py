@@ -107,5 +107,5 @@ def test_an_alert_speaks_only_of_labels_that_it_has() -> None:
 
 @pytest.mark.parametrize("stack", [*STACKS, SERVING])
 def test_no_rule_averages_the_series_of_a_gpu_pair(stack: str) -> None:
-    """One of the two is always 0 (triton.md 1.5)."""
+    """One of the two is always 0: docs/facts/triton-metrics.md#pairs-on-gpus."""
     assert [rule["expr"] for rule in rules(stack) if re.search(r"\bavg\b", rule["expr"])] == []

@@ -83,7 +83,10 @@ def test_other_models_and_other_namespaces_do_not_count(promtool: Path, tmp_path
 
 
 def test_a_pair_of_series_of_a_gpu_counts_once(promtool: Path, tmp_path: Path) -> None:
-    """On a GPU each metric is there with and without `gpu_uuid`, and one of the two stays 0 (triton.md 1.5)."""
+    """On a GPU each metric is there with and without `gpu_uuid`, and one of the two stays 0.
+
+    See docs/facts/triton-metrics.md#pairs-on-gpus.
+    """
     with_gpu = {"gpu_uuid": "GPU-0"}
     waiting = pending("triton-a", 6, **with_gpu) + pending("triton-a", 0)
     answer(promtool, tmp_path, PENDING_OF_CLASSIFY, waiting, 6)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra.serving.triton import SERVICE_ACCOUNT
 from modelctl.configure.derive import histogram_buckets_ms
-from spec.prometheus.rule import DEPLOYMENT, JOB, NAMESPACE, duration
+from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.prometheus.rule import JOB, duration
 from spec.prometheus.rule_file import groups, prometheus_rule
 from spec.prometheus.timing import timing
 from spec.settings import Release
@@ -18,9 +18,9 @@ def alerts(stack: str, name: str) -> list[dict[str, object]]:
 
 def test_triton_runs_where_the_rules_look_for_it() -> None:
     deployment = rendering.deployment()
-    assert (SERVICE_ACCOUNT.namespace, deployment["metadata"]["name"]) == (NAMESPACE, DEPLOYMENT)
+    assert deployment["metadata"]["name"] == TRITON_DEPLOYMENT
     assert deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == JOB
-    assert [container["name"] for container in rendering.pod()["containers"]] == ["triton"]
+    assert [container["name"] for container in rendering.pod()["containers"]] == [TRITON_CONTAINER]
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -72,7 +72,7 @@ def test_the_object_of_the_operator_holds_the_same_groups() -> None:
     staging = settings("staging")
     rule = prometheus_rule(staging, "https://runbooks.example.com/")
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
-    assert rule["metadata"]["namespace"] == NAMESPACE
+    assert rule["metadata"]["namespace"] == TRITON_NAMESPACE
     assert rule["spec"]["groups"] == groups(staging, "https://runbooks.example.com")
     (down,) = [r for group in rule["spec"]["groups"] for r in group["rules"] if r.get("alert") == "TritonDown"]
     assert down["annotations"]["runbook_url"] == "https://runbooks.example.com/TritonDown.md"

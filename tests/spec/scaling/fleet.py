@@ -1,8 +1,8 @@
 """A fleet of pods in seconds: what waits and what is busy at a load, while new pods take their time to start.
 
-The pod is the one that was measured: one instance, batches of up to 4 requests in 0.2 s, whatever their size, so at most 20
-requests/s, and busy all the time from 5/s on (research triton.md 5 and 7.1). Each pod has a queue of its own, and requests
-are spread evenly.
+The pod is the one that was measured: one instance, batches of up to 4 requests in 0.2 s, whatever their size, so at
+most 20 requests/s, and busy all the time from 5/s on (docs/facts/triton-metrics.md#measured-pod). Each pod has a queue
+of its own, and requests are spread evenly.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def test_a_model_is_scaled_on_its_queue_and_on_its_instances() -> None:
 
 
 def test_the_measured_pod_has_the_target_that_was_measured() -> None:
-    """20/s * 0.2 s of a pod of one instance with batches of 4 (research triton.md 7.1)."""
+    """20/s * 0.2 s of a pod of one instance with batches of 4 (docs/facts/triton-metrics.md#measured-pod)."""
     assert pending_target(wants(maxBatchSize=4), 1) == 4
 
 

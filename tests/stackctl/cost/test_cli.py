@@ -1,22 +1,21 @@
-"""`python3 -m stackctl.cost show`: what stands below the table, and a stack file with a mistake."""
+"""`stackctl cost show`: what stands below the table, and a stack file with a mistake."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from stackctl.cost import cli, revisions
+from stackctl.cost import command
 from stackctl.cost.estimate import Estimate, estimate
+from tests.command import run
 from tests.stackctl.cost.test_usage import TODAY, prices, stack
 
 
 def compared(monkeypatch: pytest.MonkeyPatch, before: Estimate) -> str:
     now = estimate(stack("prod"), prices(), TODAY)
-    monkeypatch.setattr(cli, "of_stack", lambda _, revision=None: now if revision is None else before)
-    done = CliRunner().invoke(cli.app, ["show", "prod", "--against", "HEAD~3"])
+    monkeypatch.setattr(command, "of_stack", lambda _, revision=None: now if revision is None else before)
+    done = run("stackctl", "cost", "show", "prod", "--against", "HEAD~3")
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -32,15 +31,13 @@ def test_a_comparison_with_a_difference_has_arrows(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stack_file_with_a_mistake_is_an_error_with_the_code_of_every_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config: 1\n", encoding="utf-8")
-    monkeypatch.setattr(revisions, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["cost", "show", "dev"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert (ended.value.code, capsys.readouterr().err.partition("\n")[0]) == (
+    monkeypatch.chdir(tmp_path)
+    done = run("stackctl", "cost", "show", "dev")
+    assert (done.exit_code, done.stderr.partition("\n")[0]) == (
         2,
-        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+        "error: stacks/Pulumi.dev.yaml: line 1: config is not a mapping; give the mapping of all settings",
     )

@@ -28,7 +28,7 @@ def test_the_shipped_table_has_every_price_and_says_when() -> None:
 
 
 def test_the_catalogue_and_the_table_agree() -> None:
-    """Two tables while the catalogue has prices, too: `python3 -m stackctl.cost refresh` says what has changed."""
+    """Two tables while the catalogue has prices, too: `python3 -m stackctl cost refresh` says what has changed."""
     table = prices.load("us-west-2")
     assert {name: float(table.usd(f"ec2.{name}")) for name in INSTANCE_TYPES} == {
         name: known.price_usd_hour for name, known in INSTANCE_TYPES.items()
@@ -37,7 +37,7 @@ def test_the_catalogue_and_the_table_agree() -> None:
 
 def test_a_region_without_a_table_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
-        PriceError, match=r"no price table of eu-west-1 \(there is us-west-2\); `python3 -m stackctl.cost refresh eu-west-1`"
+        PriceError, match=r"no price table of eu-west-1 \(there is us-west-2\); `python3 -m stackctl cost refresh eu-west-1`"
     ):
         prices.load("eu-west-1")
     (tmp_path / "xx.json").write_text('{"prices": {"a": {"usd": "many"}}}', encoding="utf-8")
@@ -148,7 +148,7 @@ def test_what_is_not_found_keeps_its_price_and_its_date(monkeypatch: pytest.Monk
         key: Price(Decimal(usd), before)
         for key, usd in (("nat.hour", "0.045"), ("alarm.month", "0.10"), ("kms.key-month", "1"))
     }
-    found = refresh.refresh(None, "us-west-2", old, TODAY)
+    found = refresh.look_up(None, "us-west-2", old, TODAY)
     assert found.table.prices == {
         "nat.hour": Price(Decimal("0.05"), TODAY),
         "alarm.month": Price(Decimal("0.10"), TODAY),

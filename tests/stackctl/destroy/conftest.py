@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stackctl.account.ownership import Ownership
+from spec.ownership import Ownership
 from stackctl.account.read_only import Readers
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.search import Search

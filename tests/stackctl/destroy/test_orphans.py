@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from botocore.stub import Stubber
-from typer.testing import CliRunner, Result
 
 from stackctl.orphans import computing, networking, storing
-from stackctl.orphans.cli import main
 from stackctl.orphans.find import FINDERS, leftovers
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search
+from tests.command import Ended, run
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, STRANGERS, Tags, client, new_search
 
 ROOT = Path(__file__).parents[3]
@@ -310,11 +310,9 @@ def test_every_kind_is_searched_in_the_order_in_which_it_can_be_removed() -> Non
         assert order.index(first) < order.index(then)
 
 
-def orphans(stack: str, monkeypatch: pytest.MonkeyPatch, checkout: Path = ROOT) -> Result:
+def orphans(stack: str, monkeypatch: pytest.MonkeyPatch, checkout: Path = ROOT, options: Sequence[str] = ()) -> Ended:
     monkeypatch.chdir(checkout)
-    app = typer.Typer()
-    app.command()(main)
-    return CliRunner().invoke(app, [stack], env={"COLUMNS": "200"})
+    return run("stackctl", "orphans", stack, *options)
 
 
 def test_the_command_lists_cost_and_commands_and_ends_with_1(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,6 +324,31 @@ def test_the_command_lists_cost_and_commands_and_ends_with_1(account: str, monke
     assert done.output.endswith(
         f"\nNothing was touched. Each is removed with:\n"
         f"  aws ec2 release-address --allocation-id {mine['AllocationId']} --region us-west-2\n"
+    )
+
+
+def test_a_program_reads_the_same_as_json(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
+    done = orphans("dev", monkeypatch, options=["--json"])
+    assert (done.exit_code, json.loads(done.stdout)) == (
+        1,
+        {
+            "stack": "dev",
+            "account": "123456789012",
+            "region": "us-west-2",
+            "up": False,
+            "usdAMonthAtLeast": 3.65,
+            "leftovers": [
+                {
+                    "kind": "elastic IP",
+                    "id": mine["AllocationId"],
+                    "name": mine["PublicIp"],
+                    "reason": "project=triton-eks, environment=dev",
+                    "usdAMonth": 3.65,
+                    "remove": f"aws ec2 release-address --allocation-id {mine['AllocationId']} --region us-west-2",
+                }
+            ],
+        },
     )
 
 

@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from botocore.stub import Stubber
-from typer.testing import CliRunner, Result
 
 from stackctl.account.read_only import Readers
-from stackctl.destroy.cli import main
 from stackctl.destroy.engine import Engine, EngineFailed
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
@@ -20,6 +17,7 @@ from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, read
 from stackctl.destroy.waits import StillThere, until_gone
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search
+from tests.command import Ended, run
 from tests.spec.stack_config import settings
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, Pulumi, client, new_search, resource
 
@@ -160,7 +158,8 @@ def test_a_protected_stack_says_which_change_lifts_it(account: str) -> None:
 
 
 def test_what_the_last_up_has_protected_needs_another_up(account: str) -> None:
-    state = read({"resources": [{**VPC, "protect": True}, resource("aws:kms/key:Key", "key", protect=True), RELEASE]})
+    protected = [{**VPC, "protect": True}, resource("aws:kms/key:Key", "key", protect=True), RELEASE]
+    state = read({"resources": [{**one, "urn": one["urn"].replace(":dev:", ":staging:")} for one in protected]})
     assert objections(settings({"allowDestroy": True}), readers(), state) == [
         "the last `up` has protected key, network-vpc: run `pulumi up --stack staging`, which lifts that, as "
         "stacks/Pulumi.staging.yaml allows it now"
@@ -182,8 +181,23 @@ def test_the_clusters_own_deletion_protection_is_asked_of_eks(account: str) -> N
         ]
 
 
+def _in(stack: str, project: str, found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "urn": f"urn:pulumi:{stack}::{project}::{found['type']}::x"}
+
+
 def test_an_unprotected_stack_may_go(account: str) -> None:
-    assert objections(settings({"allowDestroy": True}), readers(), read({"resources": [VPC]})) == []
+    state = read({"resources": [_in("staging", "triton-eks", VPC)]})
+    assert objections(settings({"allowDestroy": True}), readers(), state) == []
+
+
+@pytest.mark.parametrize(("stack", "project"), [("prod", "triton-eks"), ("staging", "another")])
+def test_what_the_state_has_of_another_stack_is_not_destroyed(account: str, stack: str, project: str) -> None:
+    state = read({"resources": [_in("staging", "triton-eks", RELEASE), _in(stack, project, VPC)]})
+    assert objections(settings({"allowDestroy": True}), readers(), state) == [
+        f"the state of staging has 1 resources of another stack or project (first: urn:pulumi:{stack}::{project}::"
+        "aws:ec2/vpc:Vpc::x): it was imported or renamed; put it right (`pulumi stack rename`, `pulumi state delete`) "
+        "before anything is deleted"
+    ]
 
 
 @pytest.fixture
@@ -195,11 +209,9 @@ def let_go(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def destroy(*arguments: str, checkout: Path = ROOT, monkeypatch: pytest.MonkeyPatch) -> Result:
+def destroy(*arguments: str, checkout: Path = ROOT, monkeypatch: pytest.MonkeyPatch) -> Ended:
     monkeypatch.chdir(checkout)
-    app = typer.Typer()
-    app.command()(main)
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+    return run("stackctl", "destroy", *arguments)
 
 
 def test_the_command_deletes_a_stack_that_is_named_twice(
@@ -226,7 +238,7 @@ def test_without_the_name_of_the_stack_nothing_is_deleted(
     done = destroy("dev", *confirm, checkout=let_go, monkeypatch=monkeypatch)
     assert (done.exit_code, done.stderr) == (
         2,
-        "nothing was deleted: to delete dev, say so: make destroy STACK=dev CONFIRM=dev\n",
+        "error: nothing was deleted: to delete dev, say so: make destroy STACK=dev CONFIRM=dev\n",
     )
     assert pulumi.destroys() == []
 
@@ -239,7 +251,7 @@ def test_a_protected_stack_is_not_deleted_whoever_names_it(
     done = destroy(stack, "--confirm", stack, monkeypatch=monkeypatch)
     assert done.exit_code == 2
     assert done.stderr == (
-        f"{stack} is not taken away:\n  {stack} is protected: write triton-eks:allowDestroy: true in "
+        f"error: {stack} is not taken away:\n  {stack} is protected: write triton-eks:allowDestroy: true in "
         f"stacks/Pulumi.{stack}.yaml, have that reviewed, and run `pulumi up --stack {stack}`\n"
     )
     assert pulumi.destroys() == []

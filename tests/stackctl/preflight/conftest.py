@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from stackctl.account.guard import caller
 from stackctl.account.read_only import Readers
-from stackctl.preflight.check import Subject
+from stackctl.preflight.checks.check import Subject
 from stackctl.preflight.operations import OPERATIONS
 from tests.aws_environment import use_none_of_the_developers
 from tests.spec.stack_config import settings

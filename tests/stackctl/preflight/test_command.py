@@ -1,26 +1,23 @@
-"""`python -m stackctl.preflight STACK`: the table, the exit code, and mistakes as sentences."""
+"""`stackctl preflight STACK`: the table, the exit code, and mistakes as sentences."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-import typer
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
 from stackctl.preflight.checks import CHECKS
-from stackctl.preflight.cli import main
-from stackctl.preflight.finding import fail, ok, unknown, warn
+from stackctl.preflight.checks.finding import fail, ok, unknown, warn
 from stackctl.preflight.report import Row, failed, show, summary
+from tests.command import Ended, run
 
 ROOT = Path(__file__).parents[3]
 
 
-def preflight(*arguments: str) -> Result:
-    app = typer.Typer()
-    app.command()(main)
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+def preflight(*arguments: str) -> Ended:
+    return run("stackctl", "preflight", *arguments)
 
 
 @pytest.fixture
@@ -35,13 +32,29 @@ ON_MOTO = ("account", "instance offerings", "images", "capacity reservations", "
 def test_the_checks_are_in_the_table_and_a_new_account_is_not_ready(
     account: str, checkout: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stackctl.preflight.cli.CHECKS", [check for check in CHECKS if check.name in ON_MOTO])
+    monkeypatch.setattr("stackctl.preflight.command.CHECKS", [check for check in CHECKS if check.name in ON_MOTO])
     done = preflight("dev")
     assert done.exit_code == 1, done.output
     assert [name for name in ON_MOTO if f"\n{name} " not in f"\n{done.output}"] == []
     assert "triton.image: account 123456789012 has no repository nvidia/tritonserver in us-west-2" in done.output
     assert "What to do:\n  images (fail): triton.image: " in done.output
     assert done.output.endswith("\ndev: 2 fail, 4 ok\n")
+
+
+def test_a_program_reads_the_same_as_json(account: str, checkout: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stackctl.preflight.command.CHECKS", [check for check in CHECKS if check.name == "account"])
+    done = preflight("dev", "--json")
+    told = "123456789012, as aws:allowedAccountIds says; arn:aws:sts::123456789012:user/moto"
+    assert (done.exit_code, json.loads(done.stdout)) == (
+        0,
+        {
+            "stack": "dev",
+            "account": "123456789012",
+            "region": "us-west-2",
+            "ok": True,
+            "checks": [{"check": "account", "status": "ok", "message": told, "remedy": None}],
+        },
+    )
 
 
 def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None) -> None:
@@ -59,7 +72,7 @@ def test_a_stack_file_with_a_mistake_is_an_error(account: str, monkeypatch: pyte
     done = preflight("dev")
     assert (done.exit_code, done.stderr.partition("\n")[0]) == (
         2,
-        "error: stacks/Pulumi.dev.yaml: config: is missing; give the mapping of all settings",
+        "error: stacks/Pulumi.dev.yaml: line 1: config is not a mapping; give the mapping of all settings",
     )
 
 
@@ -77,7 +90,7 @@ def test_without_credentials_it_says_how_one_logs_in(account: str, checkout: Non
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     done = preflight("dev")
     assert done.exit_code == 2
-    assert done.stderr.startswith("AWS cannot be asked: Unable to locate credentials; set AWS_PROFILE")
+    assert done.stderr.startswith("error: AWS cannot be asked: Unable to locate credentials; set AWS_PROFILE")
 
 
 def test_the_table_says_what_was_found_and_the_list_below_what_to_do() -> None:

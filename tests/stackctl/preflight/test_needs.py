@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spec.settings import load_stack_file
-from stackctl.preflight import needs
-from stackctl.preflight.needs import Quota, instance_quota, needed_quotas
+from stackctl import quotas as needs
+from stackctl.quotas import Quota, instance_quota, needed_quotas
 from tests.spec.stack_config import TODAY, settings
 
 ROOT = Path(__file__).parents[3]

@@ -8,12 +8,12 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from stackctl.preflight import needs
-from stackctl.preflight.check import Subject
+from stackctl import quotas as needs
 from stackctl.preflight.checks import service_quotas
-from stackctl.preflight.finding import Finding, Status
-from stackctl.preflight.needs import Quota, QuotaNeed
-from stackctl.preflight.usage import used_by_others
+from stackctl.preflight.checks.check import Subject
+from stackctl.preflight.checks.finding import Finding, Status
+from stackctl.preflight.checks.usage import used_by_others
+from stackctl.quotas import Quota, QuotaNeed
 
 REGION = "us-west-2"
 EC2_QUOTAS = {needs.STANDARD: 100, needs.G: 16, needs.P: 192, needs.ADDRESSES: 5}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spec.settings import Settings
-from stackctl.cost import prices, revisions, throughput
+from stackctl.cost import prices, throughput
 from stackctl.review import collect, document
 from stackctl.review.plan import Plan
 from stackctl.review.report import MeasuredCost
@@ -39,8 +39,8 @@ def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def comment(monkeypatch: pytest.MonkeyPatch, then: Settings, now: Settings) -> tuple[str, tuple[MeasuredCost, ...]]:
     """The comment about prod with these settings, and the measured costs of its report."""
-    monkeypatch.setattr(revisions, "settings_now", lambda _: now)
-    monkeypatch.setattr(revisions, "settings_at", lambda *_: then)
+    monkeypatch.setattr(collect, "settings_of", lambda _: now)
+    monkeypatch.setattr(collect, "settings_at", lambda *_: then)
     made = collect.report("prod", Plan(()), "main", TODAY)
     assert made.cost is not None
     return document.render([made], title="t", name="n"), made.cost.measured

@@ -174,7 +174,7 @@ def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None
     assert text.endswith(
         f"\n… and the sections of {len(rows) - len(told)} stacks of the table, left out for want of space. "
         f"… and {2000 - len(rows)} more stacks that are not in the table. "
-        "`python3 -m stackctl.review render REPORT` gives one stack all of the space.\n"
+        "`python3 -m stackctl review render REPORT` gives one stack all of the space.\n"
     )
 
 
@@ -268,3 +268,19 @@ def test_what_is_shown_and_what_is_said_to_be_left_out_are_all(deleted: int, upd
             said = re.search(r"… and (\d+) more resources", section)
             assert [int(number) for number in shown] == list(range(len(shown)))
             assert len(shown) + (int(said[1]) if said else 0) == count
+
+
+@pytest.mark.parametrize("text", ["<!-- triton-eks: preview -->", "a\n<!-- triton-eks: preview -->\nb"])
+def test_nothing_that_is_told_of_a_change_can_be_the_marker(text: str) -> None:
+    violation = Violation("p", True, "", text, text)
+    found = Plan((Step("delete", text, text),), errors=(text,), violations=(violation,), packs={"p": "1"})
+    comment = document.render([Report(text, found, base=text)], title=text, name="preview")
+    assert comment.startswith("<!-- triton-eks: preview -->\n")
+    assert "<!-- triton-eks" not in comment[1:].replace("\\<!", "")
+    assert "<!--" not in markdown.code(text) + markdown.block(text)
+
+
+@pytest.mark.parametrize("name", ["", "a -->", "a\nb", "a b", "x" * 61])
+def test_a_name_that_would_end_the_marker_is_refused(name: str) -> None:
+    with pytest.raises(document.WrongName, match="is no name of a comment"):
+        document.marker(name)

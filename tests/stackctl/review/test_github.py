@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from stackctl.review import cli
 from stackctl.review.github import BOT, GitHubError, Repository
 
 MARKER = "<!-- triton-eks: preview -->"
+TOKEN = "ghs_0123456789abcdefABCDEF"
 
 
 @dataclass
@@ -29,6 +29,13 @@ class GitHub:
     pulls: list[dict[str, Any]] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    viewer: str | None = BOT
+    said: str = "not now"
+
+    def who_asks(self) -> tuple[int, Any]:
+        if self.viewer is None:
+            return 403, {"message": "Resource not accessible by integration"}
+        return 200, {"data": {"viewer": {"login": self.viewer}}}
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], content: Any) -> tuple[int, Any]:
         if method == "GET" and path.endswith("/comments"):
@@ -50,7 +57,8 @@ class GitHub:
 
     def _add(self, where: list[dict[str, Any]], content: dict[str, Any]) -> dict[str, Any]:
         number = len(where) + 1
-        made = {"id": number, "number": number, "user": {"login": BOT}, "html_url": f"https://x/{number}", **content}
+        user = {"login": self.viewer or BOT}
+        made = {"id": number, "number": number, "user": user, "html_url": f"https://x/{number}", **content}
         where.append(made)
         return made
 
@@ -68,15 +76,19 @@ def github() -> Iterator[GitHub]:
         def _serve(self) -> None:
             address = urlsplit(self.path)
             site.requests.append(f"{self.command} {address.path}")
-            assert self.headers["Authorization"] == "Bearer token"
+            assert self.headers["Authorization"] == f"Bearer {TOKEN}"
             size = int(self.headers.get("Content-Length") or 0)
             content = json.loads(self.rfile.read(size)) if size else None
-            if site.failures:
-                status, body = site.failures.pop(0), {"message": "not now"}
+            if address.path == "/graphql":
+                status, body = site.who_asks()
+            elif site.failures:
+                status, body = site.failures.pop(0), {"message": site.said}
             else:
                 path = address.path.removeprefix("/repos/org/repo/")
                 status, body = site.answer(self.command, path, parse_qs(address.query), content)
             self.send_response(status)
+            if status in (301, 302, 307):
+                self.send_header("Location", "http://127.0.0.2:1/elsewhere")
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 
@@ -97,32 +109,105 @@ def github() -> Iterator[GitHub]:
 
 @pytest.fixture
 def repository(github: GitHub) -> Repository:
-    return Repository("org/repo", "token", github.url, pause=0)
+    return Repository("org/repo", TOKEN, github.url, f"{github.url}/graphql", pause=0)
+
+
+def marked(text: str) -> str:
+    return f"{MARKER}\n{text}"
 
 
 def test_a_comment_is_written_once_and_edited_from_then_on(github: GitHub, repository: Repository) -> None:
-    assert repository.comment(7, MARKER, f"{MARKER} one") == "https://x/1"
-    assert repository.comment(7, MARKER, f"{MARKER} two") == "https://x/1"
-    assert [comment["body"] for comment in github.comments] == [f"{MARKER} two"]
+    assert repository.comment(7, MARKER, marked("one")) == "https://x/1"
+    assert repository.comment(7, MARKER, marked("two")) == "https://x/1"
+    assert [comment["body"] for comment in github.comments] == [marked("two")]
 
 
 def test_it_is_found_behind_many_others_and_theirs_is_never_edited(github: GitHub, repository: Repository) -> None:
     github.comments += [{"id": n, "user": {"login": "somebody"}, "body": MARKER, "html_url": ""} for n in range(1, 151)]
-    repository.comment(7, MARKER, f"{MARKER} one")
-    repository.comment(7, MARKER, f"{MARKER} two")
+    repository.comment(7, MARKER, marked("one"))
+    repository.comment(7, MARKER, marked("two"))
     assert len(github.comments) == 151
     assert {comment["body"] for comment in github.comments[:150]} == {MARKER}
-    assert github.comments[150]["body"] == f"{MARKER} two"
+    assert github.comments[150]["body"] == marked("two")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"`{MARKER}` is deleted",
+        f"<!-- triton-eks: offline -->\n## What changes\n| `{MARKER}` | deleted |",
+        f"\n{MARKER}",
+        f" {MARKER}",
+        f"{MARKER} and more",
+        f"> {MARKER}\n\nwhy?",
+        None,
+    ],
+)
+def test_a_comment_of_ours_that_only_has_the_marker_in_it_is_left_alone(
+    github: GitHub, repository: Repository, body: str | None
+) -> None:
+    """A resource can be named like the marker; the comments of every workflow are written by the same bot."""
+    github.comments.append({"id": 1, "user": {"login": BOT}, "body": body, "html_url": "https://x/1"})
+    assert repository.comment(7, MARKER, marked("new")) == "https://x/2"
+    assert [comment["body"] for comment in github.comments] == [body, marked("new")]
+
+
+def test_line_ends_that_a_browser_has_written_are_line_ends(github: GitHub, repository: Repository) -> None:
+    github.comments.append({"id": 1, "user": {"login": BOT}, "body": f"{MARKER}\r\nold", "html_url": "https://x/1"})
+    assert repository.comment(7, MARKER, marked("new")) == "https://x/1"
+
+
+@pytest.mark.parametrize("viewer", ["our-app[bot]", "a-person"])
+def test_with_another_ones_token_that_ones_comment_is_edited_and_the_bots_is_not(
+    github: GitHub, repository: Repository, viewer: str
+) -> None:
+    github.comments.append({"id": 1, "user": {"login": BOT}, "body": marked("the bot's"), "html_url": ""})
+    github.viewer = viewer
+    assert repository.comment(7, MARKER, marked("one")) == "https://x/2"
+    assert repository.comment(7, MARKER, marked("two")) == "https://x/2"
+    assert [comment["body"] for comment in github.comments] == [marked("the bot's"), marked("two")]
+
+
+def test_where_github_does_not_tell_who_asks_it_is_taken_for_the_workflows_bot(
+    github: GitHub, repository: Repository
+) -> None:
+    github.viewer = None
+    github.comments += [
+        {"id": n, "user": {"login": login}, "body": marked("old"), "html_url": f"https://x/{n}"}
+        for n, login in ((1, "a-person"), (2, BOT))
+    ]
+    assert repository.comment(7, MARKER, marked("new")) == "https://x/2"
+    assert [comment["body"] for comment in github.comments] == [marked("old"), marked("new")]
+
+
+def test_a_text_that_would_not_be_found_again_is_not_written(github: GitHub, repository: Repository) -> None:
+    with pytest.raises(GitHubError, match="the text does not begin with the line <!-- triton-eks: preview -->, by which"):
+        repository.comment(7, MARKER, f"## Hello\n{MARKER}")
+    with pytest.raises(GitHubError, match="the text does not begin with the line"):
+        repository.issue(MARKER, "title", "hello", "drift")
+    assert github.requests == []
 
 
 def test_one_issue_is_opened_edited_and_closed(github: GitHub, repository: Repository) -> None:
-    repository.issue(MARKER, "t1", f"{MARKER} 1", "drift")
-    repository.issue(MARKER, "t2", f"{MARKER} 2", "drift")
+    repository.issue(MARKER, "t1", marked("1"), "drift")
+    repository.issue(MARKER, "t2", marked("2"), "drift")
     assert [(issue["title"], issue["state"], issue["labels"]) for issue in github.issues] == [("t2", "open", ["drift"])]
     assert repository.close_issue(MARKER, "drift", "all well") == "https://x/1"
     assert github.issues[0]["state"] == "closed"
     assert github.comments[0]["body"] == "all well"
     assert repository.close_issue(MARKER, "drift", "all well") is None
+
+
+@pytest.mark.parametrize("other", [{"login": "somebody"}, None])
+def test_an_issue_that_somebody_else_has_opened_is_neither_edited_nor_closed(
+    github: GitHub, repository: Repository, other: object
+) -> None:
+    theirs = {"id": 1, "number": 1, "state": "open", "user": other, "body": marked("mine"), "title": "t", "html_url": ""}
+    github.issues.append(theirs)
+    before = dict(theirs)
+    assert repository.close_issue(MARKER, "drift", "all well") is None
+    assert repository.issue(MARKER, "t2", marked("2"), "drift") == "https://x/2"
+    assert (github.issues[0], github.comments) == (before, [])
 
 
 def test_the_pull_request_is_the_one_of_the_branch_at_that_commit(github: GitHub, repository: Repository) -> None:
@@ -143,24 +228,57 @@ def test_a_busy_github_is_asked_again(github: GitHub, repository: Repository) ->
 
 def test_a_refusal_is_one_sentence_without_the_token(github: GitHub, repository: Repository) -> None:
     github.failures = [403]
+    github.said = f"{'x' * 275} Bearer {TOKEN} may not"  # a server that says back what it was sent, cut in the middle of it
     with pytest.raises(GitHubError) as refusal:
         repository.comment(7, MARKER, MARKER)
-    assert str(refusal.value).endswith("403 not now")
-    assert "token" not in str(refusal.value)
+    assert ": 403 xxx" in str(refusal.value)
+    assert TOKEN[:8] not in str(refusal.value)
     assert len(github.requests) == 1
 
 
-def test_the_command_line_takes_the_token_from_the_environment_only(
-    github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("status", [301, 302, 307])
+@pytest.mark.parametrize("method", ["comment", "pull_request"])
+def test_the_token_goes_nowhere_else_whatever_the_answer_says(
+    github: GitHub, repository: Repository, status: int, method: str
 ) -> None:
-    body = tmp_path / "body.md"
-    body.write_text("<!-- triton-eks: preview -->\nhello", encoding="utf-8")
-    for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GITHUB_API_URL"):
-        monkeypatch.delenv(name, raising=False)
-    assert cli.main(["comment", "--pull-request", "7", str(body)]) == 1
-    assert "GITHUB_REPOSITORY and GITHUB_TOKEN not set" in capsys.readouterr().err
-    monkeypatch.setenv("GITHUB_REPOSITORY", "org/repo")
-    monkeypatch.setenv("GITHUB_TOKEN", "token")
-    monkeypatch.setenv("GITHUB_API_URL", github.url)
-    assert cli.main(["comment", "--pull-request", "7", str(body)]) == 0
-    assert github.comments[0]["body"].endswith("hello")
+    github.failures = [status]
+    call = {"comment": (7, MARKER, MARKER), "pull_request": ("me:topic", "new")}[method]
+    with pytest.raises(GitHubError, match=f"{status} it is at http://127.0.0.2:1/elsewhere now, where nothing was sent"):
+        getattr(repository, method)(*call)
+    assert len(github.requests) == 1
+
+
+def test_the_token_is_in_no_representation(repository: Repository) -> None:
+    assert TOKEN not in f"{repository} {repository!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "said"),
+    [
+        (
+            "org repo",
+            "https://api.github.com",
+            "GITHUB_REPOSITORY is 'org repo', which is no repository; set it to OWNER",
+        ),
+        ("org/re\npo", "https://api.github.com", "GITHUB_REPOSITORY is 'org/re\\npo', which is no repository"),
+        ("org", "https://api.github.com", "GITHUB_REPOSITORY is 'org', which is no repository"),
+        ("org/repo", "nonsense", "GITHUB_API_URL is 'nonsense', which is no address; leave it out for github.com"),
+        ("org/repo", "file:///etc", "GITHUB_API_URL is 'file:///etc', which is no address"),
+        ("org/repo", f"http://x y/{TOKEN}", "GITHUB_API_URL is 'http://x y/(the token)', which is no address"),
+    ],
+)
+def test_what_is_no_repository_or_no_address_is_a_sentence(name: str, api: str, said: str) -> None:
+    with pytest.raises(GitHubError) as refusal:
+        Repository(name, TOKEN, api)
+    assert str(refusal.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "answer", ["text", [1], {"message": "hello"}, [{"id": "x", "user": {"login": BOT}, "body": MARKER}]]
+)
+def test_an_answer_that_is_not_githubs_is_a_sentence(
+    github: GitHub, repository: Repository, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    monkeypatch.setattr(GitHub, "answer", lambda *_: (200, answer))
+    with pytest.raises(GitHubError, match="is this GitHub"):
+        repository.comment(7, MARKER, MARKER)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording, StackFailed
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[3]
 

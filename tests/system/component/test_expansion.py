@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from twin.aws.handler import UNKNOWN
+from twin.aws.base.handler import UNKNOWN
 from twin.eks.expansion import ExpansionError, expand_cluster, reference
 
 ADMIN = "arn:aws:iam::123456789012:role/admin"

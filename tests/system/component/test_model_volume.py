@@ -18,7 +18,7 @@ from tests.system.component.engine.account import seed_roles
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[3]
 STACK = "staging"

@@ -20,7 +20,7 @@ from spec.versions import PROJECT
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "kubernetes:helm.sh/v3:Release"

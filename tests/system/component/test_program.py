@@ -1,4 +1,4 @@
-"""Rules that hold for the registrations of every stack (design.md, "Rules of the program")."""
+"""Rules that hold for the registrations of every stack."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from spec.gpu_pool import gpu_toleration
+from spec.settings.fields import TagKey
 from spec.settings.model import GpuPool
 from tests.system.component.engine.recording import Registration
 from tests.system.component.engine.stack_run import StackRun
@@ -53,6 +55,15 @@ def test_every_taggable_resource_says_whose_it_is(stack_run: StackRun) -> None:
         if item.type in table.HANDLERS and table.HANDLERS[item.type].taggable and item.name != from_eks
     }
     assert {name: keys for name, keys in missing.items() if keys} == {}
+
+
+def test_a_stack_file_can_set_none_of_the_tags_that_the_program_sets(stack_run: StackRun) -> None:
+    of_the_file = stack_run.settings.tags.keys()
+    own = {key for item in stack_run.up.registrations for key in (item.checked.get("tags") or {}) if key not in of_the_file}
+    assert {"project", "environment", "Name"} <= own
+    for key in own:
+        with pytest.raises(ValidationError):
+            TypeAdapter(TagKey).validate_python(key)
 
 
 def test_the_only_security_group_with_the_clusters_tag_is_the_one_that_eks_makes(stack_run: StackRun) -> None:

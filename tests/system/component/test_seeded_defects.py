@@ -22,7 +22,7 @@ from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Registration, StackFailed, Values
 from tests.system.component.engine.stack_run import TODAY
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parent / "snapshots"
 
 
 def test_the_registrations_are_those_that_were_reviewed(stack_run: StackRun, update_snapshots: bool) -> None:
-    """Regenerate with `pytest tests/component --update-snapshots`, then review the diff."""
+    """Regenerate with `pytest tests/system/component --update-snapshots`, then review the diff."""
     path = _FOLDER / f"{stack_run.stack}.json"
     actual = snapshot.text(stack_run.up)
     if update_snapshots:

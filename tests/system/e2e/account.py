@@ -6,7 +6,7 @@ import boto3
 
 REGION = "us-west-2"
 ADMINISTRATORS = {"platform-admin"}
-"""Roles that were there before our program was: a stack names them, somebody else makes them (twin/administrators.py)."""
+"""Roles that were there before our program was: a stack names them, somebody else makes them."""
 
 
 def client(url: str, service: str) -> Any:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from twin import engine, processes
-from twin.home import REPOSITORY, TwinHome
-from twin.servers import Servers
+from twin.engine import engine
+from twin.host import processes
+from twin.host.home import REPOSITORY, TwinHome
+from twin.services.servers import Servers
 
 UP_SECONDS = 1800
 """The first `up` on a machine builds the Go programs; every later one takes about a minute."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tests.system.e2e.conftest import Twin
-from twin import processes
+from twin.host import processes
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Monitored(Twin):
     @property
     def url(self) -> str:
         """Where its Prometheus answers, once it does."""
-        (url,) = self.until(lambda: self.servers().cluster().prometheus_urls(), "Prometheus to be ready", 60)
+        (url,) = self.until(lambda: self.servers().prometheus_urls(), "Prometheus to be ready", 60)
         return str(url)
 
     def ask(self, path: str, **parameters: str) -> Any:

@@ -9,7 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from twin import ports
+from twin.host import ports
 
 ADDRESS = "10.244.250.7"
 """A pod's address for the cluster; what listens there is at 127.244.250.7 on this machine."""

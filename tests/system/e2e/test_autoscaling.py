@@ -9,7 +9,7 @@ from infra.platform.dashboards.scaling import scaling
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.load_summary import ANSWERED, CHANGE, READY, STARTS
 from tests.system.e2e.monitored import Monitored
-from twin import stack_files
+from twin.engine import stack_files
 from twin.load.messages import Queue
 
 # KEDA's operator and Prometheus's may have to be built first.

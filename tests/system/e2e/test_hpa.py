@@ -20,9 +20,13 @@ from tests.system.e2e.conftest import UP_SECONDS
 from tests.system.e2e.load_summary import ANSWERED, READY
 from tests.system.e2e.monitored import Monitored
 from tests.system.e2e.sockets import listening
-from twin import keda, processes, prometheus_adapter, quantity, stack_files
-from twin.home import TwinHome
-from twin.release_sources import SLOW_MODEL
+from twin.charts.keda import programs as keda
+from twin.charts.prometheus_adapter import program as prometheus_adapter
+from twin.cluster import quantity
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import TwinHome
+from twin.services.release_sources import SLOW_MODEL
 
 # The adapter and Prometheus's operator may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
@@ -66,7 +70,7 @@ class Scaled(Monitored):
 
     def adapter(self) -> int:
         """Its process; 0 while there is none."""
-        record = processes.find(self.home, prometheus_adapter.CHART)
+        record = processes.find(self.home, prometheus_adapter.NAME)
         return record.pid if record else 0
 
 

@@ -24,15 +24,20 @@ from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
 from tests.system.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.system.e2e.sockets import listening
-from tests.twin.recording_engine import recording_engine
-from twin import agent, control_plane, keda, moto_server, processes, tools
-from twin.down import down
-from twin.home import TwinHome
+from tests.twin.plugins.recording_engine import recording_engine
+from twin.aws import moto_server
+from twin.charts.keda import programs as keda
+from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.commands.down import down
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import KubeClient
 from twin.plugins.provider import Resource
 from twin.plugins.releases import TOKEN, Releases
 from twin.plugins.server import EngineLog
+from twin.services import agent
 
 # The first to ask for the tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -59,7 +64,7 @@ class Cluster:
 
     def install(self) -> None:
         """The chart's release in its namespace, as `pulumi up` makes both."""
-        self.kube.request("POST", "/api/v1/namespaces", body=_object("v1", "Namespace", NAMESPACE))
+        self.kube.create("/api/v1/namespaces", _object("v1", "Namespace", NAMESPACE))
         self.releases.create(RELEASE, self.inputs, 60)
 
     def aws(self, service: str) -> Any:
@@ -80,7 +85,7 @@ class Cluster:
 
     def create(self, path: str, kind: str, api_version: str, name: str, spec: dict[str, Any], **more: Any) -> None:
         body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **more.pop("metadata", {})}, **more}
-        self.kube.request("POST", path, query={"fieldValidation": "Strict"}, body=body | ({"spec": spec} if spec else {}))
+        self.kube.create(path, body | ({"spec": spec} if spec else {}))
 
     def deployment(self, name: str) -> None:
         container = {"name": "main", "image": "registry.example/main:1"}
@@ -105,14 +110,14 @@ class Cluster:
 
     def remove_scaled_object(self, name: str) -> None:
         path = f"/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects/{name}"
-        self.kube.request("DELETE", path)
-        until(lambda: self.kube.get(path) is None, f"the operator to let go of {name}")
+        self.kube.delete(path)
+        until(lambda: self.kube.find(path) is None, f"the operator to let go of {name}")
 
     def scaled_to(self, name: str, replicas: int) -> None:
         """Waits until the Deployment wants so many pods, and has them."""
 
         def settled() -> bool:
-            found = self.kube.get(f"/apis/apps/v1/namespaces/default/deployments/{name}")
+            found = self.kube.find(f"/apis/apps/v1/namespaces/default/deployments/{name}")
             assert found is not None
             return (found["spec"]["replicas"], found["status"].get("replicas", 0)) == (replicas, replicas)
 
@@ -140,7 +145,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A twin with KEDA installed as the program installs it."""
     home = TwinHome(tmp_path_factory.mktemp("keda") / "home")
     console = Console(stderr=True)
-    programs = tools.ensure(["control-plane", keda.CHART], console)
+    programs = tools.ensure(["control-plane", keda.FAMILY], console)
     try:
         moto_server.ensure(home, console.print)
         control_plane.ensure(home, programs, console.print)
@@ -156,7 +161,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _cluster(home: TwinHome, log: EngineLog) -> Cluster:
-    kube = KubeClient(yaml.safe_load(home.kubeconfig.read_text()))
+    kube = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
     url = home.load_endpoints().aws_url or ""
     account = boto3.session.Session("test", "test", region_name=REGION)
     eks, iam = (account.client(service, endpoint_url=url) for service in ("eks", "iam"))
@@ -203,13 +208,7 @@ def authentication(cluster: Cluster, role_arn: str) -> None:
         **_object("keda.sh/v1alpha1", "TriggerAuthentication", "queue"),
         "spec": {"podIdentity": {"provider": "aws", "roleArn": role_arn}},
     }
-    cluster.kube.request(
-        "PATCH",
-        f"{path}/queue",
-        query={"fieldManager": "test", "force": "true"},
-        body=body,
-        content_type="application/apply-patch+yaml",
-    )
+    cluster.kube.apply(f"{path}/queue", body, manager="test")
 
 
 def test_the_programs_listen_on_this_machine_alone(cluster: Cluster) -> None:
@@ -237,7 +236,7 @@ def test_a_role_that_trusts_somebody_else_is_not_given(cluster: Cluster, queue: 
     cluster.aws("sqs").send_message(QueueUrl=queue, MessageBody="1")
 
     def refused() -> bool:
-        items = cluster.kube.request("GET", "/api/v1/namespaces/default/events")["items"]
+        items = cluster.kube.get("/api/v1/namespaces/default/events")["items"]
         return any(item["involvedObject"]["name"] == "untrusted" and "AccessDenied" in item["message"] for item in items)
 
     until(refused, "an event that says that the role is not given", cluster.explain)
@@ -332,7 +331,7 @@ def of_the_program(floor: int) -> dict[str, Any]:
 
 def autoscaler(cluster: Cluster) -> dict[str, Any]:
     """The HorizontalPodAutoscaler that KEDA makes of it."""
-    found = cluster.kube.get("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/triton")
+    found = cluster.kube.find("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/triton")
     assert found is not None
     return found
 
@@ -363,7 +362,7 @@ def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str) -> 
 
     def looked() -> bool:
         nonlocal fewest
-        found = cluster.kube.get("/apis/apps/v1/namespaces/default/deployments/held")
+        found = cluster.kube.find("/apis/apps/v1/namespaces/default/deployments/held")
         assert found is not None
         fewest = min(fewest, found["spec"]["replicas"])
         return condition()
@@ -386,9 +385,9 @@ def test_another_installation_keeps_what_runs_and_a_broken_one_says_why(cluster:
 def test_without_the_release_nothing_of_it_is_left_and_its_namespace_can_go(cluster: Cluster) -> None:
     cluster.releases.delete(RELEASE, cluster.inputs, cluster.inputs, 60)
     assert cluster.pids() == [0, 0]
-    assert cluster.kube.get("/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io") is None
-    assert cluster.kube.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/keda-operator") is None
-    cluster.kube.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
-    until(lambda: cluster.kube.get(f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace to go")
+    assert cluster.kube.find("/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io") is None
+    assert cluster.kube.find("/apis/rbac.authorization.k8s.io/v1/clusterroles/keda-operator") is None
+    cluster.kube.delete(f"/api/v1/namespaces/{NAMESPACE}")
+    until(lambda: cluster.kube.find(f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace to go")
     cluster.install()
     assert 0 not in cluster.pids()

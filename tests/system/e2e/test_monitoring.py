@@ -16,8 +16,10 @@ from spec.scaling.signal import signals
 from spec.settings import load_stack_file
 from tests.system.e2e.conftest import Twin
 from tests.system.e2e.monitored import Monitored
-from twin import inference, processes, stack_files
-from twin.home import TwinHome
+from twin.commands import inference
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import TwinHome
 
 WITHOUT_A_SOURCE = {
     "Percentiles": "histograms, which server 2.51 has not",
@@ -72,7 +74,7 @@ def test_tritons_pods_are_scraped_as_the_programs_monitor_says(monitored: Monito
 
 def test_what_the_scaler_asks_for_is_recorded(monitored: Monitored) -> None:
     settings = load_stack_file(stack_files.write_merged(monitored.home, "local"))
-    (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
+    (address,) = monitored.servers().cluster().service_addresses("triton", "triton")
     inference.infer(address)
     wanted = [signal.query for signal in signals(settings)]
     assert len(wanted) == 4
@@ -86,7 +88,7 @@ def test_prometheus_refuses_no_query_of_a_dashboard_and_has_data_for_the_inferen
     blank = {board["title"]: monitored.blank(board) for board in boards}
     assert set(blank) == {"Triton: inference", "Triton: scaling", "Triton: GPUs"}
     (inferences,) = (board for board in boards if board["title"] == "Triton: inference")
-    (address,) = monitored.servers().cluster().ready_addresses("triton", "triton")
+    (address,) = monitored.servers().cluster().service_addresses("triton", "triton")
 
     def filled() -> bool:
         inference.infer(address)  # a rate needs a counter that moves

@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.system.e2e.conftest import Twin
-from twin import leavings, processes, tools
+from twin.commands import leavings
+from twin.host import processes, tools
 
 
 def files(folder: Path) -> list[str]:
@@ -41,7 +42,7 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     processes.signal_record(agent, signal.SIGKILL)
     processes.signal_record(server, signal.SIGKILL)
     processes.wait_until(lambda: not server.alive(), "the killed server to be gone", 10)
-    prefix = leavings.shared_memory_prefix(twin.home)
+    prefix = twin.home.shared_memory_prefix
     assert list(Path("/dev/shm").glob(f"{prefix}*"))
     begun = twin.home.path.stat().st_mtime
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.system.e2e import account
 from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
-from twin import engine, processes
+from twin.engine import engine
+from twin.host import processes
 
 SAID = {
     "etcd": "started etcd\n",
@@ -121,7 +122,7 @@ def test_a_refused_create_leaves_the_state_true_and_the_next_up_continues(own_tw
 
 def test_two_twins_run_side_by_side(twin: Twin, own_twin: Twin) -> None:
     own_twin.up()
-    addresses = [t.servers().cluster().ready_addresses("triton", "triton") for t in (twin, own_twin)]
+    addresses = [t.servers().cluster().service_addresses("triton", "triton") for t in (twin, own_twin)]
     assert addresses[0] and addresses[1]
     assert set(addresses[0]).isdisjoint(addresses[1])
     urls = [t.servers().aws_url for t in (twin, own_twin)]

@@ -50,7 +50,8 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
     events.write_text(_output(changed, "twin", "preview", "local", "--against", "HEAD", "--events"))
     _output(
         changed,
-        "stackctl.review",
+        "stackctl",
+        "review",
         "collect",
         "local",
         "--preview",
@@ -60,8 +61,8 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
         "--output",
         str(report),
     )
-    _output(changed, "stackctl.review", "gate", str(report))
-    comment = _output(changed, "stackctl.review", "render", str(report))
+    _output(changed, "stackctl", "review", "gate", str(report))
+    comment = _output(changed, "stackctl", "review", "render", str(report))
 
     assert re.search(r"^\| `local` \| \*\*46\*\* \| 0 \| 3 \| 0 \| kept \| ", comment, re.MULTILINE), comment
     replaced = _replaced(comment)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.system.e2e.conftest import Twin
 from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
-from twin import stack_files
-from twin.pod_addresses import loopback
+from twin.cluster.pod_addresses import loopback
+from twin.engine import stack_files
 
 STACK = "local"
 PODS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests.system.e2e.conftest import Twin
-from twin import processes
+from twin.host import processes
 
 _WHAT_MOTO_TAKES = "test"
 _SHORTEST = 16

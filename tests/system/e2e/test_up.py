@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.system.e2e.conftest import Twin
-from twin import inference
+from twin.commands import inference
 
 ANSWER = re.compile(
     r"^pipeline version 1 answered CLASS \[\d\], SCORES \[.+\] in [\d.]+ ms \(127\.244\.\d+\.\d+:8001, gRPC\)$", re.M
@@ -59,7 +59,7 @@ def test_the_status_has_a_line_that_asks_the_model(twin: Twin) -> None:
 
 
 def test_the_answer_is_the_models_own_arithmetic(twin: Twin) -> None:
-    addresses = twin.servers().cluster().ready_addresses("triton", "triton")
+    addresses = twin.servers().cluster().service_addresses("triton", "triton")
     answer = inference.infer(addresses[0])
     assert answer.outputs == {"SCORES": [1.25, -1.5, 1.0], "CLASS": [0]}
 

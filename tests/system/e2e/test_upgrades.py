@@ -25,8 +25,8 @@ from stackctl.review import consequences
 from tests.system.e2e.conftest import Twin
 from tests.system.upgrade import accepted, release
 from tests.system.upgrade.comparison import Finding, findings
-from twin import stack_files
-from twin.home import REPOSITORY
+from twin.engine import stack_files
+from twin.host.home import REPOSITORY
 
 STACK = "local"
 OLD, NEW = "1.34", "1.35"

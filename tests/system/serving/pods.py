@@ -23,13 +23,15 @@ from typing import Any
 
 from tests.charts import rendering
 from tests.charts.rendering import Object
-from twin import helm, pod_spec, pod_volumes, ports, processes
-from twin.home import TwinHome
-from twin.pod_process import ContainerProcess, process_name
-from twin.pod_spec import Sources
-from twin.pod_volumes import SHARED_MEMORY, PathRewriter
-from twin.processes import Service
-from twin.tritonserver import tritonserver_command
+from twin.host import ports, processes
+from twin.host.home import TwinHome
+from twin.host.processes import Service
+from twin.pods import pod_spec, pod_volumes
+from twin.pods.pod_process import ContainerProcess, process_name
+from twin.pods.pod_spec import Sources
+from twin.pods.pod_volumes import PathRewriter
+from twin.releases import helm
+from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 START_SECONDS = 90.0
@@ -208,7 +210,7 @@ class Pod:
         self.events.append((reason, message))
 
     async def _prepare(self) -> tuple[Service, PathRewriter]:
-        """What `twin.pod_worker` makes of a pod, without an API server to ask."""
+        """What `twin.pods.pod_worker` makes of a pod, without an API server to ask."""
         directories = await pod_volumes.materialize(self._object, self.volumes, Sources(), _no_token)
         rewrite = pod_volumes.rewriter(self.container, directories)
         variables = pod_spec.environment(self.container, self._object, self.address, Sources())
@@ -218,13 +220,13 @@ class Pod:
         env = {name: rewrite(value) for name, value in variables.items()}
         env |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "PYTHONDONTWRITEBYTECODE": "1"}
         command = tritonserver_command(words, self.address, self._kubelet.cache, env)
-        prefix = f"serving-{self.uid}-"
+        prefix = f"{self._kubelet.home.shared_memory_prefix}{self.uid}-"
         service = Service(
             name=process_name(self._object, self.container),
             argv=(*self._wrapper, *command.argv, f"--backend-config=python,shm-region-prefix-name={prefix}"),
             env=command.env,
             directory=self.directory,
-            leavings=(f"{SHARED_MEMORY}/{prefix}*",),
+            shared_memory=prefix,
             log=self.log,
         )
         return service, rewrite

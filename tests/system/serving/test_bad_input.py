@@ -1,6 +1,6 @@
 """Bad input on the default, rolling path: what a person reads, that nothing has to be cleaned up, that old pods serve on.
 
-The sentences are asserted where `make up` and the twin take them from, the pod's log (`twin.triton_log.causes`; in a cluster
+The sentences are asserted where `make up` and the twin take them from, the pod's log (`triton_log.causes`; in a cluster
 `kubectl logs`), in the pod's events, and in what modelctl says. That a Deployment stops at the first such pod is shown in
 test_drain_rolling_update.
 """
@@ -21,7 +21,7 @@ from moto.server import ThreadedMotoServer
 from tests.system.serving import models
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.pods import START_SECONDS, Bucket, Kubelet, Pod
-from twin.triton_log import causes
+from twin.triton.triton_log import causes
 
 RELEASE = "3f2a9c1b7d04"
 BODY = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}
@@ -114,7 +114,10 @@ def test_an_unknown_field_is_named_with_its_file_and_place(kubelet: Kubelet, pre
 def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the_rest_of_the_upload(
     kubelet: Kubelet, prefix: Prefix, repository: Path
 ) -> None:
-    """Server 2.51 hangs for good in the load of a version without its model file (triton.md 3.3)."""
+    """Server 2.51 hangs for good in the load of a version without its model file.
+
+    See docs/facts/triton-server.md#missing-model-file.
+    """
     prefix.put("echo/1/labels.txt", "setosa")
     prefix.delete("echo/1/model.py")
     startup = {"startup": {"minimumSeconds": 30, "secondsPerModel": 20}}

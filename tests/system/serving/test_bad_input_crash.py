@@ -19,9 +19,9 @@ from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 from tests.system.serving.test_bad_input import answer
 from tests.system.serving.test_examples_grpc import until_connected_to_all
-from twin.pod_spec import port_number
-from twin.pod_volumes import SHARED_MEMORY
-from twin.probes import Probe, ask
+from twin.pods.pod_spec import port_number
+from twin.pods.pod_volumes import SHARED_MEMORY
+from twin.pods.probes import Probe, ask
 
 ONES = {"IN": np.ones((1, 1), np.float32)}
 
@@ -73,7 +73,10 @@ def in_place(kubelet: Kubelet, repository: Path) -> Pod:
 
 
 def test_after_a_failed_load_the_server_is_not_ready_for_good_but_the_pod_is(in_place: Pod, repository: Path) -> None:
-    """triton.md 1.3: the server's own readiness sticks at 400, whatever is loaded afterwards. The chart asks per model."""
+    """The server's own readiness sticks at 400, whatever is loaded afterwards. The chart asks per model.
+
+    See docs/facts/triton-server.md#failed-load.
+    """
     key = {"x-admin-key": in_place.uid}
 
     def status(path: str, method: str = "GET") -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +12,20 @@ from rich.console import Console
 
 from infra.platform import monitors
 from tests.spec.prometheus.stacks import settings
-from tests.twin.recording_engine import recording_engine
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
+from tests.twin.plugins.recording_engine import recording_engine
+from twin.charts.registry import CHARTS
+from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
+from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
-from twin.plugins.kube_client import KubeClient
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
 from twin.plugins.releases import Releases
 from twin.plugins.server import EngineLog
-from twin.tools import ToolError
+from twin.releases import go_module
 
 CHART = "kube-prometheus-stack"
 
@@ -34,7 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     console = Console(stderr=True)
     try:
         control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        yield KubeClient(yaml.safe_load(Path(home.kubeconfig).read_text()))
+        yield kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
     finally:
         processes.stop_all(home, seconds=20)
 
@@ -46,11 +49,11 @@ def _resource(kind: str, name: str) -> Resource:
 
 def test_monitors_and_rules_can_be_made_once_the_chart_is_released(client: KubeClient) -> None:
     try:
-        chart_crds.crds(CHART)
+        go_module.definitions(CHARTS[CHART])
     except ToolError as error:
         pytest.skip(str(error))
     namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}
-    client.request("POST", "/api/v1/namespaces", body=namespace)
+    client.create("/api/v1/namespaces", namespace)
     manifests = monitors.manifests(settings("prod"), "https://wiki.example.com/triton")
     with recording_engine() as engine:
         log = EngineLog(engine.address)

@@ -31,8 +31,8 @@ from tests.system.serving.collector import PATH, Collector, running_collector
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet
 from tests.system.serving.test_tracing import ARRIVAL_SECONDS, CALLER, over_http, send_each
-from twin import tools
-from twin.tools import FAMILIES, ToolError
+from twin.host import tools
+from twin.host.tools import FAMILIES, ToolError
 
 SLO_MS = 2000
 DECISION_SECONDS = 6
@@ -99,7 +99,7 @@ def _until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> Non
 
 
 def test_it_is_the_release_of_the_pinned_chart() -> None:
-    """Chart 0.170.0 brings collector 0.158.0 (research kubernetes.md 1.1)."""
+    """Chart 0.170.0 brings collector 0.158.0 (docs/facts/charts.md#opentelemetry-collector)."""
     assert (OPENTELEMETRY_COLLECTOR.version, FAMILIES["otelcol"].version()) == ("0.170.0", "v0.158.0")
 
 

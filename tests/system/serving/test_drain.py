@@ -1,7 +1,7 @@
 """The end of a pod on the real server: {idle, loading, under load, idle connections, full queue} x {HTTP, gRPC}.
 
 Each pod ends as the kubelet ends it: its endpoint leaves while the rendered preStop hook sleeps, then SIGTERM, then SIGKILL
-when the rendered grace period is over. The table of docs/drain.md is what these tests see (triton.md 3.4, 7.3).
+when the rendered grace period is over. The table of docs/drain.md is what these tests see.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.system.serving.pods import METRICS, Exit, Kubelet, Pod
 PRE_STOP = 2
 QUEUE_FULL = "Exceeds maximum queue size"
 RETRIED = {"refused", "reset", "503", "UNAVAILABLE"}
-"""What a client sends again to another pod (issue 4 point 5)."""
+"""What a client sends again to another pod."""
 UNTIL_25_05 = {"NOT_FOUND", "CANCELLED"}
 """What server 2.51 answers beside UNAVAILABLE to gRPC calls that come after SIGTERM. Releases since 25.05 stop gRPC
-gracefully (triton.md 9), and the chart accepts none before 26.04."""
+gracefully (docs/facts/triton-configuration.md#releases), and the chart accepts none before 26.04."""
 
 MakePod = Callable[..., Pod]
 

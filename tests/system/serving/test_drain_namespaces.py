@@ -1,4 +1,4 @@
-"""SIGTERM while models load, in a PID namespace as a container has one (triton.md 1.8).
+"""SIGTERM while models load, in a PID namespace as a container has one.
 
 Until its models are loaded the server has no handler for SIGTERM. The kernel ends any process that has none, except for
 PID 1 of a namespace, where the signal is dropped. With `shareProcessNamespace: true` PID 1 is the pod's pause process.

@@ -13,7 +13,7 @@ import pytest
 
 from examples.server import MODELS as SAMPLES
 from tests.system.serving.pods import Pod, running_kubelet
-from twin.home import REPOSITORY
+from twin.host.home import REPOSITORY
 
 NOBODY = "127.255.255.254"
 PROGRAMS = [

@@ -19,8 +19,9 @@ from rich.console import Console
 
 from examples.follow_versions import NAMESPACE, follow
 from examples.served_versions import CONFIG_MAP, Served, ServedVersions
-from twin import control_plane, processes, tools
-from twin.home import TwinHome
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
 
 WAIT_SECONDS = 60.0
 CANARY = '{"stable": 1, "canary": 2, "percent": 25}'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,15 @@ from rich.console import Console
 from infra.platform import tracing
 from tests.infra import test_gateway as gateways
 from tests.infra import test_routes as routes
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
-from twin.plugins import definitions
-from twin.plugins.kube_client import ApiError, KubeClient
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.cluster.kube_errors import ApiError
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
+from twin.plugins import definitions, kubeconfig
+from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -35,18 +38,18 @@ Manifest = dict[str, Any]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     """A real control plane of its own with the kinds that the twin installs in place of the chart."""
     try:
-        chart_crds.crds(CHART)
+        go_module.definitions(CHARTS[CHART])
     except ToolError as error:
         pytest.skip(str(error))
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
         control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        client = KubeClient(yaml.safe_load(Path(home.kubeconfig).read_text()))
-        definitions.install(client, CHART)
+        client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
+        definitions.install(client, CHARTS[CHART])
         for namespace in ("envoy-gateway-system", "triton", "tracing"):
             body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            client.request("POST", "/api/v1/namespaces", body=body)
+            client.create("/api/v1/namespaces", body)
         yield client
     finally:
         processes.stop_all(home, seconds=20)
@@ -57,8 +60,7 @@ def accept(cluster: KubeClient, manifest: Manifest) -> Any:
     namespace = manifest["metadata"].get("namespace")
     plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
     path = f"/apis/{manifest['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
-    query = {"dryRun": "All", "fieldValidation": "Strict"}
-    return cluster.request("POST", path, query=query, body=manifest)
+    return cluster.create(path, manifest, dry_run=True)
 
 
 @pytest.mark.usefixtures("in_the_project")

@@ -11,9 +11,11 @@ from rich.console import Console
 from modelctl.rollout.fleet import FleetAbsent, FleetError
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import CONFIG_MAP, ServedVersion
-from twin import control_plane, processes, tools
-from twin.home import TwinHome
+from modelctl.rollout.served import ServedVersion
+from spec.names import SERVED_VERSIONS
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
 
 SLICE_LABELS = {"kubernetes.io/service-name": "triton-headless"}
 
@@ -93,7 +95,7 @@ def test_served_versions_are_told_at_once_and_those_of_other_models_stay(namespa
     fleet.serve({"a": ServedVersion(stable=1), "b": ServedVersion(stable=3), "c": ServedVersion(stable=9)})
     fleet.serve({"a": ServedVersion(stable=1, canary=2, percent=5), "c": None})
 
-    assert core.read_namespaced_config_map(CONFIG_MAP, namespace).data == {
+    assert core.read_namespaced_config_map(SERVED_VERSIONS, namespace).data == {
         "a": '{"stable":1,"canary":2,"percent":5}',
         "b": '{"stable":3}',
     }
@@ -103,9 +105,9 @@ def test_served_versions_are_told_at_once_and_those_of_other_models_stay(namespa
 def test_telling_what_is_told_already_wakes_no_watcher(namespace: str, core: client.CoreV1Api) -> None:
     fleet = KubernetesFleet(namespace)
     fleet.serve({"a": ServedVersion(stable=1)})
-    before = core.read_namespaced_config_map(CONFIG_MAP, namespace).metadata.resource_version
+    before = core.read_namespaced_config_map(SERVED_VERSIONS, namespace).metadata.resource_version
     fleet.serve({"a": ServedVersion(stable=1)})
-    assert core.read_namespaced_config_map(CONFIG_MAP, namespace).metadata.resource_version == before
+    assert core.read_namespaced_config_map(SERVED_VERSIONS, namespace).metadata.resource_version == before
 
 
 def test_updates_at_the_same_time_lose_nothing(namespace: str) -> None:
@@ -124,7 +126,7 @@ def test_updates_at_the_same_time_lose_nothing(namespace: str) -> None:
 
 
 def test_values_that_nobody_could_follow_are_named(namespace: str, core: client.CoreV1Api) -> None:
-    body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=CONFIG_MAP), data={"a": "2"})
+    body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=SERVED_VERSIONS), data={"a": "2"})
     core.create_namespaced_config_map(namespace, body)
     with pytest.raises(FleetError, match=f"^namespace {namespace}: triton-served-versions: a: '2' is no served version"):
         KubernetesFleet(namespace).served()

@@ -25,7 +25,7 @@ from examples.server import MODELS
 from examples.shared_memory import DIRECTORY, PREFIX, SharedMemory, to_gray
 from examples.tensors import to_inputs
 from tests.system.serving.pods import Pod, running_kubelet
-from twin.home import REPOSITORY
+from twin.host.home import REPOSITORY
 
 PICTURE = np.random.default_rng(7).integers(0, 256, (120, 160, 3), dtype=np.uint8)
 GRAY = (PICTURE.astype(int) @ [77, 150, 29] >> 8).astype(np.uint8)

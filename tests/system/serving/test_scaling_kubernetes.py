@@ -17,9 +17,12 @@ from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from tests.infra.test_karpenter_pools import FACTS, POOLS, pool
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
-from twin import chart_crds, control_plane, processes, tools
-from twin.home import TwinHome
-from twin.tools import ToolError
+from twin.charts.registry import CHARTS
+from twin.cluster import control_plane
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.host.tools import ToolError
+from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -30,7 +33,7 @@ _ESTABLISHED_SECONDS = 60
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.DynamicClient]:
     """A real control plane of its own with the kinds of KEDA and Karpenter."""
     try:
-        crds = [*chart_crds.crds("keda"), *chart_crds.crds("karpenter-crd")]
+        crds = [*go_module.definitions(CHARTS["keda"]), *go_module.definitions(CHARTS["karpenter-crd"])]
     except ToolError as error:
         pytest.skip(str(error))
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")

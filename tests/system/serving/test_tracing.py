@@ -1,4 +1,4 @@
-"""Spans of a real server, as the chart starts it, in a real OTLP endpoint (issue 5 point 6, triton.md 3.7)."""
+"""Spans of a real server, as the chart starts it, in a real OTLP endpoint (docs/facts/triton-server.md#tracing)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_request_whose_execution_failed_looks_like_any_other(
 
 
 def test_one_of_so_many_requests_is_traced_and_every_one_with_a_traceparent(make_pod: MakePod, collector: Collector) -> None:
-    """Whatever its flags say: behind a gateway that traces, the server's rate has no say (triton.md 3.7 does not know)."""
+    """Whatever its flags say: behind a gateway that traces, the server's rate has no say."""
     pod = make_pod(rate=5)
     with_parent = [secrets.token_hex(16) for _ in range(6)]
     for trace in with_parent:

@@ -20,7 +20,7 @@ from modelctl.tune.evidence import Evidence
 from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import wants, write_stack
 from tests.system.serving.models import Timing, write
-from twin.tritonserver import tritonserver_command
+from twin.triton.tritonserver import tritonserver_command
 
 KEY = "a-pods-uid"
 HEADERS = {"triton-grpc-protocol-admin-key": KEY}

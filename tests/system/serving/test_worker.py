@@ -1,4 +1,4 @@
-"""Ten thousand messages through SQS (moto), a real Triton, and workers that are killed at random (issue 5 point 4)."""
+"""Ten thousand messages through SQS (moto), a real Triton, and workers that are killed at random."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.system.component.engine.recording import Registration
 from tests.system.component.engine.stack_run import TODAY
 from tests.system.upgrade import release
 from tests.system.upgrade.comparison import Finding, Snapshot, findings
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 VPC, SUBNET, GROUP = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:eks/nodeGroup:NodeGroup"
 DEPLOYMENT, SERVICE, CONFIG_MAP = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.twin.aws.world import World
-from twin.aws.handler import APPLY_ERRORS, explain
+from twin.aws.base.handler import APPLY_ERRORS, explain
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tests.twin.aws.world import (
     cluster_inputs,
     kubernetes_world,
 )
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 

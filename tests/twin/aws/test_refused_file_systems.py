@@ -10,8 +10,8 @@ import pytest
 
 from tests.twin.aws.refusals import Refusal, check, ids
 from tests.twin.aws.world import BUCKET, GROUP, INGRESS, KEY, World, network, other_network
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, InvalidInputs
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, InvalidInputs
 
 FILE_SYSTEM = "aws:fsx/lustreFileSystem:LustreFileSystem"
 LINK = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"

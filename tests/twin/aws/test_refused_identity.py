@@ -23,7 +23,7 @@ from tests.twin.aws.world import (
     policy,
     trust,
 )
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 _ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/ABC"
 _PROVIDER = f"arn:aws:iam::123456789012:oidc-provider/{_ISSUER}"

@@ -1,4 +1,7 @@
-"""Mistakes in network resources that AWS refuses; most of them moto alone lets through (research pulumi.md 2.2)."""
+"""Mistakes in network resources that AWS refuses; most of them moto alone lets through.
+
+See docs/facts/moto.md#accepted-by-moto.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from tests.twin.aws.world import (
     other_network,
     trust,
 )
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 @pytest.fixture(scope="module")

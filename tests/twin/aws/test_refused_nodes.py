@@ -10,7 +10,7 @@ import pytest
 
 from tests.twin.aws.refusals import Refusal, check, ids
 from tests.twin.aws.world import ASG_TAG, NODE_GROUP, TEMPLATE, World, kubernetes_world, node_group_inputs, template_inputs
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 
 from tests.twin.aws.refusals import Refusal, check, ids
 from tests.twin.aws.world import KEY, World, policy
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
 
 QUEUE = "aws:sqs/queue:Queue"
 POLICY = "aws:sqs/queuePolicy:QueuePolicy"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.twin.aws.refusals import Refusal, check, ids
 from tests.twin.aws.world import BUCKET, World, policy
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"

@@ -9,7 +9,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.twin.aws.world import ADDON, BUCKET, World, kubernetes, network, roles
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 @pytest.fixture

@@ -33,9 +33,9 @@ from tests.twin.aws.world import (
     trust,
 )
 from twin.aws import table
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError
-from twin.aws.handler import UNKNOWN
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import UNKNOWN
 
 
 @pytest.fixture(scope="module")

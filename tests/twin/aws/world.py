@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twin.aws import table
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 Values = dict[str, Any]
 

@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from twin.aws import tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN
-from twin.aws.lookup import or_none
+from twin.aws.base import tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN
+from twin.aws.base.lookup import or_none
 
 # resource kind in tag specifications -> (describe operation, its id parameter, its result key)
 _DESCRIBE = {

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws import documents
-from twin.aws.clients import Clients
+from twin.aws.base import documents
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values
 from twin.aws.ec2 import api
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values
 
 _LISTS = {"routeTableIds": "RouteTable", "subnetIds": "Subnet", "securityGroupIds": "SecurityGroup"}
 _BELONGS_TO = {"routeTableIds": "Gateway", "subnetIds": "Interface", "securityGroupIds": "Interface"}

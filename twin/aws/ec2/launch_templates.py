@@ -7,13 +7,14 @@ import binascii
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from twin.aws import kms, records, wire
-from twin.aws.clients import Clients
+from twin.aws.base import records, wire
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
 from twin.aws.ec2.placement_groups import record_name
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
-from twin.aws.lookup import gone_is_fine
+from twin.aws.kms import keys
 
 _NOT_DATA = frozenset({"name", "description", "updateDefaultVersion", "tags"})
 _RENAMES = {"vpcSecurityGroupIds": "SecurityGroupIds", "networkInterfaces.securityGroups": "Groups"}
@@ -126,7 +127,7 @@ class LaunchTemplate(Handler):
         for mapping in inputs.get("blockDeviceMappings", []):
             key = mapping.get("ebs", {}).get("kmsKeyId")
             if key:
-                kms.require_key(clients, key, where)
+                keys.require_key(clients, key, where)
         placement = inputs.get("placement", {}).get("groupName")
         if placement and records.get(clients, record_name(placement)) is None:
             raise HandlerError(f"{where}: placement group {placement} does not exist")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values
-from twin.aws.lookup import gone_is_fine
 
 
 class Eip(Handler):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twin.aws import records
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values, known
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
 
 
 def record_name(name: str) -> str:

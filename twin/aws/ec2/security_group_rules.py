@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
 from twin.aws.ec2.security_groups import text_problems
-from twin.aws.errors import Problem
-from twin.aws.handler import Handler, Values, known
-from twin.aws.lookup import gone_is_fine
 
 _SOURCES = ("cidrIpv4", "referencedSecurityGroupId")
 _WITH_PORTS = ("tcp", "udp", "6", "17")

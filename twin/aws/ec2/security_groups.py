@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values, known
-from twin.aws.lookup import gone_is_fine
 
 # The characters and lengths that EC2 documents for group names and descriptions.
 _TEXT = re.compile(r"[A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")

@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values
-from twin.aws.lookup import gone_is_fine
 
 _DNS = {"enableDnsSupport": "EnableDnsSupport", "enableDnsHostnames": "EnableDnsHostnames"}
 

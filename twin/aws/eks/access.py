@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws import records
-from twin.aws.clients import Clients
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Values, known
 from twin.aws.eks import lookup
 from twin.aws.eks.recorded import RecordedHandler, now
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Values, known
 from twin.aws.iam import trust
 
 _ENTRY_TYPES = ("STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX")

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable
 
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Values, known
 from twin.aws.eks import lookup, node_groups
 from twin.aws.eks.recorded import RecordedHandler, now
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Values, known
 from twin.aws.iam import trust
 
 _NAMES = (

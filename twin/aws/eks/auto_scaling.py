@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.aws.clients import Clients
-from twin.aws.handler import Values
-from twin.aws.lookup import gone_is_fine
+from twin.aws.base.clients import Clients
+from twin.aws.base.handler import Values
+from twin.aws.base.lookup import gone_is_fine
 
 
 def create(clients: Clients, name: str, inputs: Values, instance_type: str) -> None:

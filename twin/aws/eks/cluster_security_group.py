@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from twin.aws.clients import Clients
-from twin.aws.lookup import gone_is_fine
+from twin.aws.base.clients import Clients
+from twin.aws.base.lookup import gone_is_fine
 
 
 def create(clients: Clients, cluster: str, vpc_id: str) -> str:

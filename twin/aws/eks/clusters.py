@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from spec.versions import KUBERNETES_SUPPORT
-from twin.aws import kms, records, tags
-from twin.aws.clients import Clients
+from twin.aws.base import records, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
 from twin.aws.ec2 import api
 from twin.aws.eks import cluster_security_group, lookup
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
 from twin.aws.iam import trust
+from twin.aws.kms import keys
 
 # Minor versions that EKS creates clusters of, extended support included.
 SUPPORTED_VERSIONS = tuple(KUBERNETES_SUPPORT)
@@ -207,7 +208,7 @@ def _check_references(clients: Clients, inputs: Values) -> str:
             if not answer[name]["Value"]:
                 raise HandlerError(f"{where}: the private endpoint needs {attribute} on {vpc_id}")
     if "encryptionConfig" in inputs:
-        kms.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
+        keys.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
     return vpc_id
 
 

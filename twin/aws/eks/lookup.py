@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twin.aws import records, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError
-from twin.aws.lookup import or_none
+from twin.aws.base import records, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.lookup import or_none
 
 
 def cluster(clients: Clients, name: str) -> dict[str, Any] | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.aws import records
-from twin.aws.clients import Clients
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Values
+from twin.aws.base.lookup import or_none
 from twin.aws.ec2 import api
 from twin.aws.eks import lookup
-from twin.aws.errors import HandlerError
-from twin.aws.handler import Values
 from twin.aws.iam import trust
-from twin.aws.lookup import or_none
 
 # Without them a node cannot register or pull an image: the group ends in NodeCreationFailure.
 _NODE_POLICIES = ("AmazonEKSWorkerNodePolicy",)

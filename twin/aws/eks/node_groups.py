@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from twin.aws import records
-from twin.aws.clients import Clients
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.eks import auto_scaling, lookup, node_group_rules
-from twin.aws.errors import Problem
-from twin.aws.handler import Handler, Values, known
-from twin.aws.lookup import gone_is_fine, or_none
 
 _KIND = "node-groups"
 # What moto's DescribeNodegroup has and what it cannot change or drops; the latter is in the twin's record.

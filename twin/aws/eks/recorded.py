@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from twin.aws import records
-from twin.aws.clients import Clients
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.eks import lookup
-from twin.aws.errors import HandlerError
-from twin.aws.handler import Handler, Values
 
 
 class RecordedHandler(Handler):

@@ -7,12 +7,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import documents, records
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
+from twin.aws.base import documents, records
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import or_none
 from twin.aws.fsx import file_system
-from twin.aws.handler import UNKNOWN, Handler, Values, known
-from twin.aws.lookup import or_none
 from twin.aws.s3.bucket import require_bucket
 
 _REPOSITORY = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.*)")

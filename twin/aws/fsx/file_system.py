@@ -10,11 +10,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import kms, records, tags
-from twin.aws.clients import Clients
+from twin.aws.base import records, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
 from twin.aws.ec2 import api
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values, known
+from twin.aws.kms import keys
 
 _LUSTRE_PORT = 988
 _SMALLEST_GIB, _STEP_GIB = 1200, 2400
@@ -86,7 +87,7 @@ class LustreFileSystem(Handler):
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         where = "file system of FSx for Lustre"
         subnet = api.require(clients, "subnet", inputs["subnetIds"], where)
-        kms.require_key(clients, inputs["kmsKeyId"], where)
+        keys.require_key(clients, inputs["kmsKeyId"], where)
         _check_groups(clients, inputs["securityGroupIds"], subnet["VpcId"], where)
         interface = clients("ec2").create_network_interface(
             SubnetId=inputs["subnetIds"], Groups=inputs["securityGroupIds"], Description="Created By Amazon FSx"

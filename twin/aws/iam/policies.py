@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws import documents, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base import documents, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values
+from twin.aws.base.lookup import gone_is_fine, or_none
 
 _MANAGED_LIMIT = 6144  # characters without white space
 _INLINE_LIMIT = 10240  # all inline policies of a role together

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws import documents, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import Handler, Values, known
+from twin.aws.base import documents, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
-from twin.aws.lookup import gone_is_fine, or_none
 
 _TRUST_LIMIT = 2048  # default quota, characters without white space
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from twin.aws import documents
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError
-from twin.aws.lookup import or_none
+from twin.aws.base import documents
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.lookup import or_none
 
 _SERVICE = re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::(?P<account>\d{12}):role/(?:.*/)?(?P<name>[\w+=,.@-]+)")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from twin.aws.clients import Clients
-from twin.aws.errors import Problem
-from twin.aws.handler import UNKNOWN, Values, known
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import Problem
+from twin.aws.base.handler import UNKNOWN, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.s3.settings import _BucketSetting
 
 _ACTIONS = (

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import documents, kms
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base import documents
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.kms import keys
 from twin.aws.s3.bucket import require_bucket
 
 _POLICY_LIMIT = 20480  # bytes
@@ -83,7 +84,7 @@ class BucketEncryption(_BucketSetting):
             default = rule["applyServerSideEncryptionByDefault"]
             by_default = {"SSEAlgorithm": default["sseAlgorithm"]}
             if "kmsMasterKeyId" in default:
-                kms.require_key(clients, default["kmsMasterKeyId"], f"encryption of bucket {inputs['bucket']}")
+                keys.require_key(clients, default["kmsMasterKeyId"], f"encryption of bucket {inputs['bucket']}")
                 by_default["KMSMasterKeyID"] = default["kmsMasterKeyId"]
             entry: dict[str, Any] = {"ApplyServerSideEncryptionByDefault": by_default}
             if "bucketKeyEnabled" in rule:

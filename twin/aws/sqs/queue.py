@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws import documents, kms, records, tags
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
-from twin.aws.lookup import gone_is_fine, or_none
+from twin.aws.base import documents, records, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
+from twin.aws.kms import keys
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 # Input, the attribute of the service, and the range that SQS documents.
@@ -158,7 +159,7 @@ class Queue(Handler):
         where = f"queue {inputs['name']}"
         attributes = {name: str(inputs[key]) for key, (name, _, _) in _NUMBERS.items() if key in inputs}
         if "kmsMasterKeyId" in inputs:
-            kms.require_key(clients, inputs["kmsMasterKeyId"], where)
+            keys.require_key(clients, inputs["kmsMasterKeyId"], where)
             attributes["KmsMasterKeyId"] = inputs["kmsMasterKeyId"]
         elif "sqsManagedSseEnabled" in inputs:
             attributes["SqsManagedSseEnabled"] = str(inputs["sqsManagedSseEnabled"]).lower()

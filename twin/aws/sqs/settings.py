@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws import documents
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError, Problem
-from twin.aws.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base import documents
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.iam import trust
-from twin.aws.lookup import gone_is_fine
 from twin.aws.sqs.queue import find_queue, redrive_allow_policy, require_queue, set_attributes, set_redrive_allow_policy
 
 _POLICY_LIMIT = 8192  # bytes

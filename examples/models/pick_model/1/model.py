@@ -1,9 +1,10 @@
 """Asks embed_cached about a query and embed_long about a document, and says in MODEL which one answered.
 
-A callee's error arrives here without its code, always as INTERNAL (measured on 2.51; triton-inference-server/server
-issue 7804). So the caller's mistakes are refused here, before the call, and whatever still fails is not the caller's
-fault: when embed_long fails (unloaded, full queue, a crash), the first line, asked of embed_cached, stands for the
-document, and MODEL says so. When embed_cached fails there is nobody left to ask: the error goes back with its name.
+A callee's error arrives here without its code, always as INTERNAL (measured on 2.51;
+triton-inference-server/server#7804). So the caller's mistakes are refused here, before the call, and whatever still
+fails is not the caller's fault: when embed_long fails (unloaded, full queue, a crash), the first line, asked of
+embed_cached, stands for the document, and MODEL says so. When embed_cached fails there is nobody left to ask: the error
+goes back with its name.
 """
 
 import numpy as np

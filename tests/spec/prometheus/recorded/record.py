@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from tests.modelctl.servers import loopback_address, process, wait_until
-from twin.tritonserver import locate
+from twin.triton.tritonserver import locate
 
 HERE = Path(__file__).parent
 MODELS = HERE.parents[3] / "models"

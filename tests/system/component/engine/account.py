@@ -12,9 +12,9 @@ from unittest import mock
 
 from moto import mock_aws
 
-from twin import alert_topics
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 from twin.aws.iam import trust
+from twin.engine import alert_topics
 
 Description = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.system.component.engine.providers import Refused
 from tests.system.component.engine.recording import Values
-from twin import helm
 from twin.plugins.chart import INPUTS, child_name, type_token
+from twin.releases import helm
 
 TOKEN = "kubernetes:helm.sh/v4:Chart"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.system.component.engine.recording import Recording, Registration
 from twin.aws import table
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 _AWS = "aws:"
 

@@ -19,7 +19,7 @@ from pulumi.runtime.stack import run_in_stack
 from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.providers import Aws
 from tests.system.component.engine.recording import Recording, StackFailed
-from twin.aws.clients import Clients
+from twin.aws.base.clients import Clients
 
 
 def run(
@@ -36,8 +36,8 @@ def run(
     """Run ``program`` as the engine would and return what it registered.
 
     ``config`` is the ``config`` mapping of the stack file. Every run has a thread of its own: the SDK keeps its state
-    in context variables and shares the rest (research pulumi.md 1.5). Raises StackFailed with every refused resource;
-    what the program itself raises comes out unchanged.
+    in context variables and shares the rest (docs/facts/pulumi.md#state-of-the-sdk). Raises StackFailed with every
+    refused resource; what the program itself raises comes out unchanged.
     """
     default_tags = (config.get("aws:defaultTags") or {}).get("tags", {})
     aws = Aws(clients, default_tags)

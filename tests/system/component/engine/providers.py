@@ -11,10 +11,10 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from tests.system.component.engine.recording import Values
 from twin.aws import table
-from twin.aws.clients import Clients
-from twin.aws.errors import InvalidInputs, UnsupportedType
-from twin.aws.handler import APPLY_ERRORS, explain
-from twin.aws.tags import merge_default_tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import InvalidInputs, UnsupportedType
+from twin.aws.base.handler import APPLY_ERRORS, explain
+from twin.aws.base.tags import merge_default_tags
 
 
 class Refused(Exception):

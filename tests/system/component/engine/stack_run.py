@@ -18,8 +18,8 @@ from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from twin.aws import table
-from twin.aws.clients import Clients
-from twin.aws.errors import HandlerError
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
 
 STACKS = ("local", "dev", "staging", "prod")
 TODAY = date(2026, 11, 21)

@@ -1,0 +1,33 @@
+"""List the exit codes of all commands: one set, which docs/commands.md and every `--help` tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spec.failure import FAILED, NOT_TRIED
+
+DONE = 0
+NO_TRAFFIC = 3
+PROGRAM_ERROR = 70
+"""`EX_SOFTWARE` of sysexits.h."""
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+TERMINATED = 143
+
+MEANINGS: Mapping[int, str] = {
+    DONE: "done, or the answer is yes",
+    FAILED: "tried and failed, or the answer is no",
+    NOT_TRIED: "could not be tried: command line, file, credentials, network or a missing program",
+    NO_TRAFFIC: "a rollout undone, as its canary got no traffic to be judged by",
+    PROGRAM_ERROR: "an error of the program itself",
+    INTERRUPTED: "Ctrl-C",
+    CLOSED_PIPE: "nobody reads the output any more",
+    TERMINATED: "SIGTERM",
+}
+
+EPILOG = "\n\n".join(
+    (
+        "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()) + ".",
+        "--debug, anywhere on the command line, shows the traceback of a failure.",
+    )
+)

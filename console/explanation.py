@@ -1,0 +1,117 @@
+"""Explain an exception to a person, whoever raised it: a sentence with what would be right, and the exit code."""
+
+from __future__ import annotations
+
+import errno
+import select
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.exit_codes import CLOSED_PIPE, INTERRUPTED, PROGRAM_ERROR
+from spec.failure import NOT_TRIED, Failure
+
+_ROOT = Path(__file__).resolve().parents[1]
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_EXTRAS = {"twin": "triton-eks[program,twin]", "modelctl": "triton-eks[models]"}
+"""What to install of the project for all of a command."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The text for standard error, and the exit code."""
+
+    text: str
+    exit_code: int
+
+
+def explain(error: BaseException, command: str) -> Explanation:
+    """Return what to say of an exception that ended `command`."""
+    if isinstance(error, Failure):
+        return Explanation(str(error), error.exit_code)
+    if isinstance(error, KeyboardInterrupt):
+        return Explanation("interrupted", INTERRUPTED)
+    if isinstance(error, BrokenPipeError) and _output_is_closed():
+        return Explanation("", CLOSED_PIPE)
+    for text in (_of_the_command_line(error), _of_aws(error), _of_surroundings(error, command)):
+        if text is not None:
+            return Explanation(text, NOT_TRIED)
+    return _of_the_program(error, command)
+
+
+def _of_the_command_line(error: BaseException) -> str | None:
+    typer = sys.modules.get("typer")
+    if typer is None:
+        return None
+    if isinstance(error, typer.Abort):
+        return "a question was asked, and standard input has no answer"
+    if not isinstance(error, typer.TyperException):
+        return None
+    said = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if not said:  # without any word it has shown its help
+        return ""
+    return f"{said}; `{context.command_path} --help` lists what there is" if context is not None else said
+
+
+def _of_aws(error: BaseException) -> str | None:
+    """What boto3 raises where nobody knows more about it."""
+    botocore = sys.modules.get("botocore.exceptions")
+    if botocore is None or not isinstance(error, (botocore.BotoCoreError, botocore.ClientError)):
+        return None
+    return f"AWS cannot be asked: {' '.join(str(error).split())}"
+
+
+def _of_surroundings(error: BaseException, command: str) -> str | None:
+    if isinstance(error, ModuleNotFoundError):
+        return _of_a_missing_package(error, command)
+    if isinstance(error, MemoryError):
+        return "memory ran out; end other programs and run it again"
+    return _of_the_system(error) if isinstance(error, OSError) else None
+
+
+def _of_a_missing_package(error: ModuleNotFoundError, command: str) -> str | None:
+    package = (error.name or "").partition(".")[0]
+    if not package or (_ROOT / package).exists() or package in sys.stdlib_module_names:
+        return None
+    whole = _EXTRAS.get(command, "triton-eks")
+    return f"the Python package {package} is not installed: `make venv` in a checkout, else `pip install '{whole}'`"
+
+
+def _of_the_system(error: OSError) -> str:
+    place = str(error.filename) if error.filename is not None else ""
+    if error.errno in _NO_SPACE:
+        return f"{place or 'the output'} cannot be written: the disk is full; free some space and run it again"
+    if isinstance(error, FileNotFoundError) and _was_to_be_started(error):
+        return f"{place} is not installed, or not on PATH"
+    reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
+    return f"{place}: {reason}" if place else reason
+
+
+def _was_to_be_started(error: FileNotFoundError) -> bool:
+    """Whether a program was looked for on PATH, and not a file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].name == "_execute_child" and "/" not in str(error.filename)
+
+
+def _output_is_closed() -> bool:
+    """Whether standard output has lost its reader: a BrokenPipeError may be that of a connection, too."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _of_the_program(error: BaseException, command: str) -> Explanation:
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(Path(frame.filename))]
+    place = f" at {Path(own[-1].filename).relative_to(_ROOT)}:{own[-1].lineno}" if own else ""
+    said = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return Explanation(f"an error in {command} itself{place}: {what}; run it with --debug for the traceback", PROGRAM_ERROR)
+
+
+def _is_ours(file: Path) -> bool:
+    return file.is_relative_to(_ROOT) and ".venv" not in file.parts

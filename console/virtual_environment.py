@@ -1,0 +1,27 @@
+"""Enter the checkout's `.venv` from whatever Python started `python3 -m stackctl`, `modelctl` or `twin`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+DIRECTORY = Path(__file__).resolve().parents[1] / ".venv"
+_NONE_YET = "this checkout has no Python environment yet: `make venv` makes it, and so does `make up`"
+
+
+def enter(package: str) -> None:
+    """Go on in the checkout's environment, once there is one; this Python will do when it has what is needed.
+
+    Needs nothing but the standard library. Exits with a sentence when the packages are missing; `eval "$(…)"` of the
+    output, as with `twin env`, is false then.
+    """
+    python = DIRECTORY / "bin" / "python"
+    if python.exists() and Path(sys.prefix).resolve() != DIRECTORY.resolve():
+        os.execv(python, [str(python), "-m", package, *sys.argv[1:]])  # noqa: S606 - no shell is what is wanted
+    if importlib.util.find_spec("typer") is None:
+        if sys.argv[1:2] == ["env"]:
+            print("false")
+        print(f"error: {_NONE_YET}", file=sys.stderr)
+        sys.exit(2)

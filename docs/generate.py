@@ -1,0 +1,291 @@
+"""Draw the diagrams and tables of docs/architecture.md from the code: `.venv/bin/python docs/generate.py`.
+
+What stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced. The parts of a stack come from its recorded
+registrations (tests/system/component/snapshots), the arrows between packages from their imports.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import grimp
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
+STACK = "prod"
+"""The stack that is drawn: the one with the most components."""
+
+PACKAGES = ("spec", "console", "infra", "stackctl", "modelctl", "twin", "triton_policies", "worker", "bootstrap")
+FOLDERS = {"triton_policies": "policies"}
+"""Where a package has another name than its folder."""
+
+_COMPONENT = re.compile(r"triton:[a-z]+:[A-Z]\w+")
+_REFERENCE = re.compile(r"<([^<>\"]+?)\.[\w.\[\]]+>")
+_BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Arrows = dict[str, set[str]]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One registered resource: `key` is `name (type)`, as the snapshots have it."""
+
+    key: str
+    inputs: Mapping[str, Any]
+    parent: str
+    depends_on: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(" (")[0]
+
+    @property
+    def type(self) -> str:
+        return self.key.rpartition(" (")[2].removesuffix(")")
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition(":")[2]
+
+
+Resources = dict[str, Resource]
+
+
+def generated(text: str) -> str:
+    """Return a page with each generated block as the code has it now.
+
+    Raises KeyError where the page asks for a block that there is not.
+    """
+    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
+
+
+def registered(stack: str) -> Resources:
+    """Read what a stack registers."""
+    recorded = json.loads((SNAPSHOTS / f"{stack}.json").read_text(encoding="utf-8"))["resources"]
+    return {
+        key: Resource(key, entry["inputs"], entry.get("parent", ""), tuple(entry.get("dependsOn", ())))
+        for key, entry in recorded.items()
+    }
+
+
+# The arrows between packages.
+
+
+def imports() -> Arrows:
+    """Return which package imports which."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "policies")]
+    try:
+        graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    finally:
+        del sys.path[:2]
+    arrows: Arrows = {package: set() for package in PACKAGES}
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            if (package := imported.partition(".")[0]) != (importer := module.partition(".")[0]):
+                arrows[importer].add(package)
+    return arrows
+
+
+def _packages() -> str:
+    arrows = imports()
+    labels = [f'  {package}["{FOLDERS.get(package, package)}/"]' for package in PACKAGES]
+    return _mermaid("flowchart BT", [*labels, *_lines(arrows)])
+
+
+# The components of a stack.
+
+
+def owners(resources: Resources) -> dict[str, str]:
+    """Return of each resource the outermost component that it belongs to, by their keys."""
+
+    def outermost(key: str) -> str:
+        while (parent := resources[key].parent) in resources:
+            key = parent
+        return key
+
+    return {key: outermost(key) for key in resources}
+
+
+def needs(resources: Resources) -> Arrows:
+    """Return which outermost component waits for which, without the arrows that follow from others."""
+    owner = owners(resources)
+    by_name: dict[str, set[str]] = defaultdict(set)
+    for key, resource in resources.items():
+        by_name[resource.name].add(owner[key])
+    arrows: Arrows = {component: set() for component in owner.values()}
+    for key, resource in resources.items():
+        waits = {owner[dependency] for dependency in resource.depends_on if dependency in resources}
+        for name in _REFERENCE.findall(json.dumps(resource.inputs)):
+            waits |= by_name[name]
+        arrows[owner[key]] |= waits - {owner[key]}
+    return reduced(arrows)
+
+
+def reduced(arrows: Arrows) -> Arrows:
+    """Drop each arrow that another way leads along. The arrows must not go in circles."""
+
+    @cache
+    def reach(start: str) -> frozenset[str]:
+        return frozenset(arrows.get(start, set())).union(*(reach(step) for step in arrows.get(start, set())))
+
+    return {
+        start: {end for end in ends if not any(end in reach(other) for other in ends - {end})}
+        for start, ends in arrows.items()
+    }
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Return of each component type (`triton:platform:Keda`) the file that defines it.
+
+    Raises ValueError where two files name one type.
+    """
+    found: dict[str, str] = {}
+    tracked = subprocess.run(["git", "ls-files", "infra/*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for path in tracked.stdout.split():
+        for token in set(re.findall(rf'"({_COMPONENT.pattern})"', (ROOT / path).read_text(encoding="utf-8"))):
+            if token in found:
+                raise ValueError(f"{token} is named in {found[token]} and in {path}")
+            found[token] = path
+    return found
+
+
+def _components() -> str:
+    resources = registered(STACK)
+    arrows = needs(resources)
+    rooms: dict[str, list[str]] = defaultdict(list)
+    for key in arrows:
+        rooms[str(Path(modules()[resources[key].type]).parent)].append(key)
+    names = {key: _identifier(resources[key].name) for key in arrows}
+    lines = []
+    for room, keys in sorted(rooms.items()):
+        lines.append(f'  subgraph {_identifier(room)}["{room}/"]')
+        lines += [
+            f'    {names[key]}["{resources[key].name}<br/><small>{resources[key].kind}</small>"]' for key in sorted(keys)
+        ]
+        lines.append("  end")
+    return _mermaid(
+        "flowchart BT", [*lines, *_lines({names[key]: {names[end] for end in ends} for key, ends in arrows.items()})]
+    )
+
+
+def _index() -> str:
+    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for snapshot in sorted(SNAPSHOTS.glob("*.json")):
+        for resource in registered(snapshot.stem).values():
+            if _COMPONENT.fullmatch(resource.type):
+                rows[modules()[resource.type], resource.type].add(resource.name)
+    unused = {(path, token): set[str]() for token, path in modules().items()}
+    table = ["| names in a preview | type | code |", "|---|---|---|"]
+    for (path, token), names in sorted({**unused, **rows}.items()):
+        listed = ", ".join(f"`{name}`" for name in sorted(names)) or "in no stack of this repository"
+        table.append(f"| {listed} | `{token}` | [{path}](../{path}) |")
+    return "\n".join(table)
+
+
+# The way of a request.
+
+
+def _request() -> str:
+    resources = registered(STACK)
+    lines: list[str] = []
+    [gateway] = _of(resources, "Gateway")
+    [load_balancer] = _of(resources, "EnvoyProxy")
+    service = load_balancer.inputs["spec"]["provider"]["kubernetes"]["envoyService"]
+    ports = {listener["name"]: listener["port"] for listener in gateway.inputs["spec"]["listeners"]}
+    scheme = service["annotations"]["service.beta.kubernetes.io/aws-load-balancer-scheme"]
+    lines += [
+        '  client(["client"])',
+        f'  nlb["load balancer<br/><small>{scheme} NLB, TLS ends here</small>"]',
+        f'  envoy["Envoy<br/><small>{gateway.inputs["metadata"]["namespace"]}, one pod per request</small>"]',
+        '  triton["Triton<br/><small>Deployment triton</small>"]',
+        f'  client -- "HTTPS {ports["http"]}, gRPC {ports["grpc"]}" --> nlb --> envoy',
+    ]
+    targets: dict[str, set[int]] = defaultdict(set)
+    for route in [*_of(resources, "HTTPRoute"), *_of(resources, "GRPCRoute")]:
+        for rule in route.inputs["spec"]["rules"]:
+            for backend in rule["backendRefs"]:
+                targets[backend["name"]].add(backend["port"])
+    for name, numbers in sorted(targets.items()):
+        lines.append(f'  envoy -- "Service {name}: {", ".join(map(str, sorted(numbers)))}" --> triton')
+    deployments = {resource.inputs["metadata"]["name"]: resource for resource in _of(resources, "Deployment")}
+    arguments = dict(re.findall(r"^--([a-z-]+)=(.*)", "\n".join(_container(deployments["triton"])["args"]), re.MULTILINE))
+    prefix = re.sub(r"^s3://[^/]+/|[^/]+$", "", arguments["model-repository"])
+    lines += [
+        '  models[("model bucket")]',
+        f'  triton -- "at start: {prefix}…" --> models',
+    ]
+    worker = {entry["name"]: entry.get("value", "") for entry in _container(deployments["triton-worker"])["env"]}
+    lines += [
+        '  queue[["request queue<br/><small>SQS</small>"]]',
+        '  worker["worker"]',
+        '  results[("results bucket")]',
+        '  client -. "requests that can wait" .-> queue -.-> worker',
+        f'  worker -. "{worker["WORKER_TRITON_URL"].rpartition("/")[2].partition(".")[0]}: '
+        f'{worker["WORKER_TRITON_URL"].rpartition(":")[2]}" .-> triton',
+        "  worker -.-> results",
+    ]
+    lines += ['  prometheus["Prometheus"]', '  keda["KEDA"]']
+    scraped = sorted(monitor.inputs["metadata"]["name"] for monitor in _of(resources, "PodMonitor"))
+    known = {"triton": "triton", "worker": "worker", "envoy": "envoy"}
+    lines += [f"  prometheus == scrapes ==> {known[name]}" for name in scraped if name in known]
+    for scaled in _of(resources, "ScaledObject"):
+        target = scaled.inputs["spec"]["scaleTargetRef"]["name"].removeprefix("triton-")
+        lines.append(f"  keda == scales ==> {target}")
+        for source in sorted({trigger["type"] for trigger in scaled.inputs["spec"]["triggers"]}):
+            lines.append(f"  keda == asks ==> {'prometheus' if source == 'prometheus' else 'queue'}")
+    return _mermaid("flowchart TB", lines)
+
+
+def _of(resources: Resources, kind: str) -> list[Resource]:
+    """Return the Kubernetes objects of a kind, by name."""
+    return [
+        resource
+        for key, resource in sorted(resources.items())
+        if resource.kind == kind and resource.type.startswith("kubernetes")
+    ]
+
+
+def _container(deployment: Resource) -> dict[str, Any]:
+    """Return the first container of a Deployment."""
+    container: dict[str, Any] = deployment.inputs["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+# Mermaid.
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _lines(arrows: Arrows) -> Iterator[str]:
+    for start, ends in sorted(arrows.items()):
+        if ends:
+            yield f"  {start} --> {' & '.join(sorted(ends))}"
+
+
+def _mermaid(kind: str, lines: Iterable[str]) -> str:
+    return "\n".join(["```mermaid", kind, *lines, "```"])
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "packages": _packages,
+    "components": _components,
+    "request": _request,
+    "index": _index,
+}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(generated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,140 @@
+"""Names and ports that several parts of the project must agree on: in the cluster, in AWS, in the models bucket.
+
+Plain values, and no import beyond the standard library: whatever talks to a stack may use them. A name that one module
+alone uses stays in that module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ServiceAccount:
+    """A Kubernetes service account, by namespace and name."""
+
+    namespace: str
+    name: str
+
+
+# --- Triton in the cluster ---------------------------------------------------------------------------------------------
+
+TRITON = ServiceAccount("triton", "triton")
+TRITON_NAMESPACE = TRITON.namespace
+TRITON_RELEASE = "triton"
+"""The Helm release. It is called like its chart, so the chart calls its objects the same (`triton.fullname`)."""
+TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
+TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
+"""Resolves to every pod, so that a gRPC client balances over them."""
+TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+TRITON_GRPC_URL = f"dns:///{TRITON_HEADLESS_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
+INFERENCE_CLIENT_LABEL = "triton-eks/inference-client"
+"""Namespaces with this label, `"true"`, may call Triton: its NetworkPolicy lets them in (helm-values/triton)."""
+SERVED_VERSIONS = "triton-served-versions"
+"""The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
+PARITY_EXPORTER = "triton-parity"
+"""The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
+PARITY_PORT = 9108
+
+# --- other workloads of ours -------------------------------------------------------------------------------------------
+
+WORKER = ServiceAccount("triton-worker", "triton-worker")
+WORKER_DEPLOYMENT = "triton-worker"
+WARM_PODS_NAMESPACE = "triton-warm"
+
+# --- the platform in the cluster ---------------------------------------------------------------------------------------
+
+MONITORING_NAMESPACE = "monitoring"
+"""The one namespace whose pods may read metrics: the NetworkPolicies of our charts name it."""
+PROMETHEUS = ServiceAccount(MONITORING_NAMESPACE, "prometheus")
+ALERTMANAGER = ServiceAccount(MONITORING_NAMESPACE, "alertmanager")
+PROMETHEUS_SERVICE = "kube-prometheus-stack-prometheus"
+PROMETHEUS_PORT = 9090
+PROMETHEUS_URL = f"http://{PROMETHEUS_SERVICE}.{MONITORING_NAMESPACE}.svc:{PROMETHEUS_PORT}"
+"""Where Prometheus answers inside the cluster."""
+
+GATEWAY_NAMESPACE = "envoy-gateway-system"
+LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
+
+KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
+PROMETHEUS_ADAPTER_NAMESPACE = "prometheus-adapter"
+KARPENTER = ServiceAccount("kube-system", "karpenter")
+"""In kube-system, as its authors say: the API server serves the leader election of that namespace first."""
+CLUSTER_AUTOSCALER = ServiceAccount("kube-system", "cluster-autoscaler")
+DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
+"""The chart refuses the namespace `default`."""
+
+TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
+TRACE_COLLECTOR_SERVICE = "otel-collector"
+OTLP_GRPC_PORT, OTLP_HTTP_PORT = 4317, 4318
+OTLP_HTTP_URL = f"http://{TRACE_COLLECTOR_SERVICE}.{TRACE_COLLECTOR.namespace}.svc.cluster.local:{OTLP_HTTP_PORT}/v1/traces"
+"""Where Triton sends spans to: it speaks OTLP over HTTP only (docs/facts/triton-server.md#tracing)."""
+
+EBS_CSI_CONTROLLER = ServiceAccount("kube-system", "ebs-csi-controller-sa")
+"""The add-on's own choice, as is the network plugin's."""
+NETWORK_PLUGIN = ServiceAccount("kube-system", "aws-node")
+
+# --- AWS ---------------------------------------------------------------------------------------------------------------
+
+
+def cluster_name(environment: str) -> str:
+    """Return the name of the EKS cluster, which is the prefix of what other systems address by name."""
+    return f"triton-{environment}"
+
+
+def control_plane_log_group(cluster: str) -> str:
+    """Return the log group that EKS writes to; the name is EKS's choice."""
+    return f"/aws/eks/{cluster}/cluster"
+
+
+def flow_log_group(cluster: str) -> str:
+    """Return the log group that the VPC's flow logs go to."""
+    return f"/aws/vpc/{cluster}/flow-logs"
+
+
+def model_bucket(environment: str, account_id: str, region: str) -> str:
+    """Return the bucket of the models. People and `modelctl` address it; account and region make it unique in the world."""
+    return f"triton-models-{environment}-{account_id}-{region}"
+
+
+def request_bucket(environment: str, account_id: str, region: str) -> str:
+    """Return the bucket of the asynchronous path: its inputs, results and failures."""
+    return f"triton-requests-{environment}-{account_id}-{region}"
+
+
+def state_bucket(account_id: str, region: str) -> str:
+    """Return the bucket of Pulumi's state, which people type into `pulumi login`."""
+    return f"pulumi-state-{account_id}-{region}"
+
+
+def request_queue(cluster: str) -> str:
+    """Return the queue of the asynchronous path."""
+    return f"{cluster}-requests"
+
+
+def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -> str:
+    """Return the URL of a queue, known before the queue exists."""
+    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+    return f"https://sqs.{region}.{suffix}/{account_id}/{name}"
+
+
+def workload_role(cluster: str, region: str, purpose: str) -> str:
+    """Return the name of an IAM role whose ARN has to be known before it exists. IAM is global, hence the region in it.
+
+    The deployment role may make roles of these names only (`bootstrap.deploy_identity`).
+    """
+    return f"{cluster}-{region}-{purpose}"
+
+
+# --- objects in the buckets --------------------------------------------------------------------------------------------
+
+RELEASES_PREFIX = "releases/"
+"""Every release is an immutable `releases/<id>/`."""
+RELEASE_MANIFEST = "manifest.json"
+"""Written last into a release: where it is, the release is whole."""
+LIVE_PREFIX = "live/"
+"""What in-place rollouts write to and pods of such a stack read: always what they should serve now."""
+RETIRED_TAG = ("retired", "true")
+"""The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
+INPUTS_PREFIX, RESULTS_PREFIX, FAILURES_PREFIX = "inputs/", "results/", "failures/"
+"""Of the request bucket; `worker.store` has them again, because the worker is shipped alone."""

@@ -1,0 +1,68 @@
+"""Which things in an AWS account are a stack's own, by their tags.
+
+The program tags what it makes. What others make on its behalf (EKS, the network plugin, Karpenter, the EBS driver, the load
+balancer controller) carries the cluster's name in a tag of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from spec.settings import Settings
+from spec.versions import PROJECT
+
+Tags = Mapping[str, str]
+
+_CLUSTER_NAME_TAGS = (
+    "aws:eks:cluster-name",  # EKS: its security group, its interfaces
+    "eks:cluster-name",  # EKS: instances and Auto Scaling groups of node groups
+    "eks:eks-cluster-name",  # Karpenter
+    "elbv2.k8s.aws/cluster",  # AWS Load Balancer Controller
+    "cluster.k8s.amazonaws.com/name",  # network plugin: interfaces of pods
+)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The tags of one stack's things."""
+
+    environment: str
+    cluster_name: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Ownership:
+        """That of the stack with these settings."""
+        return cls(settings.environment, settings.cluster_name)
+
+    def reason(self, tags: Tags) -> str | None:
+        """The tag that makes a thing this stack's; None for somebody else's."""
+        if tags.get("project") == PROJECT and tags.get("environment") == self.environment:
+            return f"project={PROJECT}, environment={self.environment}"
+        cluster = f"kubernetes.io/cluster/{self.cluster_name}"
+        # `shared` is how a cluster marks what it uses and somebody else owns.
+        if tags.get(cluster) == "owned":
+            return f"{cluster}=owned"
+        return next((f"{key}={self.cluster_name}" for key in _CLUSTER_NAME_TAGS if tags.get(key) == self.cluster_name), None)
+
+    def stranger(self, tags: Tags) -> str | None:
+        """The tag that makes a thing somebody else's; None where it is this stack's, or nobody says whose it is."""
+        if self.reason(tags) is not None:
+            return None
+        for key in ("project", "environment", *_CLUSTER_NAME_TAGS):
+            own = {"project": PROJECT, "environment": self.environment}.get(key, self.cluster_name)
+            if tags.get(key, own) != own:
+                return f"{key}={tags[key]}"
+        owner = (key for key, value in tags.items() if key.startswith("kubernetes.io/cluster/") and value == "owned")
+        return next((f"{key}=owned" for key in owner), None)
+
+
+def own_tags(settings: Settings) -> dict[str, str]:
+    """The tags of everything that a stack makes: those of its file, and those that say whose it is, which always win."""
+    own = {"project": PROJECT, "environment": settings.environment}
+    return {**own, **{key: value for key, value in settings.tags.items() if key.casefold() not in own}}
+
+
+def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
+    """AWS's list of `{"Key": …, "Value": …}` as a mapping."""
+    return {tag["Key"]: tag["Value"] for tag in listed or ()}

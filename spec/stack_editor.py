@@ -1,0 +1,118 @@
+"""Change one place of a person's stack file: comments, order, quoting, line ends, mode, link and owner of the file stay."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from spec import files, stack_file, yaml_reader
+from spec.stack_file import CONFIG, StackFileError
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class NotEditable(Exception):
+    """A stack file cannot be read or changed; the text says why, and begins with its path."""
+
+
+class StackEditor:
+    """A stack file that is open for a change. `config` is what stands below that key, with its comments.
+
+    Raises NotEditable for a file that is no stack file.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self._content = file.read_bytes()
+            self._found = stack_file.read(self._content)
+            self._before = yaml_reader.read(self._content).value
+        except FileNotFoundError:
+            raise NotEditable(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
+        except OSError as error:
+            raise NotEditable(f"{file}: cannot be read: {error.strerror or error}") from None
+        except StackFileError as error:
+            raise NotEditable("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
+        self._document, self._yaml = self._loaded()
+        config = self._document.get(CONFIG) if isinstance(self._document, CommentedMap) else None
+        if not isinstance(config, CommentedMap):
+            raise NotEditable(f"{file}: has no mapping `config`; is it a Pulumi stack file?")
+        self.config = config
+
+    def key(self, name: str) -> str:
+        """How the file writes the key of this full name (`triton-eks:models`), or would, where it has none."""
+        return self._found.spelling.get(name, name)
+
+    def section(self, name: str) -> CommentedMap | None:
+        """The mapping below `config` of this full name; None where there is none. Raises NotEditable for another value."""
+        section = self.config.get(self.key(name))
+        if section is not None and not isinstance(section, CommentedMap):
+            raise NotEditable(f"{self._file}: config.{name} is not a mapping")
+        return section
+
+    def save(self, changes: Mapping[tuple[str, ...], Any]) -> None:
+        """Write the file, in which what lies at each path below `config` has the given value, and nothing else is different.
+
+        That is read from the text that is about to be written. Raises NotEditable, and NotWritten.
+        """
+        buffer = io.StringIO()
+        self._yaml.dump(self._document, buffer)
+        text = _with_line_ends_of(self._text(), buffer.getvalue())
+        expected = copy.deepcopy(self._before)
+        for path, value in changes.items():
+            below = expected[CONFIG]
+            for step in path[:-1]:
+                if not isinstance(below.get(step), dict):
+                    below[step] = {}
+                below = below[step]
+            below[path[-1]] = value
+        if yaml_reader.read(text).value != expected:
+            names = " and ".join(".".join((CONFIG, *path)) for path in changes)
+            raise NotEditable(
+                f"{self._file}: {names} cannot be changed without changing something else in the file: write it without "
+                "anchors (&), aliases (*) and merges (<<), then run the same command again"
+            )
+        bom = _BOM if self._content.startswith(_BOM) else b""
+        files.rewrite(self._file, bom + text.encode())
+
+    def _text(self) -> str:
+        return self._content.removeprefix(_BOM).decode("utf-8")
+
+    def _loaded(self) -> tuple[Any, YAML]:
+        yaml = YAML()
+        yaml.preserve_quotes = True
+        yaml.width = 4096  # never fold a long line that the file has
+        text = "".join(line.rstrip("\r\n") + "\n" for line in _lines(self._text()))
+        try:
+            document, indent, offset = load_yaml_guess_indent(text, yaml=yaml)
+        except YAMLError as error:  # what this reader takes and the other one does not
+            raise NotEditable(f"{self._file}: not valid YAML: {str(error).splitlines()[0]}") from None
+        yaml.indent(mapping=2, sequence=indent or 2, offset=offset or 0)
+        return document, yaml
+
+
+def _with_line_ends_of(before: str, after: str) -> str:
+    """The text `after`, each line of which ends as it did in `before`, and a new one as most lines there do."""
+    old, new = _lines(before), _lines(after)
+    usual = "\r\n" if 2 * sum(line.endswith("\r\n") for line in old) > len(old) else "\n"
+    kept = {}
+    bare_old, bare_new = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
+    matcher = difflib.SequenceMatcher(None, bare_old, bare_new, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        kept.update({block.b + place: old[block.a + place] for place in range(block.size)})
+    lines = [kept.get(number, line.rstrip("\n") + usual) for number, line in enumerate(new)]
+    return "".join(line if line.endswith("\n") else line + usual for line in lines[:-1]) + "".join(lines[-1:])
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends: LF or CR LF, and nothing else that Unicode counts as one."""
+    return io.StringIO(text, newline="\n").readlines()

@@ -1,0 +1,87 @@
+"""A stack file, `Pulumi.<stack>.yaml`: what stands below `config`, each key as the engine calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spec import yaml_reader
+from spec.yaml_reader import YamlError
+
+PROJECT = "triton-eks"
+"""The name in Pulumi.yaml: the namespace of a key that has none."""
+CONFIG = "config"
+
+
+class StackFileError(ValueError):
+    """A text that is no stack file, or that says two things at once; `mistakes` has every one of them."""
+
+    def __init__(self, mistakes: list[YamlError]) -> None:
+        self.mistakes = mistakes
+        super().__init__("\n".join(map(str, mistakes)))
+
+
+@dataclass(frozen=True)
+class StackFile:
+    """`config` by the full names of its keys, `spelling` how the file writes each, `rest` the other keys of the file.
+
+    `config` is None where the file has no such key, or nothing below it.
+    """
+
+    config: dict[str, Any] | None
+    spelling: Mapping[str, str]
+    rest: Mapping[str, Any]
+
+
+def read(content: bytes | str) -> StackFile:
+    """Read a stack file. Raises StackFileError."""
+    try:
+        document = yaml_reader.read(content)
+    except YamlError as error:
+        raise StackFileError([error]) from None
+    whole = document.value if document.value is not None else {}
+    if not isinstance(whole, dict):
+        raise StackFileError([YamlError("a stack file is a mapping with a mapping `config` in it, and this is not")])
+    config = whole.get(CONFIG)
+    if not isinstance(config, dict | None):
+        line = document.lines.get((CONFIG,))
+        raise StackFileError([YamlError("config is not a mapping; give the mapping of all settings", line)])
+    spelling: dict[str, str] = {}
+    mistakes = []
+    for key in config or {}:
+        other = spelling.setdefault(full_name(key), key)
+        if other != key:
+            first, line = (document.lines.get((CONFIG, one)) for one in (other, key))
+            mistakes.append(
+                YamlError(f"{key} and {other} (line {first}) are two spellings of one key; keep one of them", line)
+            )
+    if mistakes:
+        raise StackFileError(mistakes)
+    named = None if config is None else {name: config[key] for name, key in spelling.items()}
+    return StackFile(named, spelling, {key: value for key, value in whole.items() if key != CONFIG})
+
+
+def full_name(key: str) -> str:
+    """`triton-eks:network` for `network`, for itself, and for `triton-eks:config:network`: to the engine they are one."""
+    parts = key.split(":")
+    if len(parts) == 3 and parts[1] == "config":
+        return f"{parts[0]}:{parts[2]}"
+    return key if len(parts) > 1 else f"{PROJECT}:{key}"
+
+
+def decoded(value: Any) -> Any:
+    """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure."""
+    if value is None or value == "":  # which the engine makes of a key without a value
+        return None
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -1,0 +1,123 @@
+"""Which availability zones a deployment spans: those in which its instances can be had.
+
+A zone without the instance type does not fail at creation but much later, as a node group that never reaches its
+desired size; so the offering is read and compared before any resource is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from spec.settings.problem import Problem, SettingsError
+
+# EKS refuses subnets there for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements for
+# clusters"). By id: the same zone has another name in each account.
+ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+
+
+@dataclass(frozen=True)
+class PoolPlacement:
+    """What one GPU pool asks of the zones."""
+
+    instance_types: tuple[str, ...]
+    zones: tuple[str, ...] | None
+    """The zones that the pool is confined to; None: every zone of the network."""
+
+
+@dataclass(frozen=True)
+class Offering:
+    """What the region has for this account."""
+
+    region: str
+    available: frozenset[str]
+    """The zones in which this account can have an EKS cluster."""
+    by_type: Mapping[str, frozenset[str]]
+
+    def zones_of(self, instance_types: Collection[str]) -> frozenset[str]:
+        """The available zones that offer every one of `instance_types`."""
+        zones = self.available
+        for instance_type in instance_types:
+            zones &= self.by_type.get(instance_type, frozenset())
+        return zones
+
+
+def select_zones(
+    wanted: int | Sequence[str],
+    pools: Sequence[PoolPlacement],
+    system_types: Sequence[str],
+    offering: Offering,
+    source: str,
+) -> tuple[str, ...]:
+    """The zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
+
+    `wanted` is how many to choose (the first by name that will do), or the zones themselves, which are then only
+    checked. A pool that names its own zones, which settings allow among listed ones only, must find its types there;
+    every other pool must find them in all zones of the network, and the system group its `system_types`. A number
+    follows the offering, and with it may come to mean other zones one day; what must not move lists its zones.
+
+    Raises SettingsError about the stack file `source`: which types are missing where, and where they are offered.
+    """
+    everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *system_types]
+    problems = _confined_pool_problems(pools, offering)
+    if isinstance(wanted, int):
+        candidates = sorted(offering.zones_of(everywhere))
+        zones = tuple(candidates[:wanted])
+        if len(zones) < wanted:
+            problems.append(
+                Problem(
+                    "network.zones",
+                    f"{wanted} zones are asked for, but in {offering.region} only {len(zones)} offer "
+                    f"{_types(everywhere)}: {_list(zones)}; {_where(everywhere, offering)}",
+                )
+            )
+    else:
+        zones = tuple(wanted)
+        problems += _listed_zone_problems(zones, everywhere, offering)
+    if problems:
+        raise SettingsError(source, problems)
+    return zones
+
+
+def _listed_zone_problems(zones: Sequence[str], everywhere: Sequence[str], offering: Offering) -> list[Problem]:
+    problems = []
+    for index, zone in enumerate(zones):
+        path = f"network.zones[{index}]"
+        if zone not in offering.available:
+            valid = _list(offering.available)
+            problems.append(
+                Problem(path, f"'{zone}' is not a zone of {offering.region} where this account can have EKS; use {valid}")
+            )
+            continue
+        missing = [t for t in everywhere if zone not in offering.by_type.get(t, frozenset())]
+        if missing:
+            problems.append(Problem(path, f"{zone} does not offer {_types(missing)}; {_where(missing, offering)}"))
+    return problems
+
+
+def _confined_pool_problems(pools: Sequence[PoolPlacement], offering: Offering) -> list[Problem]:
+    return [
+        Problem(
+            f"gpu.pools[{position}].zones[{index}]",
+            f"{zone} does not offer {_types(pool.instance_types)}; {_where(pool.instance_types, offering)}",
+        )
+        for position, pool in enumerate(pools)
+        for index, zone in enumerate(pool.zones or ())
+        if zone not in offering.zones_of(pool.instance_types)
+    ]
+
+
+def _types(instance_types: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(instance_types)) or "any instance type"
+
+
+def _where(instance_types: Sequence[str], offering: Offering) -> str:
+    places = (
+        f"{t} is offered in {_list(offering.by_type.get(t, frozenset()) & offering.available)}"
+        for t in dict.fromkeys(instance_types)
+    )
+    return "; ".join(places) or f"available zones: {_list(offering.available)}"
+
+
+def _list(zones: Collection[str]) -> str:
+    return ", ".join(sorted(zones)) or "no zone of this region"

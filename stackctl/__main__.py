@@ -1,0 +1,12 @@
+"""Run `stackctl`."""
+
+from console.program import main
+
+
+def start() -> None:
+    """Run it on the arguments of this process."""
+    main("stackctl")
+
+
+if __name__ == "__main__":
+    start()

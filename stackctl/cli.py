@@ -1,0 +1,146 @@
+"""Define the commands of `stackctl`. Each imports what it does when it is called: AWS's packages take a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console.exit_codes import EPILOG
+from console.options import Json, StackArgument
+
+app = typer.Typer(
+    help="Answer questions about a stack and its AWS account; take a stack away.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cost = typer.Typer(help="Estimate what a stack costs a month at list prices, from its stack file.", no_args_is_help=True)
+review = typer.Typer(
+    help="Tell the reviewers of a change what it would do to each stack (docs/pull-requests.md).", no_args_is_help=True
+)
+app.add_typer(cost, name="cost")
+app.add_typer(review, name="review")
+
+Against = Annotated[str | None, typer.Option(metavar="REV", help="Git revision to compare with.")]
+Reports = Annotated[
+    list[Path], typer.Argument(metavar="REPORT", help="File that `collect` wrote, or a folder of such files.")
+]
+Output = Annotated[Path | None, typer.Option(metavar="FILE", help="File to write, instead of standard output.")]
+
+
+@app.command()
+def preflight(stack: StackArgument = "", as_json: Json = False) -> int:
+    """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""
+    from stackctl.preflight import command
+
+    return command.preflight(stack, as_json=as_json)
+
+
+@app.command()
+def orphans(stack: StackArgument = "", as_json: Json = False) -> int:
+    """List what AWS still has, and bills, of a stack. Nothing is changed, and nothing can be."""
+    from stackctl.orphans import command
+
+    return command.orphans(stack, as_json=as_json)
+
+
+@app.command()
+def destroy(
+    stack: StackArgument = "",
+    confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
+) -> int:
+    """Delete a stack: what makes nodes and load balancers, the rest of the cluster's inside, the cluster and its network."""
+    from stackctl.destroy import command
+
+    return command.destroy(stack, confirm)
+
+
+@app.command()
+def rules(
+    stack: StackArgument = "",
+    runbooks: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where people on call read docs/runbooks.", show_default="docs/runbooks"),
+    ] = None,
+    operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
+) -> None:
+    """Print the Prometheus rules of a stack as YAML, for a Prometheus of your own."""
+    from stackctl.rules import as_yaml
+
+    typer.echo(as_yaml(stack, runbooks, operator=operator), nl=False)
+
+
+@cost.command("show")
+def cost_show(stack: StackArgument = "", against: Against = None, as_json: Json = False) -> None:
+    """Show what a stack costs a month: with as few nodes as there may be, as expected, with the most."""
+    from stackctl.cost import command
+
+    command.show(stack, against, as_json=as_json)
+
+
+@cost.command("refresh")
+def cost_refresh(region: Annotated[str, typer.Argument(help="AWS region, like us-west-2.")]) -> int:
+    """Look the prices of a region up in AWS's Price List API (pricing:GetProducts) and write its table."""
+    from stackctl.cost import command
+
+    return command.refresh(region)
+
+
+@review.command("collect")
+def review_collect(
+    preview: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Output of `twin preview --events` or `pulumi preview --json`; - is standard input."
+        ),
+    ],
+    stack: StackArgument = "",
+    against: Annotated[
+        str | None, typer.Option(metavar="REV", help="Git revision that models, cost and quotas are compared with.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Make the report of one stack, as JSON, of the engine's preview and the stack file."""
+    from stackctl.review import command
+
+    command.collect(stack, preview, against, output)
+
+
+@review.command("render")
+def review_render(
+    reports: Annotated[
+        list[Path] | None, typer.Argument(metavar="REPORT", help="File that `collect` wrote, or a folder of such files.")
+    ] = None,
+    stacks: Annotated[
+        list[str] | None,
+        typer.Option("--stack", metavar="STACK", help="Stack that should have a report; told as failed when it has none."),
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the comment.")] = "What this change does",
+    name: Annotated[
+        str, typer.Option(help="Name by which the comment is found again, to be edited instead of written anew.")
+    ] = "preview",
+    output: Output = None,
+) -> None:
+    """Make the comment of reports, in Markdown."""
+    from stackctl.review import command
+
+    command.render(reports or [], stacks or [], title, name, output)
+
+
+@review.command("gate")
+def review_gate(reports: Reports) -> int:
+    """Fail when a preview failed, when a mandatory policy is not kept, and when no policy pack ran."""
+    from stackctl.review import command
+
+    return command.gate(reports)
+
+
+@review.command("unchanged")
+def review_unchanged(reports: Reports) -> int:
+    """Fail when a report has a change or a failure."""
+    from stackctl.review import command
+
+    return command.unchanged(reports)

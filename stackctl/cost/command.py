@@ -1,0 +1,130 @@
+"""Run `stackctl cost`: show what a stack costs, and refresh the prices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.table import Table
+
+from console.terminal import output, print_json
+from spec.failure import FAILED
+from stackctl.account.read_only import AwsUnusable, Readers
+from stackctl.cost import prices
+from stackctl.cost.estimate import Estimate, estimate
+from stackctl.cost.prices import PriceError
+from stackctl.cost.refresh import API_REGION, Refreshed, look_up
+from stackctl.cost.usage import NOTHING, Amounts
+from stackctl.stack_settings import NoSuchRevision, settings_at, settings_of
+
+PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
+"""What `refresh` may ask of AWS."""
+_CENTS_BELOW = 100
+
+
+def show(stack: str, against: str | None, *, as_json: bool) -> None:
+    """Print what a stack costs a month, and what it cost as of the revision `against`. Raises Failure."""
+    now = of_stack(stack)
+    before = of_stack(stack, against) if against is not None else None
+    if as_json:
+        print_json({"after": _document(now), "before": _document(before) if before else None})
+        return
+    console = output(soft_wrap=True)
+    console.print(_table(stack, now, before))
+    if before is not None and _document(now) == _document(before):
+        console.print(f"no change against {against}", markup=False)
+    for line in _below(now, before):
+        console.print(line, markup=False)
+
+
+def refresh(region: str) -> int:
+    """Look the prices of a region up and write its table; return the exit code, FAILED when some were not found.
+
+    Raises Failure.
+    """
+    old = prices.load(region).prices if prices.file_of(region).exists() else {}
+    found = _asked(region, old)
+    if not found.table.prices:
+        raise PriceError(f"AWS gave no price of {region}: is it the name of a region?")
+    file = found.table.write()
+    print(f"{file}: {len(found.table.prices) - len(found.missing)} prices looked up")
+    for key, before in sorted(found.changed.items()):
+        print(f"  {key}: {before if before is not None else 'none'} -> {found.table.prices[key].usd}")
+    for key, why in sorted(found.missing.items()):
+        kept = f"keeps its price of {old[key].as_of}" if key in old else "has no price"
+        print(f"  {key} {kept}: {why}", file=sys.stderr)
+    return FAILED if found.missing else 0
+
+
+def of_stack(stack: str, revision: str | None = None) -> Estimate:
+    """Return the estimate of a stack in the working tree, or as of a revision. Raises Failure."""
+    settings = settings_at(revision, stack) if revision is not None else settings_of(stack)
+    if settings is None:
+        raise NoSuchRevision(f"{revision} has no stack {stack}")
+    return estimate(settings, prices.load(settings.region), date.today())
+
+
+def _asked(region: str, old: Mapping[str, prices.Price]) -> Refreshed:
+    try:
+        return look_up(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
+    except (ClientError, BotoCoreError) as error:
+        raise AwsUnusable(f"the Price List API: {error}") from None
+
+
+def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:
+    table = Table("US$ a month", title=f"{stack}: list prices of {now.region} as of {now.as_of}", title_justify="left")
+    for column in ("at least", "expected", "at most"):
+        table.add_column(column, justify="right")
+    old = before.parts if before is not None else {}
+    for part, amounts in now.parts.items():
+        table.add_row(part, *_cells(amounts, old.get(part, NOTHING) if before else None))
+    for part in old.keys() - now.parts.keys():
+        table.add_row(part, *_cells(NOTHING, old[part]))
+    table.add_section()
+    table.add_row("all", *_cells(now.total, before.total if before else None))
+    return table
+
+
+def _cells(amounts: Amounts, before: Amounts | None) -> list[str]:
+    cells = []
+    for size in ("min", "expected", "max"):
+        now = getattr(amounts, size)
+        then = getattr(before, size) if before is not None else now
+        cells.append(_dollars(now) if then == now else f"{_dollars(then)} → {_dollars(now)}")
+    return cells
+
+
+def _below(now: Estimate, before: Estimate | None) -> list[str]:
+    lines = []
+    if now.per_million is not None:
+        old = before.per_million if before is not None else None
+        then = f"{_dollars(old)} → " if old is not None and old != now.per_million else ""
+        lines.append(f"a million inferences at the stack's expected rates: {then}{_dollars(now.per_million)} US$")
+    for model, usd in now.per_million_measured.items():
+        lines.append(f"a million inferences of {model} at its measured rate, the node alone: {_dollars(usd)} US$")
+    return [*lines, *now.notes]
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+
+
+def _document(made: Estimate) -> dict[str, object]:
+    """Return what `--json` prints: exact numbers, as text."""
+    return {
+        "region": made.region,
+        "asOf": made.as_of.isoformat(),
+        "total": _amounts(made.total),
+        "parts": {part: _amounts(amounts) for part, amounts in made.parts.items()},
+        "items": [{"part": item.part, "what": item.what, **_amounts(item.cost)} for item in made.items],
+        "perMillion": str(made.per_million) if made.per_million is not None else None,
+        "perMillionMeasured": {model: str(usd) for model, usd in made.per_million_measured.items()},
+        "notes": list(made.notes),
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    return {size: str(getattr(amounts, size)) for size in ("min", "expected", "max")}

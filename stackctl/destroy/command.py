@@ -1,0 +1,72 @@
+"""Run `stackctl destroy`, which is what `make destroy` runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console.program import interruptible
+from console.terminal import output
+from spec.failure import FAILED, NOT_TRIED, Failure
+from spec.ownership import Ownership
+from spec.settings import Settings
+from stackctl.account.guard import Caller, caller, require_account
+from stackctl.account.read_only import AwsUnusable, Readers
+from stackctl.destroy.engine import Engine
+from stackctl.destroy.guards import objections
+from stackctl.destroy.run import Teardown
+from stackctl.destroy.state import Resource
+from stackctl.orphans.operations import OPERATIONS
+from stackctl.orphans.report import show
+from stackctl.orphans.search import Search
+from stackctl.stack_settings import settings_of
+
+
+class NotDeleted(Failure):
+    """Nothing was deleted, as it must not be, or as nobody has confirmed it."""
+
+    exit_code = NOT_TRIED
+
+
+def destroy(stack: str, confirm: str) -> int:
+    """Take a stack away; return the exit code, FAILED when something of it is left in AWS. Raises Failure."""
+    settings = settings_of(stack)
+    with interruptible("interrupted; what is gone is gone, and the same command goes on from here"):
+        readers = Readers(settings.region, OPERATIONS)
+        who = caller(readers)
+        require_account(who, settings)
+        engine = Engine(stack)
+        resources = engine.resources()
+        try:
+            reasons = objections(settings, readers, resources)
+            if reasons:
+                raise NotDeleted("\n".join([f"{stack} is not taken away:", *(f"  {reason}" for reason in reasons)]))
+            _confirm(settings, who, resources, confirm)
+            left = Teardown(engine, lambda: Search(readers, Ownership.of(settings)), _say).run()
+        except (ClientError, BotoCoreError) as error:
+            again = "run the same command again, it goes on from here"
+            raise AwsUnusable(f"AWS could not be asked what is left: {error}; {again}") from None
+    show(stack, left, output())
+    # Pulumi has just said it without the flag, and then deletes the stack's file, which is tracked.
+    _say(f"To remove the empty stack from Pulumi's state too: pulumi stack rm {stack} --preserve-config")
+    return FAILED if left else 0
+
+
+def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
+    """Refuse to go on unless somebody has named the stack. Raises NotDeleted."""
+    stack = settings.environment
+    own = [resource for resource in resources if resource.custom]
+    kept = [resource.name for resource in own if resource.retained]
+    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")
+    if kept:
+        _say(f"Forgotten and left in AWS: {', '.join(kept)}.")
+    if not confirm and sys.stdin.isatty():
+        confirm = typer.prompt("Type the name of the stack to delete it", default="", show_default=False)
+    if confirm != stack:
+        raise NotDeleted(f"nothing was deleted: to delete {stack}, say so: make destroy STACK={stack} CONFIRM={stack}")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

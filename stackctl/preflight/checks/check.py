@@ -1,0 +1,61 @@
+"""What every check is given, and how a permission that is missing becomes a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from spec.ownership import Ownership
+from spec.settings import Settings
+from stackctl.account.guard import Caller
+from stackctl.account.read_only import Readers, is_denied, one_line
+from stackctl.preflight.checks.finding import Finding, unknown
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A stack, and the account that it would go to."""
+
+    settings: Settings
+    readers: Readers
+    caller: Caller
+
+    @property
+    def owner(self) -> Ownership:
+        """How its own things are told from others'."""
+        return Ownership.of(self.settings)
+
+    @property
+    def partition(self) -> str:
+        """`aws`, `aws-cn` or `aws-us-gov`."""
+        return self.caller.arn.split(":")[1]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question about the account. Its name stands in the table; `ask` answers with one finding or several."""
+
+    name: str
+    ask: Callable[[Subject], Iterable[Finding]]
+
+
+def findings(check: Check, subject: Subject) -> Iterator[Finding]:
+    """What the check finds; where AWS does not answer, that. What was found before is kept."""
+    try:
+        yield from check.ask(subject)
+    except ClientError as error:
+        yield unanswered(error, subject.readers)
+    except BotoCoreError as error:
+        yield unknown(f"AWS does not answer: {one_line(str(error))}")
+
+
+def unanswered(error: ClientError, readers: Readers) -> Finding:
+    """The finding of an operation that AWS refused."""
+    operation = error.operation_name
+    actions = readers.actions_of(operation)
+    if is_denied(error):
+        return unknown(f"needs {actions}", f"give the credentials {actions}: docs/preflight.md has the whole policy")
+    details = error.response.get("Error", {})
+    return unknown(f"AWS answered {actions} with {details.get('Code')}: {one_line(details.get('Message', 'no message'))}")

@@ -1,0 +1,31 @@
+"""Print the Prometheus rules of a stack, for people who run a Prometheus of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from spec.prometheus.rule_file import RUNBOOKS, groups, prometheus_rule
+from stackctl.stack_settings import settings_of
+
+
+class _Readable(yaml.SafeDumper):
+    """Leaves expressions of several lines on several lines."""
+
+
+def _text(dumper: _Readable, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Readable.add_representer(str, _text)
+
+
+def as_yaml(stack: str, runbooks: str | None = None, *, operator: bool = False) -> str:
+    """Return the rule file of a stack, or with `operator` the same as a PrometheusRule object. Raises Failure.
+
+    `runbooks` is the URL under which people on call read docs/runbooks.
+    """
+    settings, pages = settings_of(stack), runbooks or RUNBOOKS
+    made: dict[str, Any] = prometheus_rule(settings, pages) if operator else {"groups": groups(settings, pages)}
+    return yaml.dump(made, Dumper=_Readable, sort_keys=False, width=1000)

@@ -1,1 +1,0 @@
-"""Print the Prometheus rules of a stack."""

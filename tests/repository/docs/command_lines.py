@@ -1,0 +1,95 @@
+"""Programs of this repository that are started as `python3 -m …`: whether there is one, and what it says of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import re
+import runpy
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import typer
+from typer.core import TyperGroup
+
+from tests.command import run
+
+ROOT = Path(__file__).resolve().parents[3]
+_ROOTS = (ROOT, ROOT / "policies")
+"""Where modules lie: as in pytest's `pythonpath`."""
+
+
+def source(module: str) -> Path | None:
+    """What `python3 -m` would run of this repository: the module, or the `__main__` of the package."""
+    for root in _ROOTS:
+        path = root.joinpath(*module.split("."))
+        for found in (path.with_suffix(".py"), path / "__main__.py"):
+            if found.is_file():
+                return found
+    return None
+
+
+def is_of_others(module: str) -> bool:
+    """Whether it is a module of Python or of an installed package (`venv`, `pip`)."""
+    top = module.partition(".")[0]
+    return not any((root / top).exists() for root in _ROOTS) and importlib.util.find_spec(top) is not None
+
+
+def has_a_command_line(program: Path) -> bool:
+    """Whether a program knows `--help`: those that read their arguments by hand do not, and would begin to work."""
+    return _is_a_command(program) or bool(
+        re.search(r"^(?:import|from) (?:argparse|typer)\b", program.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+@cache
+def help_of(module: str, words: tuple[str, ...]) -> str | None:
+    """What `python3 -m MODULE WORDS --help` prints, None when it fails. In this process, and with wide lines.
+
+    Of the words those count that name a command; the others are its arguments.
+    """
+    with mock.patch.dict("os.environ", {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}):
+        program = source(module)
+        if program is not None and _is_a_command(program):
+            done = run(module, *_path(module, words), "--help")
+            return done.output if done.exit_code == 0 else None
+        return _help_of_a_module(module, words[:1])
+
+
+def _is_a_command(program: Path) -> bool:
+    return program.name == "__main__.py" and program.with_name("cli.py").is_file()
+
+
+def _path(module: str, words: tuple[str, ...]) -> list[str]:
+    """The words that lead to a command of a program: as many as there are groups, and one."""
+    found: list[str] = []
+    command: object = typer.main.get_command(importlib.import_module(f"{module}.cli").app)
+    for word in words:
+        if not isinstance(command, TyperGroup):
+            break
+        found.append(word)
+        command = command.commands.get(word)
+    return found
+
+
+def _help_of_a_module(module: str, words: tuple[str, ...]) -> str | None:
+    output = io.StringIO()
+    code: object = 0
+    with (
+        mock.patch.object(sys, "argv", [module, *words, "--help"]),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+        warnings.catch_warnings(),
+    ):
+        # A second copy of a module that is imported already is what is wanted: its last lines are the program.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code
+    return output.getvalue() if code in (0, None) else None

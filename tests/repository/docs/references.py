@@ -1,0 +1,188 @@
+"""What text of this repository refers to: files, headings of pages, targets of the Makefile, commands.
+
+Read are whole pages (*.md), and of everything else what people read there: comments and docstrings.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import io
+import itertools
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+_URL = re.compile(r"\w+://[^\s)>\"`]+")
+_LINK = re.compile(r"\[[^\]\[]*\]\(\s*<?([^()\s>]+)>?\s*\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?)(?: +#+)?$")
+_FENCE = re.compile(r"^ *(```|~~~)")
+_COMMENT_IN_LINE = re.compile(r"(?:^|\s)#(.*)")
+_COMMENT_OF_A_TEMPLATE = re.compile(r"/\*(.*?)\*/", re.DOTALL)
+_PLACEHOLDER = re.compile(r"<[^<>/]*>|\{[^{}/]*\}|…|\.\.\.|\b[A-Z]+\b")
+_SUBSTITUTION = re.compile(r"\$\([^()\n]*\)")
+_COMMANDS = re.compile(r"\bpython3? -m ([a-z_][\w.]*)(?![{\w])([^`\n)#|;>]*)")
+_WORD = re.compile(r"[a-z][a-z-]*")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+_TARGET = r"make ([a-z][a-z0-9-]*)"
+
+_GO = {".go", ".mod"}
+_HASH_COMMENTS = {".yaml", ".yml", ".toml", ".sh", ".in", ".pbtxt", ".txt"}
+_HASH_NAMES = {"Makefile", "Dockerfile", "run", ".gitignore", ".dockerignore", ".helmignore"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """`python3 -m <module> <words> … --option …`; `words` are those that follow the module and may name a command."""
+
+    module: str
+    words: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a repository, by their paths from its root, and what a path in a text may lead to."""
+
+    root: Path
+    paths: tuple[str, ...]
+    _known: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        folders = {str(parent) for path in self.paths for parent in PurePosixPath(path).parents}
+        object.__setattr__(self, "_known", frozenset(self.paths) | folders)
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders of the root."""
+        return {path.split("/", 1)[0] for path in self.paths if "/" in path}
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file or folder; `<name>`, `{name}`, NAME, `…` and `*` stand for whatever is there."""
+        if path.rstrip("/") in self._known:
+            return True
+        wanted = _PLACEHOLDER.sub("*", path).rstrip("/")
+        return "*" in wanted and any(fnmatch.fnmatchcase(known, wanted) for known in self._known)
+
+    def headings(self, page: str) -> set[str]:
+        """The anchors of a page, as GitHub makes them of its headings."""
+        return _headings(self.text(page))
+
+
+def prose(path: str, text: str) -> str:
+    """What people read in a file: a page as it is, of anything else comments and docstrings."""
+    name, suffix = PurePosixPath(path).name, PurePosixPath(path).suffix
+    if suffix == ".md":
+        return text
+    if suffix == ".py":
+        return "\n".join(_python(text))
+    if suffix in _GO:
+        return "\n".join(line.partition("//")[2] for line in text.splitlines())
+    if suffix in {*_HASH_COMMENTS, ".tpl"} or name in _HASH_NAMES:
+        found = [match[1] for line in text.splitlines() if (match := _COMMENT_IN_LINE.search(line))]
+        return "\n".join([*found, *_COMMENT_OF_A_TEMPLATE.findall(text)])
+    return ""
+
+
+def links(page: str, text: str) -> Iterator[tuple[str, str]]:
+    """Of each relative link of a page, the path from the root (the page itself: its own) and the heading."""
+    for target in _LINK.findall(_without_code(text)):
+        if _URL.match(target) or target.startswith("mailto:"):
+            continue
+        path, _, heading = target.partition("#")
+        yield (_resolve(PurePosixPath(page).parent, path) if path else page), heading
+
+
+def paths(text: str, folders: set[str]) -> Iterator[tuple[str, str]]:
+    """Each path from the root that a text names, and the heading behind it. What is part of an address is none."""
+    starts = "|".join(sorted(map(re.escape, folders), key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w./$~*>}}@:-])((?:{starts})/[\w./*<>{{}}…-]*[\w*>}}…/])(?:#([\w-]+))?")
+    for match in pattern.finditer(_URL.sub("", text)):
+        yield match[1], match[2] or ""
+
+
+def targets(path: str, text: str) -> set[str]:
+    """The targets of the Makefile that a file names: `make …` in backticks, and in the code blocks of a page."""
+    found = set(re.findall(rf"`{_TARGET}\b", text))
+    if path.endswith(".md"):
+        found |= {name for line in _code(text) for name in re.findall(rf"^\s*{_TARGET}\b", line)}
+    return found
+
+
+def commands(text: str) -> Iterator[Command]:
+    """Each `python3 -m …` of a text."""
+    for module, rest in _COMMANDS.findall(_SUBSTITUTION.sub(_inner_command, text)):
+        words = tuple(itertools.takewhile(_WORD.fullmatch, rest.split()))
+        yield Command(module.rstrip("."), words, tuple(sorted(set(_OPTION.findall(rest)))))
+
+
+def makefile_targets(text: str) -> set[str]:
+    return set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", text, re.MULTILINE))
+
+
+def _inner_command(substitution: re.Match[str]) -> str:
+    """What the shell puts in place of `$(…)` is no word of the command around it; a command of ours in it counts."""
+    return substitution[0].replace("$(", "`").replace(")", "`") if "python" in substitution[0] else "…"
+
+
+@cache
+def _headings(text: str) -> set[str]:
+    found: dict[str, int] = {}
+    anchors = set()
+    for line in _lines_outside_of_fences(text):
+        if match := _HEADING.match(line):
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1]).replace("`", "")
+            anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+            again = found.get(anchor, 0)
+            found[anchor] = again + 1
+            anchors.add(f"{anchor}-{again}" if again else anchor)
+    return anchors
+
+
+def _python(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
+def _resolve(folder: PurePosixPath, path: str) -> str:
+    parts: list[str] = []
+    for part in (folder / path).parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts) or "."
+
+
+def _lines_outside_of_fences(text: str) -> Iterator[str]:
+    inside = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            inside = not inside
+        elif not inside:
+            yield line
+
+
+def _without_code(text: str) -> str:
+    outside = "\n".join(line for line in _lines_outside_of_fences(text) if not line.startswith(("    ", "\t")))
+    return re.sub(r"`[^`\n]*`", "`", outside)
+
+
+def _code(text: str) -> Iterator[str]:
+    """The lines of a page's code blocks, fenced or indented."""
+    inside = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            inside = not inside
+        elif inside or line.startswith(("    ", "\t")):
+            yield line

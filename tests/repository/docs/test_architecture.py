@@ -1,0 +1,61 @@
+"""docs/architecture.md is what docs/generate.py draws from the code now."""
+
+from __future__ import annotations
+
+import pytest
+
+from docs import generate
+
+
+def test_the_page_is_as_the_code_is() -> None:
+    page = generate.PAGE.read_text(encoding="utf-8")
+    assert page == generate.generated(page), "stale: run .venv/bin/python docs/generate.py, and review what has changed"
+
+
+def test_every_block_is_on_the_page() -> None:
+    page = generate.PAGE.read_text(encoding="utf-8")
+    assert [name for name in generate.BLOCKS if f"<!-- generated: {name} -->" not in page] == []
+
+
+def test_every_component_that_a_stack_registers_has_its_file() -> None:
+    tokens = {
+        resource.type
+        for snapshot in generate.SNAPSHOTS.glob("*.json")
+        for resource in generate.registered(snapshot.stem).values()
+        if resource.type.startswith("triton:")
+    }
+    assert tokens and tokens <= generate.modules().keys()
+
+
+def test_an_arrow_that_follows_from_others_is_left_out() -> None:
+    arrows = {"a": {"b", "c", "d"}, "b": {"c"}, "c": {"d"}, "d": set[str]()}
+    assert generate.reduced(arrows) == {"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": set()}
+
+
+def test_a_component_waits_for_what_its_children_name() -> None:
+    def resource(key: str, parent: str = "", depends: tuple[str, ...] = (), **inputs: str) -> generate.Resource:
+        return generate.Resource(key, inputs, parent, depends)
+
+    listed = [
+        resource("network (triton:network:Network)"),
+        resource("network-vpc (aws:ec2/vpc:Vpc)", "network (triton:network:Network)"),
+        resource("cluster (triton:cluster:Cluster)"),
+        resource("cluster-key (aws:kms/key:Key)", "cluster (triton:cluster:Cluster)", vpc="<network-vpc.id>"),
+        resource("addons (triton:addons:Addons)", depends=("cluster-key (aws:kms/key:Key)",)),
+    ]
+    assert generate.needs({one.key: one for one in listed}) == {
+        "network (triton:network:Network)": set(),
+        "cluster (triton:cluster:Cluster)": {"network (triton:network:Network)"},
+        "addons (triton:addons:Addons)": {"cluster (triton:cluster:Cluster)"},
+    }
+
+
+def test_a_block_that_nothing_draws_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        generate.generated("<!-- generated: nothing -->\n<!-- end -->")
+
+
+def test_what_is_not_between_the_two_lines_of_a_block_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(generate.BLOCKS, "packages", lambda: "new")
+    page = "before\n<!-- generated: packages -->\n{}\n<!-- end -->\nafter\n"
+    assert generate.generated(page.format("old")) == page.format("new")

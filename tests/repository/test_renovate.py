@@ -1,0 +1,121 @@
+"""renovate.json follows each `# renovate:` comment to the pin below it, and asks datasources that Renovate has."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec import versions
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
+DATASOURCES = {"aws-eks-addon", "docker", "helm"}
+"""Those in use, of https://docs.renovatebot.com/modules/datasource/."""
+VERSIONINGS = {"loose", "semver"}
+"""Those in use, of https://docs.renovatebot.com/modules/versioning/."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What Renovate takes from one comment and the line below it."""
+
+    datasource: str
+    package: str
+    name: str
+    value: str
+    registry: str
+    versioning: str
+    extract: str
+
+
+def _pins(text: str) -> list[Pin]:
+    """Read a file as Renovate's regex managers do."""
+    found = []
+    for manager in CONFIG["customManagers"]:
+        for pattern in manager["matchStrings"]:
+            for match in re.finditer(pattern.replace("(?<", "(?P<"), text):
+                group = match.groupdict()
+                found.append(
+                    Pin(
+                        datasource=group.get("datasource") or manager["datasourceTemplate"],
+                        package=group.get("packageName") or group["depName"],
+                        name=group["depName"],
+                        value=group["currentValue"],
+                        registry=group.get("registryUrl") or "",
+                        versioning=group.get("versioning") or "",
+                        extract=group.get("extractVersion") or "",
+                    )
+                )
+    return found
+
+
+PINS = _pins((ROOT / "spec" / "versions.py").read_text(encoding="utf-8"))
+
+
+def test_every_comment_is_followed_by_one_manager() -> None:
+    listed = subprocess.run(
+        ["git", "grep", "-lIE", r"^\s*# renovate:"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for path in listed.stdout.split():
+        patterns = [pattern.strip("/") for manager in CONFIG["customManagers"] for pattern in manager["managerFilePatterns"]]
+        assert any(re.search(pattern, path) for pattern in patterns), f"{path}: no manager of renovate.json reads it"
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert len(_pins(text)) == text.count("# renovate:"), path
+
+
+def test_each_datasource_and_versioning_exists() -> None:
+    assert {pin.datasource for pin in PINS} == DATASOURCES
+    assert {pin.versioning for pin in PINS} - {""} == VERSIONINGS
+
+
+def test_add_ons_are_asked_for_by_name_and_kubernetes_version() -> None:
+    found = [(json.loads(pin.package), pin.name, pin.value) for pin in PINS if pin.datasource == "aws-eks-addon"]
+    assert found == [
+        ({"kubernetesVersion": kubernetes, "addonName": name}, name, version)
+        for kubernetes, pins in versions.KUBERNETES.items()
+        for name, version in pins.addons.items()
+    ]
+
+
+def test_charts_are_asked_for_where_they_are_installed_from() -> None:
+    charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
+    assert charts
+    found = {(pin.datasource, pin.package, pin.registry, pin.value) for pin in PINS}
+    for chart in charts:
+        if chart.repository.startswith("oci://"):
+            expected = ("docker", f"{chart.repository}/{chart.name}".removeprefix("oci://"), "", chart.version)
+        else:
+            expected = ("helm", chart.name, chart.repository, chart.version)
+        assert expected in found
+
+
+def test_images_are_asked_for_by_their_repository() -> None:
+    images = {pin.value: pin.package for pin in PINS if pin.datasource == "docker" and "autoscaling" in pin.package}
+    assert images == dict.fromkeys(
+        versions.CLUSTER_AUTOSCALER_IMAGES.values(), "registry.k8s.io/autoscaling/cluster-autoscaler"
+    )
+    [triton] = [pin for pin in PINS if pin.package == versions.TRITON_UPSTREAM_REPOSITORY]
+    assert triton.value == versions.DEFAULT_TRITON_VERSION
+    extracted = re.match(triton.extract.replace("(?<", "(?P<"), versions.triton_upstream_tag(triton.value).partition(":")[2])
+    assert extracted and extracted["version"] == triton.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            '# renovate: datasource=helm depname=keda\n    version="1.2.3",\n',
+            id="a name misspelt",
+        ),
+        pytest.param("# renovate: datasource=helm depName=keda\n", id="nothing below it"),
+        pytest.param('# renovate: eksAddonsFilter=vpc-cni\n    "vpc-cni": "v1",\n', id="a filter that is not JSON"),
+    ],
+)
+def test_a_comment_that_leads_nowhere_is_seen(text: str) -> None:
+    assert _pins(text) == []

@@ -1,0 +1,110 @@
+"""A change of a person's stack file: that place, and nothing else."""
+
+import difflib
+import stat
+from pathlib import Path
+
+import pytest
+
+from spec.files import NotWritten
+from spec.stack_editor import NotEditable, StackEditor
+
+TEXT = """\
+# Development
+config:
+  aws:region: us-west-2   # the cheap one
+  max: {a: 1_000, b: yes, c: 0x1F}
+  triton-eks:models:
+    days: 90  # keep
+
+  # Where Triton runs.
+  triton-eks:triton:
+    cpu: '3'
+# the end
+"""
+CHANGED = TEXT.replace("days: 90", "days: 30")
+
+
+def opened(tmp_path: Path, content: bytes) -> StackEditor:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_bytes(content)
+    return StackEditor(file)
+
+
+def change(editor: StackEditor, days: int = 30) -> None:
+    models = editor.section("triton-eks:models")
+    assert models is not None
+    models["days"] = days
+    editor.save({(editor.key("triton-eks:models"), "days"): days})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (TEXT, CHANGED),
+        (TEXT.replace("\n", "\r\n"), CHANGED.replace("\n", "\r\n")),
+        (f"\ufeff{TEXT}", f"\ufeff{CHANGED}"),
+        (TEXT.removesuffix("\n"), CHANGED.removesuffix("\n")),
+        # Line ends of both kinds, as editors of two systems leave them.
+        (TEXT.replace("one\n", "one\r\n"), CHANGED.replace("one\n", "one\r\n")),
+        (TEXT.replace("triton-eks:models", "models"), CHANGED.replace("triton-eks:models", "models")),
+    ],
+    ids=["LF", "CR LF", "a byte order mark", "no last line end", "mixed", "another spelling"],
+)
+def test_one_line_is_different_and_no_other_byte(tmp_path: Path, before: str, after: str) -> None:
+    change(opened(tmp_path, before.encode()))
+    assert (tmp_path / "Pulumi.dev.yaml").read_bytes() == after.encode()
+
+
+def test_lines_that_are_new_end_as_most_do(tmp_path: Path) -> None:
+    editor = opened(tmp_path, TEXT.replace("\n", "\r\n").encode())
+    editor.config["new"] = {"a": [1, 2]}
+    editor.save({("new",): {"a": [1, 2]}})
+    after = (tmp_path / "Pulumi.dev.yaml").read_bytes().decode()
+    assert after.count("\r\n") == after.count("\n")
+    added = [line[2:] for line in difflib.ndiff(TEXT.splitlines(), after.splitlines()) if line[0] == "+"]
+    assert "  new:" in added
+
+
+def test_link_and_mode_stay(tmp_path: Path) -> None:
+    real = tmp_path / "shared.yaml"
+    real.write_text(TEXT)
+    real.chmod(0o640)
+    link = tmp_path / "Pulumi.dev.yaml"
+    link.symlink_to("shared.yaml")
+    change(StackEditor(link))
+    assert link.readlink() == Path("shared.yaml")
+    assert real.read_text() == CHANGED
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_a_protected_file_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    editor = opened(tmp_path, TEXT.encode())
+    (tmp_path / "Pulumi.dev.yaml").chmod(0o444)
+    with pytest.raises(NotWritten, match="is write-protected"):
+        change(editor)
+    assert (tmp_path / "Pulumi.dev.yaml").read_text() == TEXT
+
+
+def test_a_change_that_would_change_something_else_is_refused(tmp_path: Path) -> None:
+    """A mapping that two keys share through an anchor is one: a change of the one is a change of the other."""
+    text = "config:\n  triton-eks:models: &shared {days: 90}\n  copy: *shared\n"
+    with pytest.raises(NotEditable, match=r"config\.triton-eks:models\.days cannot be changed without changing something"):
+        change(opened(tmp_path, text.encode()))
+    assert (tmp_path / "Pulumi.dev.yaml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"config: [\n", ":2:1: not valid YAML: did not find expected node content"),
+        (b"config:\n  a: 010\n", ":2:6: 010 begins with a zero"),
+        (b"config:\n  a: 1\n  triton-eks:a: 2\n", ":3: triton-eks:a and a (line 2) are two spellings of one key"),
+        (b"\xff", ":1:1: not UTF-8"),
+        (b"", ": has no mapping `config`; is it a Pulumi stack file?"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_opened(tmp_path: Path, content: bytes, said: str) -> None:
+    with pytest.raises(NotEditable) as refused:
+        opened(tmp_path, content)
+    assert str(refused.value).startswith(f"{tmp_path}/Pulumi.dev.yaml{said}")

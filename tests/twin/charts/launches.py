@@ -1,0 +1,13 @@
+"""Containers that are about to be started."""
+
+from pathlib import Path
+from typing import Any
+
+from twin.pods.program import Launch
+
+ADDRESS = "127.244.130.5"
+
+
+def launch(*words: str, container: dict[str, Any] | None = None, **env: str) -> Launch:
+    """One with these words and variables, of a pod at ADDRESS."""
+    return Launch(container or {"name": "c"}, words, env, ADDRESS, 5353, Path("/cache"), "twin-1234-uid-")

@@ -1,0 +1,242 @@
+"""What is built, when, and what is said of it, with a `go` and a `pulumi` that are shell scripts.
+
+What is built how: docs/facts/local-control-plane.md#programs.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.twin import go_stand_in
+from tests.twin.go_stand_in import builds, script, until
+from twin.host import tools
+from twin.host.home import REPOSITORY
+from twin.host.tools import FAMILIES, ToolError
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    go_stand_in.install(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def ensure(*families: str) -> tuple[dict[str, Path], str]:
+    output = io.StringIO()
+    return tools.ensure(families, Console(file=output, width=200)), output.getvalue()
+
+
+def left_in(machine: Path) -> list[str]:
+    """The directories below the cache, locks aside, once what is removed in the background is gone."""
+    folder = machine / "cache" / "triton-eks"
+    until(lambda: not list(folder.glob("build-done-*")), "the caches to be removed")
+    return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
+
+
+def test_every_family_pins_its_version() -> None:
+    assert {name: family.version()[0] for name, family in FAMILIES.items()} == dict.fromkeys(FAMILIES, "v")
+
+
+def test_a_family_is_built_once_and_then_found(machine: Path) -> None:
+    found, said = ensure("helm")
+    assert found["helm"].is_relative_to(machine / "cache" / "triton-eks" / "tools")
+    assert os.access(found["helm"], os.X_OK)
+    assert said.splitlines()[-1].startswith(f"built helm {FAMILIES['helm'].version()} in ")
+    assert ensure("helm") == (found, "")
+    assert len(builds(machine)) == 1
+
+
+def test_the_control_plane_is_one_build_that_is_told_its_version(machine: Path) -> None:
+    found, _ = ensure("control-plane")
+    assert sorted(found) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"]
+    (command,) = builds(machine)
+    assert f"-X k8s.io/component-base/version.gitVersion={FAMILIES['control-plane'].version()}" in command
+
+
+@pytest.mark.parametrize(
+    ("program", "built_as"), [("etcd", "server"), ("kwok", "kwok"), ("keda-operator", "operator"), ("keda-adapter", "keda")]
+)
+def test_a_program_has_our_name_whatever_go_calls_it(machine: Path, program: str, built_as: str) -> None:
+    found, _ = ensure("control-plane", "keda")
+    assert subprocess.check_output([found[program], "--version"], text=True) == f"{built_as} --version\n"
+
+
+def test_the_plan_is_told_before_the_first_build(machine: Path) -> None:
+    ensure("actionlint")
+    found, said = ensure("actionlint", "keda", "helm")
+    plan, together, *progress = said.splitlines()
+    assert plan == "to build, once per machine: keda (4 to 8 minutes), helm (2 to 4 minutes)"
+    assert together.startswith("together 6 to 12 minutes on 2 cores, about 4 GB of memory, ")
+    built = [line.split()[1] for line in progress if line.startswith("built ")]
+    assert built == ["keda", "helm"]
+    assert ensure("actionlint", "keda", "helm") == (found, "")
+
+
+def test_on_a_terminal_it_is_shown_how_far_everything_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    output = io.StringIO()
+    console = Console(file=output, width=200, force_terminal=True, color_system=None)
+    building = threading.Thread(target=tools.ensure, args=(("actionlint", "helm"), console))
+    building.start()
+    until(lambda: "2 of 3 packages" in output.getvalue(), "the packages of the first one")
+    shown = output.getvalue()
+    go_on.touch()
+    building.join()
+    assert f"actionlint {FAMILIES['actionlint'].version()} " in shown and f"helm {FAMILIES['helm'].version()} " in shown
+    assert "waiting" in shown
+
+
+def test_a_changed_recipe_is_another_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = FAMILIES["helm"].digest()
+    monkeypatch.setattr(tools.Family, "build_flags", lambda self: ("-s",))
+    assert FAMILIES["helm"].digest() != before
+
+
+def test_a_failed_build_shows_the_end_of_its_output_and_keeps_what_was_compiled(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO_FAILS", "yes")
+    with pytest.raises(ToolError) as error:
+        ensure("helm")
+    said = str(error.value).splitlines()
+    assert said[0].startswith("building helm from /") and said[0].endswith(
+        "twin/tools/helm/go.mod failed (`go build` ended with 1). The end of its output:"
+    )
+    assert said[1:] == [
+        "go: example.com@v1: unreachable",
+        "A build needs access to a Go module proxy, about 4 GB of memory, and of disk some 7 GB while it lasts",
+    ]
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
+    monkeypatch.delenv("GO_FAILS")
+    ensure("helm")
+
+
+def test_modules_that_are_in_the_cache_of_the_person_are_not_downloaded(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO_FAILS", "yes")
+    with pytest.raises(ToolError):
+        ensure("helm")
+    proxies = (machine / "cache" / "triton-eks" / "build" / "modules" / "proxies").read_text()
+    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://proxy.golang.org,direct\n"
+
+
+def test_a_build_leaves_the_programs_and_nothing_else(machine: Path) -> None:
+    found, _ = ensure("helm", "actionlint")
+    assert left_in(machine) == sorted(f"tools/{path.parent.name}" for path in found.values())
+
+
+def test_what_a_killed_build_left_goes_with_the_next(machine: Path) -> None:
+    found, _ = ensure("helm")
+    directory = found["helm"].parent
+    found["helm"].unlink()
+    (directory.parent / f".{directory.name}-killed").mkdir()
+    ensure("helm")
+    assert left_in(machine) == [f"tools/{directory.name}"]
+
+
+def test_a_removal_that_was_killed_is_made_good(machine: Path) -> None:
+    killed = machine / "cache" / "triton-eks" / "build-done-before" / "build"
+    killed.mkdir(parents=True)
+    ensure("helm")
+    until(lambda: not killed.parent.exists(), "what was left to be removed")
+
+
+def test_half_a_build_is_built_again(machine: Path) -> None:
+    found, _ = ensure("control-plane")
+    found["kubectl"].unlink()
+    assert ensure("control-plane")[0] == found
+    assert os.access(found["kubectl"], os.X_OK)
+
+
+def test_two_commands_at_once_build_once(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    outputs = [io.StringIO(), io.StringIO()]
+    commands = [
+        threading.Thread(target=tools.ensure, args=(("helm",), Console(file=output, width=200))) for output in outputs
+    ]
+    label = f"helm {FAMILIES['helm'].version()}"
+    commands[0].start()
+    until(lambda: f"building {label} (helm) ...\n" in outputs[0].getvalue(), "the first build")
+    commands[1].start()
+    until(lambda: "waiting" in outputs[1].getvalue(), "the second command to wait")
+    go_on.touch()
+    for command in commands:
+        command.join()
+    assert len(builds(machine)) == 1
+    assert outputs[1].getvalue().splitlines()[2:] == [f"waiting for another command that builds {label}"]
+    assert [folder.partition("/")[0] for folder in left_in(machine)] == ["tools"]
+
+
+def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_WAITS_FOR", str(machine / "never"))
+    with pytest.raises(KeyboardInterrupt), tools.building(["helm", "actionlint"], None):
+        until(lambda: builds(machine), "the build")
+        raise KeyboardInterrupt
+    running = subprocess.run(["pgrep", "-f", str(machine / "bin" / "go")], capture_output=True, text=True, check=False)
+    assert running.stdout == ""
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
+    assert len(builds(machine)) == 1
+
+
+def test_some_are_had_while_the_others_are_built(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tools.building(["helm", "actionlint"], None) as found:
+        assert found.lacks("helm") and not found.lacks("keda")
+        assert set(found.wait("helm")) == {"helm"}
+        assert set(found.wait()) == {"helm", "actionlint"}
+
+
+def test_without_go_one_sentence_says_what_to_install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(machine / "nothing"))
+    with pytest.raises(ToolError, match=r"building helm needs Go 1\.26 or newer .* there is no `go` on PATH"):
+        ensure("helm")
+
+
+def test_an_old_go_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_VERSION", "go1.25.4")
+    with pytest.raises(ToolError, match=r"needs Go 1\.26 or newer .*bin/go is go1\.25\.4"):
+        ensure("helm")
+
+
+@pytest.mark.parametrize(("version", "taken"), [("v3.272.0", True), ("v3.250.0", True), ("v3.249.9", False), ("?", False)])
+def test_a_pulumi_on_path_is_taken_when_it_is_new_enough(machine: Path, version: str, taken: bool) -> None:
+    installed = machine / "bin" / "pulumi"
+    script(installed, f"#!/bin/sh\necho '{version}'\n")
+    found, said = ensure("pulumi")
+    assert (found["pulumi"] == installed) is taken
+    assert (said == "") is taken
+
+
+def test_who_may_not_build_finds_what_is_built_and_says_what_is_not(machine: Path) -> None:
+    with pytest.raises(ToolError, match=r"^keda v\S+ is not built: `make up` builds what the stack"):
+        tools.built(["keda"])
+    found, _ = ensure("keda")
+    assert tools.built(["keda"]) == found
+    assert set(found) == {"keda-operator", "keda-adapter"}
+
+
+def build_without_packages(*families: str) -> subprocess.CompletedProcess[str]:
+    """`python3 -m twin.host.tools` with a Python that has the standard library only."""
+    command = [sys.executable, "-S", "-m", "twin.host.tools", *families]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_any_python_can_build(machine: Path) -> None:
+    done = build_without_packages("actionlint")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1].startswith("built actionlint ")
+    assert tools.built(["actionlint"])["actionlint"].exists()
+
+
+def test_it_says_in_one_sentence_what_it_lacks(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(machine / "nothing"))
+    done = build_without_packages("actionlint")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("error: building actionlint needs Go ")

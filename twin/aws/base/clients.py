@@ -1,0 +1,77 @@
+"""boto3 clients of one region of the fake account, with the strict parameter check installed."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache, cached_property
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.loaders import Loader, create_loader
+
+from twin.aws.base import strict
+
+_CONFIG = Config(
+    connect_timeout=5,
+    read_timeout=60,
+    retries={"total_max_attempts": 2, "mode": "standard"},
+    s3={"addressing_style": "path"},
+)
+
+
+@cache
+def _service_models() -> Loader:
+    """One for the process: reading EC2's model takes half a second."""
+    return create_loader()
+
+
+class Clients:
+    """``clients("ec2")`` gives a boto3 client, one per service.
+
+    ``endpoint_url`` is the moto server's address; None means an in-process ``moto.mock_aws`` that is already active.
+    Raises ``strict.StrictError`` from any call whose parameters break the service's own model.
+    """
+
+    def __init__(self, region: str, endpoint_url: str | None = None) -> None:
+        self.region = region
+        self.endpoint_url = endpoint_url
+        self._clients: dict[str, Any] = {}
+        # Client construction on one Session is not thread-safe, calls on a client are.
+        self._lock = threading.Lock()
+        core = botocore.session.Session()
+        core.register_component("data_loader", _service_models())
+        self._session = boto3.Session(
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            region_name=region,
+            botocore_session=core,
+        )
+        strict.install(self._session)
+
+    def __call__(self, service: str) -> Any:
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._session.client(service, endpoint_url=self.endpoint_url, config=_CONFIG)
+            return self._clients[service]
+
+    @cached_property
+    def account_id(self) -> str:
+        """The account that the credentials belong to."""
+        account: str = self("sts").get_caller_identity()["Account"]
+        return account
+
+    @cached_property
+    def partition(self) -> str:
+        """``aws``, ``aws-cn``, …"""
+        return self._session.get_partition_for_region(self.region)
+
+    @cached_property
+    def endpoint_services(self) -> frozenset[str]:
+        """Names of the VPC endpoint services of the region (the list is long and does not change)."""
+        return frozenset(self("ec2").describe_vpc_endpoint_services()["ServiceNames"])
+
+    def arn(self, service: str, resource: str) -> str:
+        """An ARN of this account and region."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.account_id}:{resource}"

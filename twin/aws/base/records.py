@@ -1,0 +1,51 @@
+"""State of the fake account that moto has no place for.
+
+Provider processes live for one engine run, so it cannot be in memory. It is kept in the account itself, as JSON
+parameters of moto's SSM parameter store below ``/twin/``; the wipe or loss of moto takes it along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from twin.aws.base.clients import Clients
+from twin.aws.base.lookup import gone_is_fine, or_none
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
+
+
+def path(*parts: str) -> str:
+    """A parameter name; parts that SSM would refuse (ARNs) are replaced by a digest of themselves."""
+    safe = (part if _PLAIN.fullmatch(part) else hashlib.sha256(part.encode()).hexdigest()[:24] for part in parts)
+    return "/twin/" + "/".join(safe)
+
+
+def put(clients: Clients, name: str, record: dict[str, Any]) -> None:
+    """Write or overwrite one record."""
+    clients("ssm").put_parameter(
+        Name=name, Value=json.dumps(record, sort_keys=True), Type="String", Tier="Advanced", Overwrite=True
+    )
+
+
+def get(clients: Clients, name: str) -> dict[str, Any] | None:
+    """One record, or None."""
+    answer = or_none(clients("ssm").get_parameter, Name=name)
+    if answer is None:
+        return None
+    record: dict[str, Any] = json.loads(answer["Parameter"]["Value"])
+    return record
+
+
+def below(clients: Clients, name: str) -> dict[str, dict[str, Any]]:
+    """All records whose names lie below ``name``, by name."""
+    pages = clients("ssm").get_paginator("get_parameters_by_path").paginate(Path=name, Recursive=True)
+    return {item["Name"]: json.loads(item["Value"]) for page in pages for item in page["Parameters"]}
+
+
+def delete(clients: Clients, name: str) -> None:
+    """Remove one record; one that is gone is fine."""
+    with gone_is_fine():
+        clients("ssm").delete_parameter(Name=name)

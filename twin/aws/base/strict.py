@@ -1,0 +1,112 @@
+"""A check that botocore leaves to the service: enum, pattern and upper bounds of its own models.
+
+botocore validates types, required members and lower bounds before it sends; AWS refuses the rest, moto mostly does
+not (docs/facts/moto.md#models-of-botocore). The hook runs on every call of a client of the session.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.model import OperationModel, Shape
+from botocore.validate import ParamValidator
+
+from twin.aws.base.errors import HandlerError
+
+_LISTED_CHOICES = 12
+_CLOSEST_CHOICES = 3
+
+
+class StrictError(HandlerError):
+    """A call whose parameters the service would refuse."""
+
+
+def install(session: boto3.Session) -> None:
+    """Check every call of every client made from ``session`` from now on."""
+    session.events.register("provide-client-params.*.*", _check_call)
+
+
+def check(client: Any, operation: str, params: dict[str, Any]) -> None:
+    """What a call would be refused for, without the call: for operations that moto lacks.
+
+    Raises StrictError.
+    """
+    model = client.meta.service_model.operation_model(operation)
+    report = ParamValidator().validate(params, model.input_shape)
+    if report.has_errors():
+        raise StrictError(f"{operation}: {report.generate_report()}")
+    _check_call(params, model)
+
+
+def _check_call(params: dict[str, Any], model: OperationModel, **_: Any) -> None:
+    if model.input_shape is None:
+        return
+    found = list(_violations(params, model.input_shape, ""))
+    if found:
+        raise StrictError(f"{model.name}: " + "; ".join(found))
+
+
+def _violations(value: Any, shape: Shape, path: str) -> Iterator[str]:
+    if value is None:
+        return
+    if shape.type_name == "structure" and isinstance(value, dict):
+        for key, item in value.items():
+            if key in shape.members:
+                yield from _violations(item, shape.members[key], f"{path}.{key}" if path else key)
+    elif shape.type_name == "list" and isinstance(value, (list, tuple)):
+        yield from _too_many(len(value), shape, path, "items")
+        for index, item in enumerate(value):
+            yield from _violations(item, shape.member, f"{path}[{index}]")
+    elif shape.type_name == "map" and isinstance(value, dict):
+        yield from _too_many(len(value), shape, path, "entries")
+        for key, item in value.items():
+            yield from _violations(key, shape.key, f"{path} key {key!r}")
+            yield from _violations(item, shape.value, f"{path}[{key!r}]")
+    elif shape.type_name == "string" and isinstance(value, str):
+        yield from _bad_string(value, shape, path)
+    elif shape.type_name in ("integer", "long") and isinstance(value, int):
+        maximum = shape.metadata.get("max")
+        if maximum is not None and value > maximum:
+            yield f"{path}: {value} is more than {maximum}"
+
+
+def _too_many(count: int, shape: Shape, path: str, noun: str) -> Iterator[str]:
+    maximum = shape.metadata.get("max")
+    if maximum is not None and count > maximum:
+        yield f"{path}: {count} {noun}, at most {maximum}"
+
+
+def _bad_string(value: str, shape: Shape, path: str) -> Iterator[str]:
+    allowed = shape.enum
+    if allowed and value not in allowed:
+        yield f"{path}: {value!r} is not one of {_choices(value, allowed)}"
+        return
+    maximum = shape.metadata.get("max")
+    if maximum is not None and len(value) > maximum:
+        yield f"{path}: {len(value)} characters, at most {maximum}"
+    pattern = _compiled(shape.metadata.get("pattern"))
+    if pattern is not None and not pattern.fullmatch(value):
+        yield f"{path}: {value!r} does not match {pattern.pattern}"
+
+
+def _choices(value: str, allowed: Sequence[str]) -> str:
+    if len(allowed) <= _LISTED_CHOICES:
+        return ", ".join(sorted(allowed))
+    closest = sorted(difflib.get_close_matches(value, allowed, n=_CLOSEST_CHOICES))
+    return "the known values" + (f", such as {', '.join(closest)}" if closest else "")
+
+
+@cache
+def _compiled(pattern: str | None) -> re.Pattern[str] | None:
+    """The pattern, or None where Python's ``re`` does not know the syntax (Java classes such as ``\\p{L}``)."""
+    if not pattern:
+        return None
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return None

@@ -1,0 +1,163 @@
+"""KMS keys and aliases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from twin.aws.base import documents, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.lookup import gone_is_fine, or_none
+from twin.aws.iam import trust
+
+_POLICY_LIMIT = 32768
+
+
+def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
+    """Metadata of the key of this id, ARN or alias, or None when there is none or it is being deleted."""
+    answer = or_none(clients("kms").describe_key, KeyId=key_id)
+    if answer is None or answer["KeyMetadata"]["KeyState"] == "PendingDeletion":
+        return None
+    metadata: dict[str, Any] = answer["KeyMetadata"]
+    return metadata
+
+
+def require_key(clients: Clients, key_id: str, wanted_by: str) -> dict[str, Any]:
+    """The key's metadata; HandlerError when it cannot be used."""
+    found = find_key(clients, key_id)
+    if found is None:
+        raise HandlerError(f"{wanted_by}: KMS key {key_id} does not exist or is pending deletion")
+    return found
+
+
+class Key(Handler):
+    token = "aws:kms/key:Key"
+    inputs = frozenset(
+        {"deletionWindowInDays", "description", "enableKeyRotation", "policy", "rotationPeriodInDays", "tags"}
+    )
+    defaults: ClassVar[Values] = {"enableKeyRotation": False, "keyUsage": "ENCRYPT_DECRYPT", "isEnabled": True}
+    computed = frozenset({"arn", "keyId", "policy"})
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        window = known(inputs, "deletionWindowInDays")
+        if window is not None and not 7 <= window <= 30:
+            yield Problem("deletionWindowInDays", f"{window} days is not within 7-30")
+        yield from documents.policy_problems(inputs, "policy", limit=_POLICY_LIMIT, resource=True, principal=True)
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        kms = clients("kms")
+        if "policy" in inputs:
+            self._check_policy(clients, inputs["policy"])
+        pairs = [{"TagKey": key, "TagValue": value} for key, value in sorted(inputs.get("tags", {}).items())]
+        policy = {"Policy": inputs["policy"]} if "policy" in inputs else {}
+        key = kms.create_key(Description=inputs.get("description", ""), Tags=pairs, **policy)["KeyMetadata"]
+        self._rotate(clients, key["KeyId"], inputs)
+        text = inputs.get("policy") or kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"]
+        return key["KeyId"], self.outputs(inputs, {"arn": key["Arn"], "keyId": key["KeyId"], "policy": text})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        key = find_key(clients, id)
+        if key is None:
+            return None
+        kms = clients("kms")
+        policy = kms.get_key_policy(KeyId=id, PolicyName="default")["Policy"]
+        same = json.loads(policy) == json.loads(state["policy"])
+        seen = tags.from_list(kms.list_resource_tags(KeyId=id).get("Tags"))
+        return {
+            **state,
+            "description": key.get("Description", ""),
+            "enableKeyRotation": kms.get_key_rotation_status(KeyId=id)["KeyRotationEnabled"],
+            "policy": state["policy"] if same else policy,
+            **tags.observed(state, seen),
+        }
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        kms = clients("kms")
+        if new.get("policy", old["policy"]) != old["policy"]:
+            self._check_policy(clients, new["policy"])
+            kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
+        kms.update_key_description(KeyId=id, Description=new.get("description", ""))
+        self._rotate(clients, id, new)
+        gone = tags.removed(old.get("tags"), new.get("tags"))
+        if gone:
+            kms.untag_resource(KeyId=id, TagKeys=gone)
+        if new.get("tags"):
+            pairs = [{"TagKey": key, "TagValue": value} for key, value in sorted(new["tags"].items())]
+            kms.tag_resource(KeyId=id, Tags=pairs)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        if find_key(clients, id) is not None:
+            clients("kms").schedule_key_deletion(KeyId=id, PendingWindowInDays=state.get("deletionWindowInDays") or 30)
+
+    @staticmethod
+    def _rotate(clients: Clients, id: str, inputs: Values) -> None:
+        if inputs.get("enableKeyRotation"):
+            period = {"RotationPeriodInDays": inputs["rotationPeriodInDays"]} if "rotationPeriodInDays" in inputs else {}
+            clients("kms").enable_key_rotation(KeyId=id, **period)
+        else:
+            clients("kms").disable_key_rotation(KeyId=id)
+
+    @staticmethod
+    def _check_policy(clients: Clients, policy: str) -> None:
+        """KMS refuses principals that do not exist, and a policy after which nobody of the account could change it."""
+        manageable = False
+        for statement in documents.statements(documents.parse(policy)):
+            principal = statement.get("Principal")
+            named = principal.get("AWS") if isinstance(principal, dict) else principal
+            for value in documents.as_list(named):
+                trust.check_aws_principal(clients, value, "KMS key policy")
+                mine = value in ("*", clients.account_id) or f":{clients.account_id}:" in value
+                actions = set(documents.as_list(statement.get("Action")))
+                if mine and statement.get("Effect") == "Allow" and {"kms:*", "kms:PutKeyPolicy", "kms:Put*"} & actions:
+                    manageable = True
+        if not manageable:
+            raise HandlerError(
+                f"KMS key policy: it lets no principal of account {clients.account_id} change it (kms:PutKeyPolicy); "
+                "nobody could manage the key"
+            )
+
+
+class Alias(Handler):
+    token = "aws:kms/alias:Alias"
+    inputs = frozenset({"name", "targetKeyId"})
+    computed = frozenset({"arn", "targetKeyArn"})
+    replace_on = frozenset({"name"})
+    name_input = "name"
+
+    def physical_name(self, autoname: str) -> str:
+        return f"alias/{autoname}"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        name = known(inputs, "name") or "alias/x"
+        if not name.startswith("alias/") or name.startswith("alias/aws/"):
+            yield Problem("name", f"{name!r} does not begin with alias/, or with the reserved alias/aws/")
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        key = require_key(clients, inputs["targetKeyId"], f"alias {inputs['name']}")
+        clients("kms").create_alias(AliasName=inputs["name"], TargetKeyId=inputs["targetKeyId"])
+        return inputs["name"], self.outputs(inputs, self._computed(clients, inputs["name"], key))
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        key = find_key(clients, id)
+        if key is None:
+            return None
+        same = state["targetKeyId"] in (key["KeyId"], key["Arn"])
+        target = state["targetKeyId"] if same else key["KeyId"]
+        return {**state, **self._computed(clients, id, key), "targetKeyId": target}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        key = require_key(clients, new["targetKeyId"], f"alias {id}")
+        clients("kms").update_alias(AliasName=id, TargetKeyId=new["targetKeyId"])
+        return self.outputs(new, self._computed(clients, id, key))
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("kms").delete_alias(AliasName=id)
+
+    @staticmethod
+    def _computed(clients: Clients, name: str, key: dict[str, Any]) -> Values:
+        return {"arn": clients.arn("kms", name), "targetKeyArn": key["Arn"]}

@@ -1,0 +1,135 @@
+"""KEDA's real operator and metrics server as processes of this machine, where the program installs the chart `keda`.
+
+Flags and environment: docs/facts/local-control-plane.md#keda-as-processes. The operator scales; the metrics server
+answers the HorizontalPodAutoscalers that the operator makes, through the API server's aggregation. The chart's webhooks
+are not there, so a second ScaledObject of the same target is not refused here. Everything listens on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from twin.host import ports, processes, tools
+from twin.host.processes import Service
+from twin.identity import irsa
+from twin.releases import programs
+from twin.releases.api_aggregation import AggregatedApi
+from twin.releases.chart import Announce, ChartContext, Release
+from twin.releases.program_files import ProgramFiles
+from twin.releases.programs import Program, keep_running
+
+FAMILY = "keda"
+OPERATOR, ADAPTER = "keda-operator", "keda-adapter"
+_ACCOUNT = "keda-operator"
+_AWS_TOKEN = "aws-token"
+_METRICS = AggregatedApi("external.metrics.k8s.io", "v1beta1", "keda-metrics-apiserver", part_of=_ACCOUNT)
+_PORTS = {"keda-metrics": OPERATOR, "keda-health": OPERATOR, "keda-grpc": OPERATOR, "keda-external-metrics": ADAPTER}
+"""The kept ports, by name, and whose they are."""
+_HTTP_TIMEOUT_MILLISECONDS = 3000
+"""The chart's default for `http.timeout`."""
+
+
+class Keda:
+    """The programs of the chart (`releases.chart.ChartPrograms`)."""
+
+    def __init__(self, context: ChartContext) -> None:
+        self._context = context
+        self._home = context.home
+        self._files = ProgramFiles(context, "keda", _ACCOUNT, {_AWS_TOKEN: irsa.DEFAULT_AUDIENCE})
+
+    async def run(self, release: Release, ready: Announce) -> None:
+        """Run both, and hand external metrics to the metrics server. See ChartPrograms."""
+        built = tools.built((FAMILY,))
+        names = (OPERATOR, "localhost", f"{_METRICS.service}.{release.namespace}.svc")
+        async with self._files.kept_fresh(release.namespace, names):
+            role = await self._role(release.namespace)
+            listen = {name: self._port(name, of) for name, of in _PORTS.items()}
+            metrics_port = listen["keda-external-metrics"]
+            operator = (str(built[OPERATOR]), *self._operator_flags(listen))
+            adapter = (str(built[ADAPTER]), *self._adapter_flags(listen))
+
+            async def aggregated() -> None:
+                await _METRICS.register(self._context.api, release.namespace, metrics_port, self._files.authority)
+                await ready()
+
+            async with httpx.AsyncClient(verify=self._files.trusting(), trust_env=False, timeout=5.0) as client:
+
+                def program(service: Service, url: str) -> Program:
+                    return Program(service, lambda: programs.answers(client, url))
+
+                running = [
+                    program(
+                        self._files.service(OPERATOR, operator, self._operator_environment(release, role)),
+                        f"http://127.0.0.1:{listen['keda-health']}/readyz",
+                    ),
+                    program(self._files.service(ADAPTER, adapter), f"https://127.0.0.1:{metrics_port}/readyz"),
+                ]
+                await keep_running(self._home, running, aggregated)
+
+    async def remove(self) -> None:
+        """See ChartPrograms."""
+        await _METRICS.remove(self._context.api)
+        for name in (ADAPTER, OPERATOR):
+            await programs.stop(self._home, name)
+
+    async def _role(self, namespace: str) -> str | None:
+        account = await self._context.api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{_ACCOUNT}")
+        role: str | None = (account["metadata"].get("annotations") or {}).get(irsa.ROLE_ANNOTATION)
+        return role
+
+    def _port(self, name: str, of: str) -> int:
+        return ports.keep(self._home, name, held=processes.find(self._home, of) is not None)
+
+    def _operator_flags(self, listen: Mapping[str, int]) -> list[str]:
+        return [
+            f"--cert-dir={self._files.directory}",
+            # With rotation it writes a Secret, exits, and wants to be started again to read it.
+            "--enable-cert-rotation=false",
+            "--enable-webhook-patching=false",
+            "--enable-apiservice-patching=false",
+            f"--metrics-bind-address=127.0.0.1:{listen['keda-metrics']}",
+            f"--health-probe-bind-address=127.0.0.1:{listen['keda-health']}",
+            f"--metrics-service-bind-address=127.0.0.1:{listen['keda-grpc']}",
+            "--zap-encoder=console",
+            "--zap-time-encoding=rfc3339",
+        ]
+
+    def _adapter_flags(self, listen: Mapping[str, int]) -> list[str]:
+        return [
+            *self._files.delegated_flags(),
+            f"--secure-port={listen['keda-external-metrics']}",
+            f"--metrics-service-address=127.0.0.1:{listen['keda-grpc']}",
+        ]
+
+    def _operator_environment(self, release: Release, role: str | None) -> dict[str, str]:
+        restricted = _at(release.values, "permissions", "operator", "restrict", "secret") is True
+        environment = {
+            "KUBECONFIG": str(self._files.kubeconfig),
+            "POD_NAMESPACE": release.namespace,
+            "WATCH_NAMESPACE": "",
+            "KEDA_CLUSTER_OBJECT_NAMESPACE": release.namespace,
+            "KEDA_RESTRICT_SECRET_ACCESS": str(restricted).lower(),
+            "KEDA_HTTP_DEFAULT_TIMEOUT": str(_at(release.values, "http", "timeout") or _HTTP_TIMEOUT_MILLISECONDS),
+            **self._files.proxied(),
+            "AWS_ENDPOINT_URL": self._context.aws_url,
+            "AWS_ENDPOINT_URL_STS": self._context.sts_url,
+            "AWS_REGION": self._context.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+        if role is not None:
+            token = self._files.directory / _AWS_TOKEN
+            environment |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
+        return environment
+
+
+def _at(values: Mapping[str, Any], *keys: str) -> Any:
+    found: Any = values
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,40 @@
+"""Our own chart `triton-worker`: its pods run the worker of this repository (`python -m worker`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from twin.host.home import REPOSITORY
+from twin.pods.pod_spec import SpecError
+from twin.pods.program import Launch, LocalCommand, PodProgram
+
+_COMMAND = ["python", "-m", "worker"]
+_LOOPBACK = re.compile(r"https?://(127(?:\.\d+){3}|localhost):\d+")
+_CLUSTER_NAME = "dns:///"
+TRITON_URL, AWS_URL = "WORKER_TRITON_URL", "AWS_ENDPOINT_URL"
+
+
+def command(launch: Launch) -> LocalCommand:
+    """Return what to start for a container of the worker; names of the cluster are asked of the twin's own DNS.
+
+    Raises SpecError for another command, and for a worker that would call the real AWS.
+    """
+    if list(launch.words) != _COMMAND:
+        words = " ".join(launch.words)
+        raise SpecError("RunContainerError", f"the worker is started by {' '.join(_COMMAND)!r}, not by {words!r}")
+    if not _LOOPBACK.fullmatch(launch.env.get(AWS_URL, "")):
+        raise SpecError(
+            "RunContainerError",
+            f"{AWS_URL} is {launch.env.get(AWS_URL, 'not set')}: the worker would call the real AWS, which the twin never "
+            "does (setting worker.awsEndpoint)",
+        )
+    url = launch.env.get(TRITON_URL, "")
+    if url.startswith(_CLUSTER_NAME):
+        url = f"dns://127.0.0.1:{launch.dns_port}/{url.removeprefix(_CLUSTER_NAME)}"
+    own = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
+    return LocalCommand((sys.executable, *_COMMAND[1:]), {**own, **launch.env, TRITON_URL: url})
+
+
+WORKER = PodProgram("worker", "triton-worker", command)

@@ -1,0 +1,78 @@
+"""The kubelet's endpoint, as far as the twin has one: `kubectl logs` of the pods that run as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+from twin.cluster.certificates import Pki
+
+log = logging.getLogger("twin.kubelet")
+_POLL_SECONDS = 0.2
+
+
+class KubeletEndpoint:
+    """Serves `/containerLogs/<namespace>/<pod>/<container>` to the API server, over TLS on loopback."""
+
+    def __init__(self, pki: Pki, log_file: Callable[[str, str, str], Path | None]) -> None:
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
+        self._context.load_cert_chain(pki.serving.certificate, pki.serving.key)
+        self._context.verify_mode = ssl.CERT_REQUIRED
+        self._log_file = log_file
+
+    async def start(self, port: int) -> None:
+        """Listens on 127.0.0.1:`port`."""
+        await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self._context)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode()
+            await self._answer(request.split(" ")[1], writer)
+        except (OSError, asyncio.IncompleteReadError, IndexError, ValueError):
+            pass  # the client went away, or spoke something else
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
+        url = urllib.parse.urlsplit(target)
+        words = url.path.strip("/").split("/")
+        if len(words) != 4 or words[0] != "containerLogs":
+            await _refuse(writer, 501, "the twin's nodes answer `kubectl logs` only")
+            return
+        file = self._log_file(*words[1:])
+        if file is None or not file.exists():
+            await _refuse(writer, 404, f"pod {words[2]} is simulated by kwok: it runs nothing and has no log")
+            return
+        query = urllib.parse.parse_qs(url.query)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")
+        content = file.read_bytes()
+        position = len(content)
+        if "tailLines" in query:
+            lines = content.splitlines(keepends=True)
+            content = b"".join(lines[len(lines) - min(len(lines), int(query["tailLines"][0])) :])
+        writer.write(content)
+        await writer.drain()
+        while query.get("follow") == ["true"] and self._log_file(*words[1:]) == file:
+            await asyncio.sleep(_POLL_SECONDS)
+            with file.open("rb") as stream:
+                stream.seek(position)
+                more = stream.read()
+            position += len(more)
+            writer.write(more)
+            await writer.drain()
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: int, message: str) -> None:
+    body = (message + "\n").encode()
+    head = (
+        f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    await writer.drain()

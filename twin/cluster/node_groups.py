@@ -1,0 +1,110 @@
+"""The EKS node groups that the program created, read from AWS (moto)."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from twin.aws import moto_server
+from twin.cluster.node_objects import Machine, NodeGroup
+
+_DEFAULT_DISK_GIB = 20
+_MIG = re.compile(r"^MIG_PROFILE=(\S+)\nMIG_INSTANCES=(\d+)$", re.MULTILINE)
+
+
+class AwsReader:
+    """Reads one region of one AWS endpoint. Not for several threads at once."""
+
+    def __init__(self, endpoint_url: str, region: str) -> None:
+        session = boto3.session.Session(
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            region_name=region,
+        )
+        config = Config(retries={"max_attempts": 1}, connect_timeout=3, read_timeout=10)
+        self._eks = session.client("eks", endpoint_url=endpoint_url, config=config)
+        self._ec2 = session.client("ec2", endpoint_url=endpoint_url, config=config)
+        self._ssm = session.client("ssm", moto_server.MARKER_REGION, endpoint_url=endpoint_url, config=config)
+        self._machine = functools.cache(self._describe_machine)
+
+    def settled(self) -> bool:
+        """Whether what AWS does not know was really deleted, and not lost in a restart (moto_server.acknowledge)."""
+        return bool(self._ssm.get_parameters(Names=[moto_server.MARKER])["Parameters"])
+
+    def node_groups(self) -> list[NodeGroup]:
+        """Every active node group. Raises botocore's errors when AWS does not answer."""
+        found = []
+        for cluster in self._eks.list_clusters()["clusters"]:
+            version = self._eks.describe_cluster(name=cluster)["cluster"]["version"]
+            for name in self._eks.list_nodegroups(clusterName=cluster)["nodegroups"]:
+                described = self._eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+                if described["status"] in ("ACTIVE", "UPDATING", "DEGRADED"):
+                    found.append(self._node_group(described, version))
+        return found
+
+    def _node_group(self, described: dict[str, Any], version: str) -> NodeGroup:
+        template = self._launch_template(described.get("launchTemplate"))
+        # The group's own list comes first; with a launch template that names a type, EKS accepts no list.
+        types = [template["InstanceType"]] if template.get("InstanceType") else described["instanceTypes"]
+        machine = self._machine(types[0])
+        return NodeGroup(
+            cluster=described["clusterName"],
+            name=described["nodegroupName"],
+            desired=described["scalingConfig"]["desiredSize"],
+            machine=machine,
+            zones=self._zones(described["subnets"]),
+            labels=described.get("labels") or {},
+            taints=described.get("taints") or [],
+            capacity_type=described.get("capacityType") or "ON_DEMAND",
+            # A group without a version of its own gets the cluster's; moto would say 1.19.
+            kubernetes_version=version,
+            disk_gib=_disk_gib(template, described.get("diskSize"), machine),
+            mig=_mig(_user_data(template)),
+        )
+
+    def _launch_template(self, reference: dict[str, str] | None) -> dict[str, Any]:
+        if not reference or not reference.get("id"):
+            return {}
+        answer = self._ec2.describe_launch_template_versions(
+            LaunchTemplateId=reference["id"], Versions=[str(reference.get("version") or "$Default")]
+        )
+        versions = answer["LaunchTemplateVersions"]
+        return versions[0]["LaunchTemplateData"] if versions else {}
+
+    def _zones(self, subnets: list[str]) -> list[str]:
+        answer = self._ec2.describe_subnets(SubnetIds=subnets)["Subnets"]
+        return sorted({subnet["AvailabilityZone"] for subnet in answer})
+
+    def _describe_machine(self, name: str) -> Machine:
+        described = self._ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
+        return Machine(
+            name=name,
+            vcpus=described["VCpuInfo"]["DefaultVCpus"],
+            memory_mib=described["MemoryInfo"]["SizeInMiB"],
+            gpus=sum(gpu["Count"] for gpu in described.get("GpuInfo", {}).get("Gpus", [])),
+            instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        )
+
+
+def _disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
+    """What pods get as ephemeral storage: the instance store when the node configuration joins it, else the root disk."""
+    user_data = _user_data(template)
+    if "localStorage" in user_data and "RAID0" in user_data and machine.instance_store_gb:
+        return machine.instance_store_gb * 10**9 // 2**30
+    sizes = [m.get("Ebs", {}).get("VolumeSize") for m in template.get("BlockDeviceMappings", [])]
+    return next((size for size in sizes if size), disk_size or _DEFAULT_DISK_GIB)
+
+
+def _user_data(template: dict[str, Any]) -> str:
+    return base64.b64decode(template.get("UserData") or "").decode(errors="replace")
+
+
+def _mig(user_data: str) -> tuple[str, int] | None:
+    """What infra/aws/mig.sh, in the user data, would make of each GPU."""
+    match = _MIG.search(user_data)
+    return (match[1], int(match[2])) if match else None

@@ -1,0 +1,59 @@
+"""One inference, as a client in the cluster would make it: gRPC to a ready address behind the Triton service."""
+
+import json
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
+from twin.cluster import pod_addresses
+
+MODEL = "pipeline"
+FEATURES = [[5.25, 3.5, 1.75, 0.25]]
+"""One request of the sample ensemble: a batch of one, four features."""
+
+
+class InferenceFailed(RuntimeError):
+    """The server answered with an error, or not at all; the text says which."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back. `latency_ms` is what the client saw, of the second request on a warm channel."""
+
+    model: str
+    version: str
+    outputs: dict[str, list[float]]
+    latency_ms: float
+    address: str
+
+
+def curl(address: str) -> str:
+    """The command line that asks the sample model over HTTP at `address` (127.244.a.b)."""
+    shape = [len(FEATURES), len(FEATURES[0])]
+    data = [number for row in FEATURES for number in row]
+    body = {"inputs": [{"name": "FEATURES", "shape": shape, "datatype": "FP32", "data": data}]}
+    return f"curl -s {address}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/infer -d '{json.dumps(body)}'"
+
+
+def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
+    """Asks the sample model at `pod_ip` and returns its answer. Raises InferenceFailed."""
+    address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
+    features = np.array(FEATURES, dtype=np.float32)
+    request = triton.InferInput("FEATURES", list(features.shape), "FP32")
+    request.set_data_from_numpy(features)
+    try:
+        with triton.InferenceServerClient(address) as client:
+            client.infer(MODEL, [request], client_timeout=deadline_seconds)
+            started = time.perf_counter()
+            result = client.infer(MODEL, [request], client_timeout=deadline_seconds)
+            latency_ms = (time.perf_counter() - started) * 1000
+    except InferenceServerException as error:
+        raise InferenceFailed(f"{MODEL} at {address} did not answer: {error.message()}") from None
+    response = result.get_response()
+    names = sorted(output.name for output in response.outputs)
+    outputs = {name: result.as_numpy(name).flatten().tolist() for name in names}
+    return Answer(response.model_name, response.model_version, outputs, round(latency_ms, 2), address)

@@ -1,0 +1,77 @@
+"""What killed Triton servers leave outside of the twin's directory, and how it is removed.
+
+A server that ends by itself removes all of this. In /dev/shm the names tell whose it is. The directory that the Python
+backend makes for itself, `/tmp/python_env_XXXXXX` (fixed in its code), is empty and has no name: there the processes that
+live tell whose it is not.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from twin.cluster.certificates import Pki
+from twin.host.home import SHARED_MEMORY, TwinHome
+
+_ENVIRONMENTS = Path("/tmp")  # noqa: S108 - where the Python backend makes them, whatever TMPDIR says
+_SERVER, _STUB = "tritonserver", "triton_python_b"
+"""Names of processes (/proc/<pid>/stat has 15 characters): the server, and its Python backend's stubs."""
+_SLACK_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class _Process:
+    pid: int
+    parent: int
+    name: str
+    started: float
+
+
+def remove(home: TwinHome) -> None:
+    """Removes what this twin's servers left; they must have ended. What may be another server's is left alone."""
+    for left in Path(SHARED_MEMORY).glob(f"{home.shared_memory_prefix}*"):
+        left.unlink(missing_ok=True)
+    oldest = Pki(home.pki).ca  # made with the twin, and never again
+    if oldest.exists():
+        for directory in abandoned_environments(since=oldest.stat().st_mtime):
+            directory.rmdir()
+
+
+def abandoned_environments(since: float) -> list[Path]:
+    """Empty directories of the Python backend, made since then (seconds since the epoch), that no living server can own.
+
+    A server makes its directory after it has started and before it starts its first stub.
+    """
+    living = list(_processes())
+    spans = []
+    for server in (p for p in living if p.name == _SERVER):
+        stubs = [p.started for p in living if p.name == _STUB and p.parent == server.pid]
+        spans.append((server.started - _SLACK_SECONDS, min(stubs, default=time.time()) + _SLACK_SECONDS))
+    return [
+        directory
+        for directory in sorted(_ENVIRONMENTS.glob("python_env_??????"))
+        if _is_empty_and_ours(directory)
+        and (made := directory.stat().st_mtime) >= since
+        and not any(begun <= made <= until for begun, until in spans)
+    ]
+
+
+def _is_empty_and_ours(directory: Path) -> bool:
+    try:
+        return directory.stat().st_uid == os.getuid() and not any(directory.iterdir())
+    except OSError:
+        return False
+
+
+def _processes() -> Iterator[_Process]:
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    ticks = os.sysconf("SC_CLK_TCK")
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                head, _, tail = (entry / "stat").read_text().rpartition(")")
+            except OSError:
+                continue
+            fields = tail.split()
+            yield _Process(int(entry.name), int(fields[1]), head.partition("(")[2], booted + int(fields[19]) / ticks)

@@ -1,0 +1,181 @@
+"""What `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
+
+import contextlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from twin.engine.engine import Engine, EngineError
+
+PACK = "policies"
+"""The folder of the policy pack in a checkout."""
+STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
+"""With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
+# The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
+_EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
+_REFUSED = "error: preview failed"
+"""All that the engine says of itself where a policy is violated."""
+_LAST_WORD = _REFUSED.removeprefix("error: ")
+_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+"""Colours, as tags of the engine's own or as a terminal's."""
+_STACK_TYPE = "pulumi:pulumi:Stack"
+_PROVIDER = "pulumi:providers:"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a preview.
+
+    `op` is the engine's word (create, update, replace, delete, same …). `changed` are the property paths that differ, and
+    `replace_reasons` those of them that force a replacement; both are empty for a creation.
+    """
+
+    op: str
+    urn: str
+    type: str
+    changed: list[str]
+    replace_reasons: list[str]
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """What a policy has to say: a violation, or that it cannot judge something yet.
+
+    `level` is `mandatory` (no `up` goes past it) or `advisory`; `urn` is that of the resource, or of the stack.
+    """
+
+    policy: str
+    level: str
+    severity: str
+    urn: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A preview of one stack.
+
+    `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
+    no step. `steps` are in the order of their URNs, so that two previews of one thing read the same. `policies` come with
+    mandatory ones first.
+    """
+
+    stack: str
+    summary: dict[str, int]
+    steps: list[Step]
+    policies: list[PolicyResult] = field(default_factory=list)
+
+    @property
+    def refused(self) -> bool:
+        """Whether a mandatory policy is violated."""
+        return any(one.level == "mandatory" for one in self.policies)
+
+    def to_json(self) -> str:
+        """The document that `python3 -m twin preview STACK --json` prints."""
+        return json.dumps(asdict(self), indent=2)
+
+
+def arguments(engine: Engine) -> list[str]:
+    """`pulumi preview` with the policy pack of the checkout that is previewed; an old one has none."""
+    pack = engine.program / PACK
+    return ["preview", *(["--policy-pack", str(pack)] if (pack / "PulumiPolicy.yaml").exists() else [])]
+
+
+def read(engine: Engine, stack: str) -> Preview:
+    """What the engine would do to `stack`, and what its policies say. Raises EngineError when the preview fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "events.json"
+        command = [*arguments(engine), "--json", "--non-interactive", "--event-log", str(log)]
+        try:
+            output, failure = engine.read(stack, command, _EVENT_LOG), None
+        except EngineError as error:
+            output, failure = error.output, error
+        policies = _policies(_events(log))
+    refused = any(one.level == "mandatory" for one in policies)
+    if failure is not None and not (refused and _errors(output) in ("", _REFUSED)):
+        raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
+    digest = json.loads(output)
+    steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
+    return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps, policies)
+
+
+def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The engine's own preview of `stack` on this terminal. Raises EngineError when it fails, also for a policy.
+
+    The engine marks a pack as passed that was asked about nothing, so that the error says how far the policies came.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "events.json"
+        command = [*arguments(engine), *flags, "--event-log", str(log)]
+        code = engine.run(stack, command, {**_EVENT_LOG, **variables})
+        if code == 0:
+            return
+        events = _events(log)
+    refused = any(one.level == "mandatory" for one in _policies(events))
+    if refused and not _failed(events):
+        raise EngineError(f"{stack} violates mandatory policies, which stand above")
+    cause = "its events say why" if variables else "what it says above is the cause"
+    besides = ", and mandatory policies are violated, too" if refused else ""
+    far = "have not judged everything" if _judged(events) else "have judged nothing"
+    raise EngineError(
+        f"the preview of {stack} ended with {code}; {cause}{besides}. The policies {far}, whatever else is said"
+    )
+
+
+def _events(log: Path) -> list[dict[str, Any]]:
+    """What the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
+    events = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            events.append(json.loads(line))
+    return events
+
+
+def _judged(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether there was a step about a resource, and not only about the stack itself or its providers."""
+    types = [event["resourcePreEvent"]["metadata"]["type"] for event in events if "resourcePreEvent" in event]
+    return any(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
+
+
+def _failed(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether there is an error beside the engine's last word, which follows every refusal."""
+    said = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
+    errors = [one["message"] for one in said if one["severity"] == "error"]
+    errors += [event["errorEvent"].get("error", "") for event in events if "errorEvent" in event]
+    return any(_MARKUP.sub("", error).strip().removeprefix("error: ") != _LAST_WORD for error in errors)
+
+
+def _policies(events: Sequence[dict[str, Any]]) -> list[PolicyResult]:
+    """The results of policies, mandatory ones first."""
+    found = {_policy(event["policyEvent"]) for event in events if "policyEvent" in event}
+    return sorted(found, key=lambda one: (one.level != "mandatory", one.policy, one.urn, one.message))
+
+
+def _policy(event: dict[str, Any]) -> PolicyResult:
+    return PolicyResult(
+        policy=event["policyName"],
+        level=event["enforcementLevel"],
+        severity=event.get("severity") or "",
+        urn=event.get("resourceUrn") or "",
+        message=event["message"].strip(),
+    )
+
+
+def _errors(output: str) -> str:
+    """The error messages in the document that a failed preview prints; empty when it printed none."""
+    try:
+        diagnostics = json.loads(output).get("diagnostics") or []
+    except ValueError:
+        return ""
+    return "\n".join(d["message"].strip() for d in diagnostics if d.get("severity") == "error")
+
+
+def _step(raw: dict[str, Any]) -> Step:
+    state = raw.get("newState") or raw.get("oldState") or {}
+    changed = sorted(raw.get("detailedDiff") or raw.get("diffReasons") or [])
+    return Step(raw["op"], raw["urn"], state.get("type", ""), changed, sorted(raw.get("replaceReasons") or []))

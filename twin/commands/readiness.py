@@ -1,0 +1,134 @@
+"""Waits until every Triton pod serves the pinned release; says what it waits for, and gives up when waiting is of no use."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
+from twin.cluster.node_groups import AwsReader
+from twin.cluster.node_objects import node_name
+from twin.cluster.view import ClusterView, Pod
+from twin.host.home import TwinHome
+from twin.host.processes import wait_until
+from twin.triton import triton_log
+
+SECONDS = 180.0
+"""How long Triton may take: it starts in under 10 s on an idle machine, and this one may be busy."""
+ENDPOINTS_SECONDS = 60.0
+"""How long the endpoints of its Service may take to follow its pods."""
+RESTARTS = 2
+"""How many times a server may end by itself while it is waited for: a model that fails to load fails again."""
+MACHINES_SECONDS = 180.0
+"""How long the nodes of a group that is gone may take: 60 s to evict their pods (cluster/nodes.py), on a busy machine."""
+_POLL_SECONDS = 0.3
+_SAID_CAUSES = 8
+_NEXT = "Mend that (models/, helm-values/triton/) and run `make up` again: the rest of the platform is up and stays."
+
+
+class NotServing(RuntimeError):
+    """Triton does not serve the release; the text says what each pod complains about, and where its log is."""
+
+
+@dataclass
+class _Watch:
+    """What was seen of the pods so far. `first` has each pod's restarts when it was first seen, `said` its last status."""
+
+    first: dict[str, int] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def news(self, pods: list[Pod]) -> list[str]:
+        """A line for each pod whose status is another one than before."""
+        lines = []
+        for pod in pods:
+            self.first.setdefault(pod.uid, pod.restarts)
+            status = "Ready" if pod.ready else pod.status or "Pending"
+            if self.said.get(pod.uid) != status:
+                self.said[pod.uid] = status
+                restarts = f" (restarts: {pod.restarts})" if pod.restarts and not pod.ready else ""
+                lines.append(f"  {pod.name}: {status}{restarts}")
+        return lines
+
+    def hopeless(self, pods: list[Pod]) -> list[Pod]:
+        """The pods that ended by themselves again and again while they were waited for."""
+        return [pod for pod in pods if not pod.ready and pod.restarts - self.first[pod.uid] >= RESTARTS]
+
+
+def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], None], seconds: float = SECONDS) -> float:
+    """Waits for the rollout of `release` and returns how long it took, in seconds. Raises NotServing, KubeError."""
+    say(f"waiting until every Triton pod serves release {release} (at most {seconds:g} s) ...")
+    started, watch = time.monotonic(), _Watch()
+    while not view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT):
+        pods = [pod for pod in view.pods() if pod.namespace == TRITON_NAMESPACE]
+        for line in watch.news(pods):
+            say(line)
+        hopeless = watch.hopeless(pods)
+        if hopeless:
+            raise NotServing(f"Triton does not start with release {release}:\n{_explain(home, view, hopeless)}\n{_NEXT}")
+        if time.monotonic() - started > seconds:
+            unready = _explain(home, view, [pod for pod in pods if not pod.ready])
+            raise NotServing(
+                f"not every Triton pod serves release {release} after {seconds:g} s:\n"
+                f"{unready or '  no pod says why: see `kubectl describe deployment -n triton triton`'}\n{_NEXT}"
+            )
+        time.sleep(_POLL_SECONDS)
+    return time.monotonic() - started
+
+
+def wait_for_machines(
+    view: ClusterView, aws: AwsReader, say: Callable[[str], None], seconds: float = MACHINES_SECONDS
+) -> None:
+    """Waits until AWS has each node's machine: the pods of a node group that was replaced are still to move.
+
+    Raises DeadlinePassed, KubeError.
+    """
+    said = False
+
+    def drained() -> bool:
+        nonlocal said
+        try:
+            groups = aws.node_groups()
+        except (BotoCoreError, ClientError):  # a busy moto is asked again
+            return False
+        wanted = {node_name(group, index) for group in groups for index in range(group.desired)}
+        leaving = [node for node in view.nodes() if node not in wanted]
+        if leaving and not said:
+            say(f"waiting until nodes that AWS has no more are drained: {', '.join(leaving)} (at most {seconds:g} s) ...")
+            said = True
+        return not leaving
+
+    wait_until(drained, "nodes that AWS has no more to be drained", seconds, poll=_POLL_SECONDS)
+
+
+def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str]:
+    """The addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
+
+    The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
+    Raises DeadlinePassed, KubeError.
+    """
+
+    def up_to_date() -> list[str]:
+        found = view.service_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+        taking = {pod.address for pod in view.pods() if pod.namespace == TRITON_NAMESPACE and pod.ready and not pod.ending}
+        return found if set(found) <= taking else []
+
+    return wait_until(up_to_date, f"the Service {TRITON_SERVICE} to have the addresses of its ready pods", seconds)
+
+
+def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:
+    """What is known of each pod: the causes in its log, else its last warnings; and the log's path.
+
+    A server that runs may have been started several times: the causes may be those of an earlier one, so what its readiness
+    probe says now comes first.
+    """
+    lines = []
+    for pod in pods:
+        lines.append(f"  {pod.name} ({pod.status or 'Pending'}, restarts: {pod.restarts}):")
+        logs = sorted((home.pods / pod.uid).glob("*.log"))
+        causes = [cause for log in logs for cause in triton_log.causes(log)][:_SAID_CAUSES]
+        warnings = view.warnings(pod.namespace, pod.name)
+        told = [*(warnings[-1:] if pod.status == "Running" else []), *causes] if causes else warnings[-3:]
+        lines += [f"    {line}" for line in told]
+        lines += [f"    log: {log}" for log in logs]
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""What a twin has right now, for people and for programs."""
+
+import collections
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spec.names import TRITON_NAMESPACE
+from twin.commands import inference
+from twin.commands.up import STACK, last_inference_file
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import TwinHome, read_json
+from twin.services.servers import Servers
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """`resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
+
+    `autoscaling` says that the stack is the one of `make up AUTOSCALING=1`.
+    `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
+    """
+
+    stack: str
+    release: dict[str, Any] | None
+    resources: dict[str, int]
+    processes: list[dict[str, Any]]
+    pods: list[dict[str, Any]]
+    endpoints: dict[str, str]
+    last_inference: dict[str, Any] | None
+    autoscaling: bool = False
+
+    def to_json(self) -> str:
+        """The document that `python3 -m twin status --json` prints."""
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+
+def read(home: TwinHome, servers: Servers) -> Status:
+    """Reads the status of a running twin. Raises EngineError, or KubeError."""
+    types = collections.Counter(resource["type"] for resource in servers.engine().resources(STACK))
+    return Status(
+        stack=STACK,
+        release=stack_files.pinned_release(home, STACK),
+        resources=dict(sorted(types.items())),
+        processes=[{"name": r.name, "pid": r.pid, "running": r.alive()} for r in processes.records(home)],
+        pods=[dataclasses.asdict(pod) for pod in servers.cluster().pods()],
+        endpoints=servers.endpoints(),
+        last_inference=read_json(last_inference_file(home)),
+        autoscaling=stack_files.autoscaling(home),
+    )
+
+
+def lines(found: Status) -> Iterator[str]:
+    """The status as a person reads it: what is wrong stands last, where the eye is."""
+    release = found.release or {}
+    yield f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources:"
+    yield from table([[str(count), kind] for kind, count in found.resources.items()])
+    yield ""
+    yield from table([[name, value] for name, value in found.endpoints.items()])
+    yield ""
+    header = ["namespace", "pod", "node", "address", "on this machine", "status", "ready", "restarts"]
+    yield from table([header, *(_pod_row(pod) for pod in found.pods)])
+    yield ""
+    last = found.last_inference
+    if last:
+        yield f"last inference: {last['model']} version {last['version']}, {last['latency_ms']} ms, at {last['at']}"
+    ready = [p["listens"] for p in found.pods if p["namespace"] == TRITON_NAMESPACE and p["listens"] and p["ready"]]
+    if ready:
+        yield f"ask it: {inference.curl(ready[0])}"
+    dead = [process["name"] for process in found.processes if not process["running"]]
+    if dead:
+        yield f"no longer running: {', '.join(dead)}; `make up` starts what is missing again"
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as aligned columns, however wide: names are there to be copied."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _pod_row(pod: dict[str, Any]) -> list[str]:
+    ready = "yes" if pod["ready"] else "no"
+    names = [pod[key] or "-" for key in ("namespace", "name", "node", "address", "listens", "status")]
+    return [*names, ready, str(pod["restarts"])]

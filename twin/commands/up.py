@@ -1,0 +1,135 @@
+"""`make up`: from whatever is there to a platform that has answered an inference; a run repairs what the last one left."""
+
+import dataclasses
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from spec.names import TRITON_NAMESPACE
+from twin.aws import moto_server
+from twin.cluster.node_groups import AwsReader
+from twin.commands import inference, interrupted, readiness
+from twin.commands.inference import Answer
+from twin.engine import stack_files
+from twin.engine.engine import EngineError
+from twin.host import processes
+from twin.host.home import REPOSITORY, TwinHome, write_json
+from twin.services import release_sources
+from twin.services.servers import Servers
+
+STACK = "local"
+
+
+class UpFailed(RuntimeError):
+    """`make up` stopped; the text says at which step, what was seen there, and where to look."""
+
+
+def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
+    """Brings the `local` stack up on running servers and returns the answer of one inference.
+
+    The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
+    in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
+    Raises UpFailed, EngineError, NotServing, DeadlinePassed or KubeError.
+    """
+    engine = servers.engine()
+    stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
+    if "triton-eks:worker" in stack_files.sections(STACK):
+        stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
+    interrupted.clear(home, engine, STACK)
+    in_doubt = interrupted.creations_in_doubt(engine, STACK)
+    lost = servers.aws_is_new and bool(engine.resources(STACK))
+    if in_doubt:
+        say(f"the last `pulumi up` was killed while it made {len(in_doubt)} resources: starting again with an empty account")
+        _take_a_new_account(home, servers, say)
+    elif lost:
+        say("no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks")
+    released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
+    if released_to is not None:
+        # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
+        _release_and_pin(home, servers, str(released_to))
+    _pulumi_up(servers, refresh=bool(in_doubt) or lost)
+    outputs = engine.outputs(STACK)
+    if outputs["modelBucket"] != released_to:
+        is_other_release = _release_and_pin(home, servers, str(outputs["modelBucket"]))
+        # A Triton that started meanwhile does not look again for what it did not find.
+        servers.cluster().delete_unready_pods(TRITON_NAMESPACE)
+        if is_other_release:
+            _pulumi_up(servers)
+    # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
+    moto_server.acknowledge(home)
+    readiness.wait_for_machines(servers.cluster(), AwsReader(servers.aws_url, str(outputs["region"])), say)
+    changes = engine.last_changes(STACK)
+    if set(changes) == {"same"}:
+        say(f"no changes: all {changes['same']} resources are as the program says")
+    return _first_answer(home, servers, say)
+
+
+def preview(servers: Servers, say: Callable[[str], None]) -> None:
+    """Shows what the first `up` will make, on a twin that has no cluster yet. What fails in it, `up` tells."""
+    say(
+        "while the rest is built, this is what `pulumi up` will make. There is no Kubernetes API server yet to check it, "
+        "and the warnings at its end say so"
+    )
+    servers.engine().run(STACK, ["preview"])
+
+
+def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> None:
+    """AWS resources that may or may not exist cannot be found again by the engine; the twin's account can be thrown away."""
+    account = processes.find(home, moto_server.NAME)
+    if account is not None:
+        processes.stop(home, account)
+    moto_server.ensure(home, say)
+    refresh = ["refresh", "--yes", "--skip-preview", "--non-interactive", "--clear-pending-creates"]
+    servers.engine().read(STACK, refresh)
+
+
+def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+    arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
+    code = servers.engine().run(STACK, arguments)
+    if code != 0:
+        raise EngineError(
+            f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "
+            "What it made is in its state: mend the cause and run `make up` again, it goes on from there."
+        )
+
+
+def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
+    """Releases the models with the command that a person would use; says whether another release is pinned now."""
+    pins = stack_files.pins_file(home, STACK)
+    before = pins.read_bytes()
+    command = [
+        sys.executable,
+        "-m",
+        "modelctl",
+        "release",
+        str(release_sources.prepare(home)),
+        "--bucket",
+        bucket,
+        "--pin",
+        str(pins),
+    ]
+    code = subprocess.run(command, cwd=REPOSITORY, env=servers.engine().environment, check=False).returncode
+    if code != 0:
+        raise UpFailed(f"`modelctl release` ended with {code}; what it says above is the cause")
+    return pins.read_bytes() != before
+
+
+def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
+    view = servers.cluster()
+    release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
+    seconds = readiness.wait(home, view, release, say)
+    addresses = readiness.addresses(view)
+    say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
+    answer = inference.infer(addresses[0])
+    write_json(
+        last_inference_file(home),
+        {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+    )
+    return answer
+
+
+def last_inference_file(home: TwinHome) -> Path:
+    """Where the answer of the last inference is kept, for `twin status`."""
+    return home.path / "last-inference.json"

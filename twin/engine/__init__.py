@@ -1,0 +1,1 @@
+"""The real Pulumi engine, and what a stack finds before it runs."""

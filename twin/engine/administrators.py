@@ -1,0 +1,35 @@
+"""The people who are in an AWS account before our program is: the roles that a stack names as the cluster's administrators.
+
+EKS refuses an access entry for a role that does not exist, and so does the twin. In a real account somebody has made these
+roles; in the twin's, this module has.
+"""
+
+import json
+from pathlib import Path
+
+import boto3
+
+from twin.engine import stack_files
+
+_ROLE = ":role/"
+
+
+def create(aws_url: str, region: str, stack_file: Path) -> None:
+    """Makes the roles that `stack_file` names in `triton-eks:cluster.adminRoleArns` and the account at `aws_url` lacks."""
+    config = stack_files.read(stack_file)
+    cluster = config.get("triton-eks:cluster")
+    arns = cluster.get("adminRoleArns") if isinstance(cluster, dict) else None
+    iam = boto3.client(
+        "iam", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    present = {role["Arn"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]}
+    for arn in arns if isinstance(arns, list) else []:
+        if isinstance(arn, str) and _ROLE in arn and arn not in present:  # what else is wrong with it, the settings say
+            path, _, name = f"/{arn.partition(_ROLE)[2]}".rpartition("/")
+            iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
+
+
+def _trust(arn: str) -> str:
+    principal = {"AWS": f"arn:aws:iam::{arn.split(':')[4]}:root"}
+    statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

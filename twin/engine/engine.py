@@ -1,0 +1,185 @@
+"""Runs the real Pulumi engine on this checkout's program, with everything it touches inside one twin."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from twin.cluster import pod_addresses
+from twin.engine import administrators, alert_topics, layout, stack_files
+from twin.host import processes
+from twin.host.home import REPOSITORY, TwinHome
+
+PROJECT = "triton-eks"
+PASSPHRASE = "twin"
+_DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
+_FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
+
+
+class EngineError(RuntimeError):
+    """`pulumi` ended with an error; what it printed has been shown or is in the text.
+
+    `output` is its standard output, where that was read by the program.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The `pulumi` program with the environment of one twin.
+
+    `program` is the checkout whose `Pulumi.yaml` and code are run; another revision's for `preview --against`.
+    """
+
+    home: TwinHome
+    pulumi: Path
+    environment: Mapping[str, str]
+    program: Path = REPOSITORY
+
+    def run(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> int:
+        """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code.
+
+        `variables` are set on top of the engine's environment.
+
+        Raises KeyboardInterrupt once an engine has ended that Ctrl-C cut short.
+        """
+        command = [str(self.pulumi), *arguments]
+        interrupted = False
+        with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack) | dict(variables)) as process:
+            while True:
+                try:
+                    code = process.wait()
+                    break
+                except KeyboardInterrupt:
+                    interrupted = True  # the engine got the same signal from the terminal, and cancels by itself
+        if interrupted and code != 0:
+            raise KeyboardInterrupt
+        return code
+
+    def read(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Runs `pulumi <arguments>` for `stack`, with `variables` on top of the environment; its standard output.
+
+        Raises EngineError with what it printed, when it fails.
+        """
+        return self._capture(arguments, cwd=self.program, env=self._prepare(stack) | dict(variables))
+
+    def outputs(self, stack: str) -> dict[str, Any]:
+        """The stack's outputs by name; empty before the first `up`."""
+        outputs: dict[str, Any] = json.loads(self.read(stack, ["stack", "output", "--json"]))
+        return outputs
+
+    def last_changes(self, stack: str) -> dict[str, int]:
+        """What the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
+        last, *_ = json.loads(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
+        changes: dict[str, int] = last.get("resourceChanges") or {}
+        return changes
+
+    def resources(self, stack: str) -> list[dict[str, Any]]:
+        """The resources in the stack's state, as `pulumi stack export` has them.
+
+        Without the providers that the engine makes by itself for whoever names none: its own counts leave them out too.
+        """
+        resources: list[dict[str, Any]] = self.deployment(stack).get("resources") or []
+        return [resource for resource in resources if not _DEFAULT_PROVIDER.search(resource["urn"])]
+
+    def deployment(self, stack: str) -> dict[str, Any]:
+        """The `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
+        deployment: dict[str, Any] = json.loads(self.read(stack, ["stack", "export"])).get("deployment") or {}
+        return deployment
+
+    def _prepare(self, stack: str) -> dict[str, str]:
+        """Makes what a command on `stack` needs, and returns its environment.
+
+        `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
+        """
+        merged = stack_files.write_merged(self.home, stack, self.program)
+        administrators.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        alert_topics.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        backend = self.home.path / "state"
+        if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
+            backend.mkdir(parents=True, exist_ok=True)
+            self._capture(["stack", "init", stack, "--non-interactive"], cwd=merged.parent.parent, env=self.environment)
+        own = {"PULUMI_STACK": stack, "PULUMI_OPTION_CONFIG_FILE": str(merged), processes.PROCESS: process_name(stack)}
+        return {**self.environment, **own}
+
+    def _capture(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
+        done = subprocess.run([str(self.pulumi), *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip()
+            raise EngineError(f"`pulumi {' '.join(arguments)}` ended with {done.returncode}:\n{said}", done.stdout)
+        return done.stdout
+
+
+def process_name(stack: str) -> str:
+    """How `pulumi`, its plugins and the program are marked while they work on `stack` (twin/host/processes.py).
+
+    By stack, so that what a killed one left is found, and a preview of another stack that goes on beside it is left alone.
+    """
+    return f"engine-{stack}"
+
+
+def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
+    """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
+
+    Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
+    reach (the variables: docs/facts/pulumi.md#without-the-network).
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
+    mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}
+    return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
+
+
+def foreign(environ: Mapping[str, str], keep: Container[str] = ()) -> list[str]:
+    """The variables in `environ` that could name a person's own account or cluster, but for those in `keep`; sorted."""
+    return sorted(name for name in environ if name.startswith(_FOREIGN_PREFIXES) and name not in keep)
+
+
+def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
+    """The variables that `environment` sets, alone: what `python3 -m twin env` prints."""
+    folders = [home.path / "bin", Path(sys.executable).parent]
+    return {
+        "TWIN_HOME": str(home.path),
+        "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(REPOSITORY),
+        "PULUMI_HOME": str(layout.pulumi_home(home)),
+        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}",
+        "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+        "PULUMI_K8S_DELETE_UNREACHABLE": "false",
+        "MODELCTL_POD_NETWORK": pod_addresses.TRANSLATION,
+        "AWS_ENDPOINT_URL": aws_endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-west-2",
+        "AWS_DEFAULT_REGION": "us-west-2",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_PAGER": "",
+        "KUBECONFIG": str(kubeconfig),
+        "KUBECACHEDIR": str(home.kubectl_cache),
+        "HELM_CACHE_HOME": str(home.path / "helm" / "cache"),
+        "HELM_CONFIG_HOME": str(home.path / "helm" / "config"),
+        "HELM_DATA_HOME": str(home.path / "helm" / "data"),
+    }
+
+
+def stack_of(arguments: Sequence[str], *, default: str) -> str:
+    """The stack that a `pulumi` command line names (`--stack S`, `--stack=S`, `-s S`), else PULUMI_STACK, else `default`."""
+    for position, argument in enumerate(arguments):
+        if argument in ("--stack", "-s") and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith("--stack="):
+            return argument.removeprefix("--stack=")
+    return os.environ.get("PULUMI_STACK") or default

@@ -1,0 +1,155 @@
+"""The stack files that the twin hands to the engine: the tracked ones, plus what only one twin knows.
+
+`stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
+that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two
+lies `twin/engine/autoscaling.yaml`, where `make up AUTOSCALING=1` has asked for it. The engine reads them merged, from
+`TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spec import stack_file, yaml_writer
+from spec.files import write_whole
+from spec.stack_file import StackFile, StackFileError
+from twin.host.home import REPOSITORY, TwinHome
+
+AUTOSCALED_STACK = "local"
+AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
+"""What an autoscaled twin changes in AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
+_SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+"""What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
+
+
+class StackFileUnreadable(RuntimeError):
+    """A stack file is no YAML, or not one of a stack; the text says where and why."""
+
+
+def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:
+    """The stack file of `stack` in the checkout `program`."""
+    return program / "stacks" / f"Pulumi.{stack}.yaml"
+
+
+def pins_file(home: TwinHome, stack: str) -> Path:
+    """Where this twin keeps what it adds to `stack`; it may not exist."""
+    return home.path / "pins" / f"Pulumi.{stack}.yaml"
+
+
+def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
+    """The keys below `config` of the tracked file, e.g. `triton-eks:models`."""
+    return frozenset(read(tracked_file(stack, program)))
+
+
+def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
+    """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed.
+
+    None takes the place of what the tracked file says, as if it said nothing.
+    """
+    path = pins_file(home, stack)
+    pins = read(path)
+    node = pins
+    *parents, last = key.split(".")
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    if last in node and node[last] == value:
+        return False
+    node[last] = value
+    _write(path, {"config": pins})
+    return True
+
+
+def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
+    """From now on this twin's stack is the tracked one with AUTOSCALING_FILE laid over it, or the tracked one alone.
+
+    The pinned release goes when that changes: its configs were made from what the other one wants of the models.
+    """
+    if wanted == autoscaling(home):
+        return
+    path = pins_file(home, AUTOSCALED_STACK)
+    pins = read(path)
+    (pins.get("triton-eks:models") or {}).pop("release", None)
+    _write(path, {"config": pins})
+    mark = _autoscaling_mark(home)
+    if wanted:
+        mark.touch()
+    else:
+        mark.unlink()
+
+
+def autoscaling(home: TwinHome) -> bool:
+    """Whether the last `make up` asked for autoscaling."""
+    return _autoscaling_mark(home).exists()
+
+
+def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
+    """The release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
+    models = read(pins_file(home, stack)).get("triton-eks:models") or {}
+    return models.get("release")
+
+
+def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
+    """What stands below `config` in the file that the engine reads for `stack`."""
+    tracked = read(tracked_file(stack, program))
+    if stack == AUTOSCALED_STACK and autoscaling(home):
+        tracked = _merge_patch(tracked, read(AUTOSCALING_FILE))
+    return _lay_over(tracked, read(pins_file(home, stack)))
+
+
+def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
+    """Writes the file that the engine reads for `stack`, and the project file beside it, and returns its path."""
+    project = home.path / "project"
+    merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
+    write_whole(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
+    tracked = _read(tracked_file(stack, program)).rest
+    document = {key: value for key, value in tracked.items() if key not in _SECRETS_KEYS}
+    document["config"] = config(home, stack, program)
+    salt = _read(merged_file).rest.get("encryptionsalt")
+    if salt:
+        document["encryptionsalt"] = salt
+    _write(merged_file, document)
+    return merged_file
+
+
+def _autoscaling_mark(home: TwinHome) -> Path:
+    return pins_file(home, AUTOSCALED_STACK).with_name("autoscaling")
+
+
+def _merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7396, section 2."""
+    if not isinstance(patch, dict):
+        return patch
+    below = target if isinstance(target, dict) else {}
+    merged = {key: _merge_patch(below.get(key), value) for key, value in patch.items() if value is not None}
+    return {**{key: value for key, value in below.items() if key not in patch}, **merged}
+
+
+def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
+    """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old."""
+    laid = dict(config)
+    for key, value in pins.items():
+        tracked = config.get(key)
+        if isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
+            laid[key] = {**(tracked or {}), **value}
+    return laid
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What stands below `config` in a stack file, by the full names of its keys; nothing where there is no file.
+
+    Raises StackFileUnreadable.
+    """
+    return _read(path).config or {}
+
+
+def _read(path: Path) -> StackFile:
+    try:
+        return stack_file.read(path.read_bytes() if path.exists() else b"")
+    except StackFileError as error:
+        raise StackFileUnreadable("\n".join(mistake.within(path) for mistake in error.mistakes)) from None
+    except OSError as error:
+        raise StackFileUnreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    write_whole(path, yaml_writer.dump(document), mode=0o644)

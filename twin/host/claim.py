@@ -1,0 +1,191 @@
+"""Which directories are a twin's: what `up` may fill, and what `down` may remove.
+
+The proof is a marker. Only a twin writes it, into a directory that it has made or found empty, and it names that directory:
+a copy is no twin's. Of a twin's directory only the entries that a twin makes are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from spec.files import write_whole
+
+MARKER = "twin.json"
+LOCK = "lock"
+ENDPOINTS = "endpoints.json"
+CONTENTS = frozenset(
+    {
+        *(LOCK, ENDPOINTS, "kubeconfig", "last-inference.json"),
+        *("bin", "cache", "charts", "engine", "etcd", "helm", "loads", "logs", "pins", "pki", "pods", "program", "project"),
+        *("pulumi", "run", "scratch", "state", "tmp"),
+        *("keda", "prometheus-adapter"),  # of earlier versions
+        *(".cache", ".config", ".local"),  # of programs whose home it is
+    }
+)
+"""Everything that a twin makes directly in its directory, beside the marker."""
+_PARTIAL = ".new-"
+"""How a file is called that is not written to its end yet (spec/files.py)."""
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_LONGEST = 1000
+"""Bytes of the path: Linux takes 4,095 of the deepest file's."""
+_SHOWN = 4
+
+
+class NotATwin(RuntimeError):
+    """A directory is not a twin's, or must not become one; the text says why and what would be right."""
+
+
+def resolved(given: str) -> Path:
+    """The directory that TWIN_HOME names, links followed. Raises NotATwin for a name that no twin can have."""
+    if not given.isprintable():
+        raise NotATwin(f"TWIN_HOME is {given!r}: a path with a character that cannot be seen; set it to another directory")
+    try:
+        path = Path(given).expanduser().resolve()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # no such user, a name that is too long, a circle of links
+        raise NotATwin(f"TWIN_HOME is {_short(given)}: {_cause(error)}; set it to another directory") from None
+    if len(os.fsencode(path)) > _LONGEST:
+        raise NotATwin(f"TWIN_HOME is {_short(given)}: longer than {_LONGEST} bytes; set it to a shorter path")
+    return path
+
+
+def check(path: Path) -> bool:
+    """Whether the directory is a twin's; False for none, and for an empty one. Raises NotATwin for everything else."""
+    try:
+        if not path.exists():
+            _refuse_what_is_never_one(path)
+            return False
+        if not path.is_dir():
+            raise NotATwin(f"{path} is a file: set TWIN_HOME to a directory that is empty, or does not exist yet")
+        if _is_marked(path):
+            return True
+        _refuse_what_is_never_one(path)
+        if _is_of_an_earlier_version(path):
+            return True
+        _refuse_unless_empty(path)
+        return False
+    except OSError as error:
+        raise NotATwin(f"{path} cannot be looked at: {_cause(error)}; set TWIN_HOME to a directory of yours") from None
+
+
+def claim(path: Path) -> None:
+    """Make the directory a twin's, unless it is one. Raises NotATwin when it cannot be, or is somebody else's."""
+    is_one = check(path)
+    if is_one and _is_marked(path):
+        return
+    try:
+        content = {"directory": str(path), "madeIt": is_one or not path.exists()}
+        path.mkdir(parents=True, exist_ok=True)
+        write_whole(path / MARKER, (json.dumps(content, indent=2) + "\n").encode(), mode=0o644)
+    except OSError as error:
+        if not is_one:  # one of an earlier version is recognized without
+            raise NotATwin(f"{path} cannot be written: {_cause(error)}; set TWIN_HOME to a directory of yours") from None
+
+
+def remove(path: Path, *, keep_directory: bool) -> list[str]:
+    """Remove what a twin has made; the names of what is left, as it is not ours.
+
+    The directory goes too when a twin has made it. Nothing is written. Raises NotATwin, and OSError.
+    """
+    if not check(path):
+        return []
+    _refuse_what_is_never_one(path)
+    made = bool((_marker(path) or {"madeIt": True}).get("madeIt"))
+    foreign = _foreign(path)
+    for entry in sorted(path.iterdir()):
+        if entry.name not in {*foreign, MARKER, LOCK}:
+            _remove(entry)
+    # Last, so that a removal that was cut off goes on when it is run again.
+    (path / MARKER).unlink(missing_ok=True)
+    (path / LOCK).unlink(missing_ok=True)
+    if made and not keep_directory:
+        with contextlib.suppress(OSError):  # somebody has put something into it
+            path.rmdir()
+    return foreign
+
+
+def _refuse_what_is_never_one(path: Path) -> None:
+    for other, name in (_CHECKOUT, "the checkout"), *((home, "your home directory") for home in _home_directories()):
+        if path == other:
+            raise NotATwin(f"{path} is {name}, which no twin takes: set TWIN_HOME to a directory of its own")
+        if other.is_relative_to(path):
+            raise NotATwin(f"{path} has {name} in it ({other}): set TWIN_HOME to a directory of its own")
+
+
+def _home_directories() -> Iterator[Path]:
+    with contextlib.suppress(RuntimeError, OSError):
+        yield Path.home().resolve()
+    with contextlib.suppress(KeyError, OSError):  # whatever HOME says
+        yield Path(pwd.getpwuid(os.getuid()).pw_dir).resolve()
+
+
+def _marker(path: Path) -> dict[str, object] | None:
+    try:
+        content = json.loads((path / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _is_marked(path: Path) -> bool:
+    """Raises NotATwin when the marker is another directory's."""
+    content = _marker(path)
+    if content is None:
+        return False
+    if content.get("directory") != str(path):
+        raise NotATwin(
+            f"{path} is a copy of the twin's directory {content.get('directory')}, or was moved from there: move it back, "
+            "or remove it yourself when nothing in it is needed any more"
+        )
+    return True
+
+
+def _is_of_an_earlier_version(path: Path) -> bool:
+    """Whether it looks in every entry like what a twin made before there were markers."""
+    names = {entry.name for entry in path.iterdir()}
+    if MARKER in names or not names <= CONTENTS or LOCK not in names:
+        return False
+    return (path / "pki" / "ca.crt").is_file() and {"etcd", "run", "logs"} <= names
+
+
+def _foreign(path: Path) -> list[str]:
+    """What is in the directory and no twin makes."""
+    return sorted(
+        entry.name
+        for entry in path.iterdir()
+        if entry.name not in CONTENTS and entry.name != MARKER and not entry.name.startswith(_PARTIAL)
+    )
+
+
+def _refuse_unless_empty(path: Path) -> None:
+    """A twin that was killed at once leaves its marker, cut off, or its lock. Raises NotATwin."""
+    names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(_PARTIAL))
+    if set(names) <= {MARKER, LOCK}:
+        return
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    raise NotATwin(
+        f"{path} is not a twin's directory: it has {shown}, and no {MARKER} as a twin writes it. Nothing in it was touched. "
+        "Set TWIN_HOME to a directory that is empty, or does not exist yet. What a twin of an earlier version left and this "
+        "one does not recognize, remove yourself"
+    )
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()
+
+
+def _short(given: str) -> str:
+    return given if len(given) <= 100 else f"{given[:80]}… ({len(given)} characters)"
+
+
+def _cause(error: BaseException) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,42 @@
+"""Loopback ports that a twin keeps over restarts, so that kubeconfigs and URLs stay true."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from twin.host.home import TwinHome, read_json, write_json
+
+_CANDIDATES = range(20000, 32000)
+"""Below the kernel's range for outgoing connections, or a client's socket could sit on a kept port after a restart."""
+
+
+def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
+    """The port of `name` in this twin: the one it had before, or a free one, remembered from now on.
+
+    `held` says that the twin's own process listens on the kept port right now. Without that, a kept port on which
+    somebody else listens is given up and another one is chosen.
+    """
+    file = home.run / "ports.json"
+    ports = read_json(file) or {}
+    kept = ports.get(name)
+    if isinstance(kept, int) and (held or is_free("127.0.0.1", kept)):
+        return kept
+    taken = set(ports.values())
+    for port in random.sample(_CANDIDATES, len(_CANDIDATES)):
+        if port not in taken and is_free("127.0.0.1", port):
+            write_json(file, {**ports, name: port})
+            return port
+    raise RuntimeError(f"no TCP port between {_CANDIDATES.start} and {_CANDIDATES.stop} is free on 127.0.0.1")
+
+
+def is_free(address: str, port: int) -> bool:
+    """Whether a server could listen on `address`:`port` now (connections that are still closing do not count)."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

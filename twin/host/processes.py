@@ -1,0 +1,320 @@
+"""Background processes that outlive the command that started them, and that are found again by the next one.
+
+A process is known by its pid *and* its start time, so a pid that the kernel gave to somebody else is never mistaken for
+ours. Each also carries two variables in its environment, `TWIN_OWNER` (the home) and `TWIN_PROCESS` (its name), and so do
+its children: when a command is killed between starting a process and recording it, the next one still finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from twin.host.home import SHARED_MEMORY, TwinHome, read_json, write_json
+
+T = TypeVar("T")
+OWNER, PROCESS = "TWIN_OWNER", "TWIN_PROCESS"
+_POLL_SECONDS = 0.02
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""The processes that this very command started: only their parent can collect them when they end."""
+
+
+class ProcessFailed(RuntimeError):
+    """A process ended while it was starting; the text has the last lines of its log."""
+
+
+class DeadlinePassed(RuntimeError):
+    """Something did not come true in time; the text says what was waited for, and for how long."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A program to keep running.
+
+    `env` is its complete environment. `depends_on` is anything else (file contents, URLs) whose change must restart it.
+    Services with a higher `stop_order` are stopped before those with a lower one. `shared_memory` is how the names begin of
+    what stays behind in /dev/shm when it is killed, and is removed once it is gone: it begins with the home's prefix.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    directory: Path
+    stop_order: int = 0
+    depends_on: str = ""
+    shared_memory: str = ""
+    log: Path | None = None
+
+    def fingerprint(self) -> str:
+        """Equal for two services when a running process of one serves as the other."""
+        # The caller's PATH differs from shell to shell, and a moto that is started again has lost its account.
+        env = sorted((name, value) for name, value in self.env.items() if name != "PATH")
+        content = json.dumps([self.argv, env, str(self.directory), self.depends_on])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A process that was started. `started` is in clock ticks since the boot `boot`, from /proc/<pid>/stat."""
+
+    name: str
+    pid: int
+    started: int
+    argv: list[str]
+    fingerprint: str
+    log: str
+    stop_order: int = 0
+    shared_memory: str = ""
+    boot: str = ""
+
+    def alive(self) -> bool:
+        """Whether the process still runs, and is the one that was started."""
+        child = _children.get(self.pid)
+        if child is not None and child.poll() is not None:
+            return False
+        return start_time(self.pid) == self.started and self.boot in ("", _boot())
+
+    def exit_code(self) -> int | None:
+        """How it ended, 128 + N for signal N; None while it runs, and when another command started it."""
+        child = _children.get(self.pid)
+        code = child.poll() if child is not None else None
+        return code if code is None or code >= 0 else 128 - code
+
+
+def start_time(pid: int) -> int | None:
+    """When process `pid` started, in clock ticks since boot; None when there is none, or only its zombie.
+
+    A killed process whose first thread is gone is a zombie already while others still hold its sockets: it counts as there.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    threads, started = int(fields[16]), int(fields[18])
+    return None if state == "X" or (state == "Z" and threads <= 1) else started
+
+
+def find(home: TwinHome, name: str) -> Record | None:
+    """The running process of that name in this twin, if there is one."""
+    record = _read(home.run / f"{name}.json")
+    return record if record and record.alive() else None
+
+
+def records(home: TwinHome) -> list[Record]:
+    """Every process that was started and not stopped, alive or not, in so far as its record can be read: see `marked`."""
+    return [record for path in sorted(home.run.glob("*.json")) if (record := _read(path)) is not None]
+
+
+def _read(path: Path) -> Record | None:
+    """The record in a file; None where it has none. What another version of this program writes besides is left out."""
+    try:
+        record = TypeAdapter(Record).validate_python(read_json(path))
+    except ValidationError:
+        return None
+    return record if record.name == path.stem else None
+
+
+def _boot() -> str:
+    """What tells this boot of the machine from every other: after another one, numbers of processes begin again."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def start(home: TwinHome, service: Service) -> Record:
+    """Starts `service` in a session of its own, with its output appended to its log, and records it.
+
+    A process of the same name that no record knows (its starter was killed) is ended first.
+    """
+    end_marked(home, service.name)
+    log = service.log or home.logs / f"{service.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    env = {**service.env, OWNER: str(home.path), PROCESS: service.name}
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            service.argv,
+            cwd=service.directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    started = start_time(child.pid)
+    record = Record(
+        name=service.name,
+        pid=child.pid,
+        started=-1 if started is None else started,
+        argv=list(service.argv),
+        fingerprint=service.fingerprint(),
+        log=str(log),
+        stop_order=service.stop_order,
+        shared_memory=service.shared_memory,
+        boot=_boot(),
+    )
+    write_json(home.run / f"{service.name}.json", asdict(record))
+    return record
+
+
+def ensure(home: TwinHome, service: Service, *, ready: Callable[[], bool], what: str, seconds: float) -> bool:
+    """Makes `service` run and ready; says whether it had to be started.
+
+    A running process with another fingerprint is stopped first. `ready` may raise OSError while there is no answer yet.
+    Raises ProcessFailed when the process ends before it is ready, DeadlinePassed when it is not ready in time.
+    """
+    running = find(home, service.name)
+    if running is not None and running.fingerprint != service.fingerprint():
+        stop(home, running)
+        running = None
+    record = running or start(home, service)
+
+    def check() -> bool:
+        try:
+            answer = ready()
+        except OSError:
+            answer = False
+        if not answer and not record.alive():
+            code = record.exit_code()
+            ended = "ended" if code is None else f"ended with exit code {code}"
+            raise ProcessFailed(f"{service.name} {ended} while starting. The end of {record.log}:\n{tail(Path(record.log))}")
+        return answer
+
+    wait_until(check, what, seconds)
+    return running is None
+
+
+def wait_until(condition: Callable[[], T], what: str, seconds: float, poll: float = 0.05) -> T:
+    """The first true value of `condition`. Raises DeadlinePassed, with `what` was waited for, after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() >= deadline:
+            raise DeadlinePassed(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(poll)
+
+
+def signal_record(record: Record, number: int) -> bool:
+    """Sends a signal to exactly the process that was recorded; says whether it was still there."""
+    return _signal(record.pid, number, record.alive)
+
+
+def stop(home: TwinHome, record: Record, seconds: float = 10.0) -> None:
+    """Asks the process to end (SIGTERM), ends it and its children (SIGKILL) after `seconds`, and forgets it."""
+    stop_together(home, [record], seconds)
+
+
+def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
+    """`stop` for several processes at once: they share the deadline."""
+    for record in group:
+        signal_record(record, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while any(r.alive() for r in group) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    for record in group:
+        signal_record(record, signal.SIGKILL)
+        forget(home, record)
+
+
+def forget(home: TwinHome, record: Record) -> None:
+    """Removes what an ended process leaves: its children, its files in /dev/shm, its record."""
+    end_marked(home, record.name)
+    if record.shared_memory.startswith(home.shared_memory_prefix):
+        for left in Path(SHARED_MEMORY).iterdir():
+            if left.name.startswith(record.shared_memory):
+                left.unlink(missing_ok=True)
+    child = _children.pop(record.pid, None)
+    if child is not None:
+        child.wait()
+    path = home.run / f"{record.name}.json"
+    if (read_json(path) or {}).get("pid") == record.pid:
+        path.unlink(missing_ok=True)
+
+
+def stop_all(home: TwinHome, seconds: float = 20.0) -> list[str]:
+    """Stops every process of this twin, dependants first, and returns the names of those that were running."""
+    known = records(home)
+    stopped = [record.name for record in known if record.alive()]
+    for order in sorted({record.stop_order for record in known}, reverse=True):
+        stop_together(home, [r for r in known if r.stop_order == order], seconds)
+    strays = marked(home)
+    stopped += sorted(set(strays.values()))
+    for name in set(strays.values()):
+        end_marked(home, name)
+    return stopped
+
+
+def marked(home: TwinHome, name: str | None = None) -> dict[int, str]:
+    """Processes (pid: name) that carry this twin's mark in their environment, recorded or not."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            process = _mark(int(entry.name), home)
+            if process is not None and name in (None, process):
+                found[int(entry.name)] = process
+    return found
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    """The last lines of a log, without reading all of it."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 16384))
+        return "\n".join(stream.read().decode(errors="replace").splitlines()[-lines:])
+    return "(no log)"
+
+
+def _mark(pid: int, home: TwinHome) -> str | None:
+    if start_time(pid) is None:
+        return None
+    try:
+        content = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    entries = dict(e.partition("=")[::2] for e in content.decode(errors="replace").split("\0"))
+    return entries.get(PROCESS) if entries.get(OWNER) == str(home.path) else None
+
+
+def end_marked(home: TwinHome, name: str) -> None:
+    """Ends (SIGKILL) every process, but the caller, that carries the mark of `name`, and waits until they are gone."""
+    deadline = time.monotonic() + 10
+    while strays := marked(home, name):
+        for pid in strays:
+            _signal(pid, signal.SIGKILL, lambda pid=pid: _mark(pid, home) == name)  # type: ignore[misc]
+            child = _children.get(pid)
+            if child is not None:
+                child.wait()
+        if time.monotonic() > deadline:
+            raise DeadlinePassed(f"{name}: the processes {sorted(strays)} do not end")
+        time.sleep(_POLL_SECONDS)
+
+
+def _signal(pid: int, number: int, still_ours: Callable[[], bool]) -> bool:
+    """Signals `pid` through a pidfd, checked after it was opened: the pid cannot change hands in between."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not still_ours():
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,337 @@
+"""The programs that the twin needs, built once per machine from their published Go modules.
+
+Each family has a wrapper module in `twin/tools/<family>/` that pins its versions
+(docs/facts/local-control-plane.md#programs). A build lands in a directory named by the digest of what went into it, so
+another checkout with the same pins finds it, and a changed pin builds anew. `python3 -m twin.host.tools FAMILY...` builds
+with any Python, without a package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twin.host import build_progress, go_build
+from twin.host.go_build import BuildFailed, Builds, Programs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MODULES = Path(__file__).resolve().parents[1] / "tools"
+OLDEST_GO = (1, 26)
+OLDEST_PULUMI = (3, 250)
+_NEEDS = "about 4 GB of memory, and of disk some 7 GB while it lasts"
+"""Of a first run with nothing cached: the compilers' and the linker's peak, Go's caches and the programs."""
+SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
+"""How the script begins that a twin's shell has in place of `pulumi`."""
+
+
+class ToolError(RuntimeError):
+    """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Programs that are built from one wrapper module.
+
+    `packages` maps a program to its Go package. `module` is the one whose version goes into `ldflags`, where `{version}`,
+    `{major}` and `{minor}` stand for it. `tags` are Go build tags. `seconds` is what a build takes with
+    nothing cached, on two idle cores and on two shared ones: for the message only.
+    """
+
+    name: str
+    packages: tuple[tuple[str, str], ...]
+    module: str
+    seconds: tuple[int, int]
+    ldflags: str = ""
+    tags: tuple[str, ...] = ()
+
+    def version(self) -> str:
+        """The pinned version of `module`, as in go.mod: v1.36.2."""
+        content = (MODULES / self.name / "go.mod").read_text()
+        found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", content, re.MULTILINE)
+        if not found:
+            raise ToolError(f"twin/tools/{self.name}/go.mod does not require {self.module}")
+        return found[1]
+
+    def _linker_flags(self) -> str:
+        """The linker's flags: without a version of their own, charts and plugins refuse these programs."""
+        version = self.version()
+        major, minor = version.removeprefix("v").split(".")[:2]
+        return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
+
+    def build_flags(self) -> tuple[str, ...]:
+        """The flags of `go build`. Data for debuggers would be a fifth of the time, and the linker (`-w`) drops it."""
+        tags = ("-tags", ",".join(self.tags)) if self.tags else ()
+        return ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", *tags, "-ldflags", self._linker_flags())
+
+    def digest(self) -> str:
+        """Names everything that decides what is built."""
+        folder = MODULES / self.name
+        parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
+        recipe = repr((self.packages, self.build_flags())).encode()
+        return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
+
+    def programs(self) -> Programs:
+        """What is built, how, and where to."""
+        directory = cache_directory() / f"{self.name}-{self.digest()}"
+        return Programs(
+            self.name,
+            self.version(),
+            MODULES / self.name,
+            dict(self.packages),
+            self.build_flags(),
+            directory,
+            self.seconds[0],
+        )
+
+
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_KUBERNETES_VERSION = " ".join(
+    [
+        "-X k8s.io/component-base/version.gitVersion={version}",
+        "-X k8s.io/component-base/version.gitMajor={major}",
+        "-X k8s.io/component-base/version.gitMinor={minor}",
+        "-X k8s.io/client-go/pkg/version.gitVersion={version}",
+    ]
+)
+_PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "pulumi",
+            (("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
+            "github.com/pulumi/pulumi/pkg/v3",
+            (150, 300),
+            "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
+        ),
+        # One module, hence one version of each package, which is compiled once: Kubernetes has nine tenths of kwok's, too.
+        Family(
+            "control-plane",
+            (
+                ("etcd", "go.etcd.io/etcd/server/v3"),
+                *((name, f"k8s.io/kubernetes/cmd/{name}") for name in _KUBERNETES),
+                ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+            ),
+            "k8s.io/kubernetes",
+            (240, 480),
+            _KUBERNETES_VERSION,
+        ),
+        # For the person at the twin's shell alone, which has it built when it is first asked for.
+        Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
+        # For the tests of .github/workflows alone.
+        Family(
+            "actionlint",
+            (("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),),
+            "github.com/rhysd/actionlint",
+            (15, 30),
+        ),
+        # A program of ours, of the collector's own components: its distributions are built from hundreds of modules.
+        Family(
+            "otelcol",
+            (("otelcol", "."),),
+            "go.opentelemetry.io/collector/otelcol",
+            (140, 320),
+            "-X main.version={version}",
+        ),
+        # The operator is KEDA's. What it needs beside it is a program of ours, of KEDA's own packages: see its main.go.
+        Family(
+            "keda",
+            (("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"), ("keda-adapter", ".")),
+            "github.com/kedacore/keda/v2",
+            (240, 480),
+            "-X github.com/kedacore/keda/v2/version.Version={version}",
+        ),
+        Family(
+            "prometheus",
+            tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("promtool", "prometheus")),
+            "github.com/prometheus/prometheus",
+            (130, 240),
+            # The module numbers Prometheus 3.15.0 as v0.315.0.
+            "-X github.com/prometheus/common/version.Version={version}",
+            # Discovery by the Kubernetes API only: the clouds' client libraries would be most of the build.
+            ("remove_all_sd", "enable_kubernetes_sd"),
+        ),
+        Family(
+            "prometheus-operator",
+            (
+                ("prometheus-operator", f"{_PROMETHEUS_OPERATOR}/cmd/operator"),
+                ("prometheus-config-reloader", f"{_PROMETHEUS_OPERATOR}/cmd/prometheus-config-reloader"),
+            ),
+            _PROMETHEUS_OPERATOR,
+            (100, 200),
+            "-X github.com/prometheus/common/version.Version={version}",
+        ),
+        Family(
+            "prometheus-adapter",
+            (("prometheus-adapter", "sigs.k8s.io/prometheus-adapter/cmd/adapter"),),
+            "sigs.k8s.io/prometheus-adapter",
+            (180, 340),
+        ),
+    )
+}
+
+
+class Tools:
+    """Programs by name, of which some may still be built: see `building`."""
+
+    def __init__(self, there: Mapping[str, Path], builds: Builds | None, console: Console | None) -> None:
+        self._there = dict(there)
+        self._builds = builds
+        self._awaited: set[str] = set()
+        self._console = console
+
+    def lacks(self, family: str) -> bool:
+        """Whether the programs of `family` were not there when this began."""
+        return self._builds is not None and family in self._builds.programs
+
+    def wait(self, *families: str) -> dict[str, Path]:
+        """The programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
+        if self._builds is not None:
+            names = [
+                name for name in self._builds.programs if name not in self._awaited and (name in families or not families)
+            ]
+            try:
+                build_progress.show(self._builds, names, self._console)
+            except BuildFailed as error:
+                raise ToolError(f"{error}\nA build needs access to a Go module proxy, {_NEEDS}") from None
+            self._awaited.update(names)
+            for name in names:
+                self._there |= self._builds.programs[name].paths()
+        return dict(self._there)
+
+
+@contextlib.contextmanager
+def building(families: Sequence[str], console: Console | None) -> Iterator[Tools]:
+    """The programs of `families`; those that are missing are built while the block runs, in this order.
+
+    A `pulumi` on PATH that is new enough is taken as it is. Without a console, progress is lines on standard error. Raises
+    ToolError.
+    """
+    there: dict[str, Path] = {}
+    missing: list[Family] = []
+    for family in (FAMILIES[name] for name in families):
+        installed = _pulumi_on_path() if family.name == "pulumi" else None
+        if installed is not None:
+            there["pulumi"] = installed
+        elif family.programs().there():
+            there |= family.programs().paths()
+        else:
+            missing.append(family)
+    if not missing:
+        yield Tools(there, None, console)
+        return
+    go = find_go(f"building {missing[0].name}")
+    build_progress.say(plan(missing), console)
+    with go_build.building(go, [family.programs() for family in missing], cache_directory().with_name("build")) as builds:
+        yield Tools(there, builds, console)
+
+
+def ensure(families: Sequence[str], console: Console | None) -> dict[str, Path]:
+    """The programs of `families` by name, once those that were missing have been built. Raises ToolError."""
+    with building(families, console) as found:
+        return found.wait()
+
+
+def built(families: Sequence[str]) -> dict[str, Path]:
+    """The programs of `families` by name, all of which have been built before. Raises ToolError for those that have not."""
+    found: dict[str, Path] = {}
+    for family in (FAMILIES[name] for name in families):
+        programs = family.programs()
+        if not programs.there():
+            raise ToolError(
+                f"{family.name} {family.version()} is not built: `make up` builds what the stack of a twin needs, "
+                "and `make up AUTOSCALING=1` what the autoscaled one does"
+            )
+        found |= programs.paths()
+    return found
+
+
+def plan(missing: Sequence[Family]) -> str:
+    """What a person should know before these are built: how long it takes, and what it needs of the machine."""
+    idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
+    names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
+    return f"to build, once per machine: {names}\ntogether {_minutes((idle, shared))} on 2 cores, {_NEEDS}"
+
+
+def _minutes(seconds: tuple[int, int]) -> str:
+    """`1 to 3 minutes`; the first is an idle machine's."""
+    least, most = round(seconds[0] / 60), math.ceil(seconds[1] / 60)
+    return f"{max(least, 1)} to {most} minutes"
+
+
+def cache_directory() -> Path:
+    """Where builds are kept, for all checkouts of one user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
+
+
+def find_go(purpose: str) -> Path:
+    """The `go` on PATH, when it is new enough. `purpose` ("building etcd") begins what ToolError says when it is not."""
+    wanted = ".".join(map(str, OLDEST_GO))
+    needed = f"{purpose} needs Go {wanted} or newer (https://go.dev/doc/install)"
+    found = shutil.which("go")
+    if found is None:
+        raise ToolError(f"{needed}, and there is no `go` on PATH")
+    # Outside any module and pinned to itself, so that it reports its own version and fetches no other.
+    env = {**os.environ, "GOTOOLCHAIN": "local"}
+    done = subprocess.run([found, "env", "GOVERSION"], cwd="/", env=env, text=True, capture_output=True, check=False)
+    version = re.match(r"go(\d+)\.(\d+)", done.stdout)
+    if version is None:
+        raise ToolError(f"{needed}; `{found} env GOVERSION` says {(done.stdout + done.stderr).strip() or 'nothing'!r}")
+    if (int(version[1]), int(version[2])) < OLDEST_GO:
+        raise ToolError(f"{needed}, and {found} is {done.stdout.strip()}")
+    return Path(found)
+
+
+def _pulumi_on_path() -> Path | None:
+    """The user's own Pulumi CLI, when it is new enough for the program."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    candidates = (shutil.which("pulumi", path=folder) for folder in folders)
+    found = next((path for path in candidates if path and not _is_the_twins(Path(path))), None)
+    if found is None:
+        return None
+    env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run([found, "version"], env=env, text=True, capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.match(r"v?(\d+)\.(\d+)", done.stdout.strip())
+    if version is None or (int(version[1]), int(version[2])) < OLDEST_PULUMI:
+        return None
+    return Path(found)
+
+
+def _is_the_twins(pulumi: Path) -> bool:
+    """Whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
+    with pulumi.open("rb") as file:
+        return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI
+
+
+def main(families: Sequence[str]) -> int:
+    """Builds `families`; SIGTERM and SIGINT end it, in a shell's background too, where the second one is ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        ensure(families, None)
+    except KeyboardInterrupt:
+        return 130
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

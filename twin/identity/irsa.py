@@ -1,0 +1,123 @@
+"""IAM roles for service accounts, as EKS's webhook and STS carry them out together.
+
+On EKS the webhook mounts a token and sets `AWS_ROLE_ARN` and `AWS_WEB_IDENTITY_TOKEN_FILE`; the AWS SDK in the container
+hands the token to STS, and STS checks it against the role's trust policy. Triton's S3 client cannot be pointed at another
+STS endpoint, so here the runner does the exchange at moto and hands over the credentials in `AWS_ACCESS_KEY_ID`,
+`AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. moto gives credentials to anyone who asks: the check of the trust policy is
+this module's, and as strict as STS's.
+
+The token is a real one of the twin's API server. Its `iss` is the API server's (control_plane.ISSUER) and stands for the
+issuer that EKS reports for the cluster, which is known only once the cluster exists.
+"""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+AUDIENCE_ANNOTATION = "eks.amazonaws.com/audience"
+EXPIRATION_ANNOTATION = "eks.amazonaws.com/token-expiration"
+DEFAULT_AUDIENCE = "sts.amazonaws.com"
+DEFAULT_EXPIRATION_SECONDS = 86400
+_ACTION = "sts:AssumeRoleWithWebIdentity"
+
+
+class IdentityRefused(Exception):
+    """AWS would not give this pod the role; the text says which condition fails, and what it was compared with."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a token says: issuer (https://…), subject, audiences."""
+
+    issuer: str
+    subject: str
+    audiences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An IAM OIDC provider: its ARN and the audiences (client IDs) that it accepts."""
+
+    arn: str
+    client_ids: tuple[str, ...]
+
+
+def claims(token: str) -> Claims:
+    """Reads a token that the API server has just signed; the signature is not checked again."""
+    payload = token.split(".")[1]
+    content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    audience = content.get("aud", [])
+    return Claims(content["iss"], content["sub"], (audience,) if isinstance(audience, str) else tuple(audience))
+
+
+def check_trust(policy: Mapping[str, Any], presented: Claims, providers: Sequence[Provider], role: str) -> None:
+    """Raises IdentityRefused unless a statement of the role's trust policy allows the token, and none denies it."""
+    host = presented.issuer.removeprefix("https://")
+    provider = next((p for p in providers if p.arn.partition(":oidc-provider/")[2] == host), None)
+    if provider is None:
+        raise IdentityRefused(f"IAM has no OIDC provider for the cluster's issuer {presented.issuer}")
+    if not set(presented.audiences) & set(provider.client_ids):
+        raise IdentityRefused(
+            f"the token's audience {', '.join(presented.audiences)} is not a client ID of {provider.arn} "
+            f"({', '.join(provider.client_ids) or 'it has none'})"
+        )
+    values = {f"{host}:sub": (presented.subject,), f"{host}:aud": presented.audiences, f"{host}:iss": (presented.issuer,)}
+    reasons = []
+    allowed = False
+    for number, statement in enumerate(_listed(policy.get("Statement"))):
+        reason = _statement_mismatch(statement, provider.arn, values)
+        if reason is None and statement.get("Effect") == "Deny":
+            raise IdentityRefused(f"statement {number} of the trust policy of {role} denies {presented.subject}")
+        allowed = allowed or (reason is None and statement.get("Effect") == "Allow")
+        if reason is not None:
+            reasons.append(f"statement {number}: {reason}")
+    if not allowed:
+        why = "; ".join(reasons) or "it has no statement that allows anything"
+        raise IdentityRefused(f"the trust policy of {role} does not let {presented.subject} assume it: {why}")
+
+
+def _statement_mismatch(statement: Mapping[str, Any], provider: str, values: Mapping[str, tuple[str, ...]]) -> str | None:
+    actions = _listed(statement.get("Action"))
+    if not any(fnmatch.fnmatchcase(_ACTION.lower(), str(action).lower()) for action in actions):
+        return f"its action is {', '.join(map(str, actions))}, not {_ACTION}"
+    principal = statement.get("Principal")
+    federated = _listed(principal.get("Federated")) if isinstance(principal, Mapping) else []
+    if provider not in federated:
+        return f"its federated principal is {', '.join(map(str, federated)) or 'absent'}, not {provider}"
+    for operator, conditions in (statement.get("Condition") or {}).items():
+        for key, expected in conditions.items():
+            actual = values.get(key)
+            if actual is None:
+                return f"{operator} {key}: the token has no such claim"
+            patterns = [str(value) for value in _listed(expected)]
+            if not any(_compare(operator, value, pattern) for value in actual for pattern in patterns):
+                return f"{operator} {key} wants {' or '.join(patterns)}, and the token has {', '.join(actual)}"
+    return None
+
+
+def _compare(operator: str, value: str, pattern: str) -> bool:
+    match operator:
+        case "StringEquals":
+            return value == pattern
+        case "StringEqualsIgnoreCase":
+            return value.lower() == pattern.lower()
+        case "StringLike":
+            # IAM knows `*` and `?` only; a `[` is a letter to it.
+            expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+            return re.fullmatch(expression, value, re.DOTALL) is not None
+    raise IdentityRefused(
+        f"the condition operator {operator} in a trust policy is not known to twin/identity/irsa.py: add it there"
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]

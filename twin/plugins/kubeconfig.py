@@ -1,0 +1,96 @@
+"""Kubeconfigs: the one that the kubernetes provider is given, and a client of its cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twin.plugins.errors import PluginError
+from twin.plugins.loopback import require_loopback
+
+if TYPE_CHECKING:
+    from twin.cluster.kube_api import KubeClient
+
+
+def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
+    """Return a client of the cluster of the current context, as its user.
+
+    Raises PluginError for a kubeconfig that is incomplete, not local, or wants to run a program for credentials.
+    """
+    # Its HTTP takes long to import, and the eks provider only reads the file.
+    from twin.cluster.kube_api import KubeClient
+
+    context = _current(kubeconfig)
+    cluster = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {})
+    user = _named(kubeconfig, "users", context.get("user")).get("user", {})
+    server = require_loopback(str(cluster.get("server", "")), "the kubeconfig's server")
+    if "exec" in user or "auth-provider" in user:
+        raise PluginError(
+            "the kubeconfig gets its credentials from a program, as EKS's does; the twin's clusters have certificates"
+        )
+    return KubeClient(server, _tls(cluster, user) if server.startswith("https:") else None, user.get("token"))
+
+
+def namespace(kubeconfig: Mapping[str, Any]) -> str:
+    """Return the namespace of the current context. Raises PluginError when there is no such context."""
+    return _current(kubeconfig).get("namespace") or "default"
+
+
+def parse_kubeconfig(text: str) -> dict[str, Any]:
+    """Return a kubeconfig from its content (JSON or YAML) or the path of its file. Raises PluginError."""
+    if "\n" not in text and not text.lstrip().startswith("{"):
+        path = Path(text).expanduser()
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise PluginError(f"kubeconfig {path}: {error.strerror}") from error
+    try:
+        config = json.loads(text)
+    except ValueError:
+        import yaml
+
+        try:
+            config = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise PluginError(f"the kubeconfig is neither JSON nor YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise PluginError("the kubeconfig is empty or not a mapping")
+    return config
+
+
+def _current(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    context: Mapping[str, Any] = _named(config, "contexts", config.get("current-context")).get("context", {})
+    return context
+
+
+def _named(config: Mapping[str, Any], section: str, name: Any) -> Mapping[str, Any]:
+    for entry in config.get(section) or []:
+        if entry.get("name") == name:
+            return dict(entry)
+    raise PluginError(f"the kubeconfig has no {name!r} among its {section}")
+
+
+def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+    authority = _pem(cluster, "certificate-authority")
+    context = ssl.create_default_context(cadata=authority or None)
+    certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
+    if certificate and key:
+        # The ssl module takes a client certificate from files only.
+        with tempfile.TemporaryDirectory() as folder:
+            chain, private = Path(folder, "client.crt"), Path(folder, "client.key")
+            chain.write_text(certificate)
+            private.touch(mode=0o600)
+            private.write_text(key)
+            context.load_cert_chain(chain, private)
+    return context
+
+
+def _pem(section: Mapping[str, Any], key: str) -> str:
+    if f"{key}-data" in section:
+        return base64.b64decode(section[f"{key}-data"]).decode()
+    return Path(section[key]).read_text() if key in section else ""

@@ -1,0 +1,1 @@
+"""The kubelet of the pods that run as processes of this machine."""

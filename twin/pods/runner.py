@@ -1,0 +1,87 @@
+"""The process runner: the kubelet of every pod that a program claims (program.py).
+
+kwok leaves these pods alone (twin/cluster/kwok_stages.py). They are admitted, scheduled, drained and counted by the real
+control plane; this module only does what a kubelet does with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from twin.cluster.kube_api import Object
+from twin.host import processes
+from twin.pods.pod_worker import PodContext, PodWorker, discard
+
+log = logging.getLogger("twin.pods")
+_PREFIX = "pod-"
+
+
+class PodRunner:
+    """Keeps one worker for each scheduled pod that runs as processes."""
+
+    def __init__(self, shared: PodContext) -> None:
+        self._shared = shared
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follows the pods for ever. Cancelling it leaves the processes running, for the next agent to take over."""
+        try:
+            async for kind, changed in self._shared.api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
+                if kind == "SYNC":
+                    self._synchronize(changed["items"])
+                    self.synced.set()
+                elif kind == "DELETED":
+                    self._remove(changed["metadata"]["uid"])
+                elif self._shared.programs.claim(changed):
+                    self._update(changed)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def uid(self, namespace: str, name: str) -> str | None:
+        """The UID of a pod that runs here."""
+        for uid, worker in self._workers.items():
+            metadata = worker.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, name):
+                return uid
+        return None
+
+    def _synchronize(self, pods: list[Object]) -> None:
+        present = {pod["metadata"]["uid"]: pod for pod in pods if self._shared.programs.claim(pod)}
+        for uid in self._workers.keys() - present.keys():
+            self._remove(uid)
+        for pod in present.values():
+            self._update(pod)
+        # Processes of pods that went away while no agent was watching.
+        for record in processes.records(self._shared.home):
+            uid = record.name.removeprefix(_PREFIX)[:36]
+            if record.name.startswith(_PREFIX) and uid not in self._workers:
+                log.info("ending %s, whose pod is gone", record.name)
+                processes.stop(self._shared.home, record, seconds=0)
+                discard(self._shared.home, uid)
+
+    def _update(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid in self._workers:
+            self._workers[uid].update(pod)
+            return
+        worker = PodWorker(pod, self._shared)
+        self._workers[uid] = worker
+        self._tasks[uid] = asyncio.create_task(self._work(uid, worker))
+
+    def _remove(self, uid: str) -> None:
+        if uid in self._workers:
+            self._workers[uid].remove()
+
+    async def _work(self, uid: str, worker: PodWorker) -> None:
+        try:
+            await worker.run()
+        except Exception:
+            log.exception("pod %s: the runner's own fault; it is taken up again at its next change", uid)
+        finally:
+            self._workers.pop(uid, None)
+            self._tasks.pop(uid, None)

@@ -1,0 +1,95 @@
+"""The directory of a chart's programs: a token of their service account, a kubeconfig that reads it, a TLS certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from twin.cluster import certificates
+from twin.cluster.certificates import Pki
+from twin.host.processes import Service
+from twin.identity.account_tokens import TokenFiles
+from twin.releases.chart import ChartContext
+from twin.releases.programs import STOP_ORDER
+
+
+class ProgramFiles:
+    """What the programs of one chart have on the disk, and how they are started with it.
+
+    `account` is the service account that they are in the cluster. `tokens` are further ones of it, each for the audience
+    that its file's name stands for.
+    """
+
+    def __init__(
+        self, context: ChartContext, chart: str, account: str, tokens: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.directory = context.home.path / "charts" / chart
+        self.kubeconfig = self.directory / "kubeconfig"
+        self.certificate, self.key = self.directory / "tls.crt", self.directory / "tls.key"
+        self._context = context
+        self._account = account
+        self._pki = Pki(context.home.pki)
+        self._token = self.directory / "token"
+        self._tokens = {self._token: "", **{self.directory / name: audience for name, audience in tokens.items()}}
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority that signed theirs, and that they trust."""
+        return self._pki.ca
+
+    @contextlib.asynccontextmanager
+    async def kept_fresh(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
+        """Write everything for a release in `namespace`, and renew the tokens as long as the block lasts.
+
+        The certificate is for 127.0.0.1 and the DNS `names`. Raises KubeError when there is no such service account.
+        """
+        tokens = TokenFiles(self._context.api, namespace, self._account, self._tokens)
+        await tokens.renew()
+        certificates.ensure_mutual(self._pki, self.directory, [*names])
+        server = self._context.api_server_url
+        certificates.write_token_kubeconfig(self.kubeconfig, self._pki, self._account, self._token, server)
+        renewing = asyncio.create_task(tokens.keep_fresh())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+
+    def service(
+        self,
+        name: str,
+        argv: Iterable[str],
+        env: Mapping[str, str] = MappingProxyType({}),
+        files: Iterable[Path] = (),
+    ) -> Service:
+        """Return a program to run here. Another certificate, kubeconfig or content of `files` starts it anew."""
+        own = {"PATH": os.defpath, "HOME": str(self.directory), "TMPDIR": str(self._context.home.temporary)}
+        content = b"".join(file.read_bytes() for file in (self.certificate, self.kubeconfig, *files))
+        digest = hashlib.sha256(content).hexdigest()
+        return Service(name, tuple(argv), {**own, **env}, self.directory, stop_order=STOP_ORDER, depends_on=digest)
+
+    def delegated_flags(self) -> list[str]:
+        """Return the flags of an aggregated API server that asks the API server who somebody is, and what he may do."""
+        uses = ("lister", "authentication", "authorization")
+        return [
+            *(f"--{use}-kubeconfig={self.kubeconfig}" for use in uses),
+            "--bind-address=127.0.0.1",
+            f"--cert-dir={self.directory}",
+            f"--tls-cert-file={self.certificate}",
+            f"--tls-private-key-file={self.key}",
+        ]
+
+    def proxied(self) -> dict[str, str]:
+        """Return the variables with which a program reaches Services by their names, and nothing outside of this machine."""
+        # HTTPS too: what is on this machine needs no proxy, and the proxy refuses everything else.
+        url = self._context.proxy_url
+        return {"HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": "127.0.0.1,localhost"}
+
+    def trusting(self) -> ssl.SSLContext:
+        """Return the TLS settings of who asks these programs."""
+        return ssl.create_default_context(cafile=str(self.authority))

@@ -1,0 +1,119 @@
+"""Keeps the real programs of a chart running: started in order, started again when they end, left running by who goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import httpx
+
+from twin.host import processes
+from twin.host.home import TwinHome
+from twin.host.processes import Record, Service
+from twin.releases.chart import Announce, ChartFailed
+
+log = logging.getLogger("twin.charts")
+STOP_ORDER = 80
+"""After the pods, before the control plane."""
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 30.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet."""
+
+    service: Service
+    answers: Callable[[], Awaitable[bool]]
+
+
+async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
+    """Starts the programs in order, each when the one before answers, calls `ready`, and starts again what ends, for ever.
+
+    A program needs those before it: when one is started again, those after it are too. One that runs already as it should is
+    taken over. Raises ChartFailed, with the end of its log, for a program that does not come up before `ready`; later that
+    is logged and tried again.
+    """
+    records = await _bring_up_all(home, programs)
+    await ready()
+    pause = 0.0
+    while True:
+        await asyncio.sleep(pause or _POLL_SECONDS)
+        dead = next((index for index, record in enumerate(records) if not record.alive()), None)
+        if dead is None:
+            pause = 0.0
+            continue
+        log.warning("%s ended: starting it again", programs[dead].service.name)
+        await stop(home, programs[dead].service.name)
+        try:
+            records = await _bring_up_all(home, programs)
+        except ChartFailed as error:
+            log.warning("%s", error)
+            pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or 1.0)
+
+
+async def stop(home: TwinHome, name: str) -> None:
+    """Ends a program by its record, if it has one."""
+    record = next((r for r in processes.records(home) if r.name == name), None)
+    if record is not None:
+        await _to_its_end(processes.stop, home, record)
+
+
+async def answers(client: httpx.AsyncClient, url: str) -> bool:
+    """Whether `url` is answered with 200."""
+    return (await client.get(url)).status_code == 200
+
+
+async def _to_its_end(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What blocking `work` returns. Who cancels waits for it: a thread goes on, and would start or end a process later."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
+
+
+async def _bring_up_all(home: TwinHome, programs: Sequence[Program]) -> list[Record]:
+    records: list[Record] = []
+    renewed = False
+    for program in programs:
+        before = processes.find(home, program.service.name)
+        if renewed:
+            await stop(home, program.service.name)
+        record = await _bring_up(home, program)
+        renewed = renewed or record != before
+        records.append(record)
+    return records
+
+
+async def _bring_up(home: TwinHome, program: Program) -> Record:
+    service = program.service
+    record = processes.find(home, service.name)
+    if record is not None and record.fingerprint != service.fingerprint():
+        await stop(home, service.name)
+        record = None
+    if record is None:
+        record = await _to_its_end(processes.start, home, service)
+        log.info("started %s (process %d)", service.name, record.pid)
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            while record.alive():
+                with contextlib.suppress(OSError, httpx.HTTPError):
+                    if await program.answers():
+                        return record
+                await asyncio.sleep(_POLL_SECONDS)
+        what = f"{service.name} ended while it was starting"
+    except TimeoutError:
+        what = f"{service.name} did not answer within {_START_SECONDS:g} s"
+    await stop(home, service.name)
+    raise ChartFailed(f"{what}. The end of {record.log}:\n{processes.tail(Path(record.log))}")

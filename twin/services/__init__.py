@@ -1,0 +1,1 @@
+"""The servers and the agent of a running twin."""

@@ -1,0 +1,73 @@
+"""A twin that lives for one command: where another revision's program is applied, to preview a change against it."""
+
+import contextlib
+import io
+import secrets
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from twin.engine.engine import EngineError
+from twin.host import claim, processes, tools
+from twin.host.home import REPOSITORY, TwinHome
+from twin.services.servers import PROGRAMS, Servers
+
+
+class UnknownRevision(RuntimeError):
+    """git does not know the revision; the text is git's."""
+
+
+@contextlib.contextmanager
+def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
+    """A twin of its own below `home`, without pods; gone, with all its processes, when the block ends. Raises NotATwin."""
+    claim.claim(home.path)
+    own = TwinHome(home.path / "scratch" / f"twin-{secrets.token_hex(4)}")
+    claim.claim(own.path)
+    try:
+        yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
+    finally:
+        processes.stop_all(own)
+        claim.remove(own.path, keep_directory=False)
+
+
+def leftovers(home: TwinHome) -> list[TwinHome]:
+    """Scratch twins of commands that were killed before they could clean up."""
+    return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
+
+
+def check(revision: str) -> None:
+    """Raises UnknownRevision unless git knows `revision` as a commit."""
+    _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
+
+
+def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
+    """Applies the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+    program = servers.home.path / "program"
+    _extract(revision, program)
+    engine = replace(servers.engine(), program=program)
+    console.print(f"applying {stack} as of {revision} to a scratch twin ...", markup=False)
+    try:
+        engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"])
+    except EngineError as error:
+        raise EngineError(
+            f"the program of {revision} could not be applied, so there is nothing to compare with. {error}"
+        ) from None
+
+
+def _extract(revision: str, directory: Path) -> None:
+    content = _git("archive", "--format=tar", revision, revision=revision)
+    directory.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(directory, filter="data")
+
+
+def _git(*arguments: str, revision: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode().strip() or "git knows no commit of that name (branches, tags and hashes are names)"
+        raise UnknownRevision(f"--against {revision}: {said}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""The real `tritonserver` as a process of this machine."""

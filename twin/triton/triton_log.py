@@ -1,0 +1,76 @@
+"""Reads why a Triton server did not start from what it wrote."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_ERROR = re.compile(
+    r'^(?:\S+ E \d+ \S+\] |E\d{4} \S+ \d+ \S+\] )"?(?P<message>.*?)"?$'
+    r"|^error: (?P<last>.*)$"
+    r"|^\[libprotobuf ERROR [^\]]*\] (?P<syntax>.*)$",
+    re.MULTILINE,
+)
+"""A line of level error, in `--log-format=ISO8601` and in the default format; what the program says before it ends; what its
+protobuf library says of a config.pbtxt.
+"""
+_LOADING = re.compile(
+    r'\] "loading: (?P<model>\S+):(?P<version>\d+)"$|(?:successfully loaded|failed to load) \'(?P<done>[^\']+)\'',
+    re.MULTILINE,
+)
+_STUB = re.compile(r"pb_stub\.cc:\d+\] +\"?Failed to preinitialize Python stub: (?P<reason>.*?)\"?$", re.MULTILINE)
+"""What the python backend says, as a mere information, before it hangs in a load for good.
+
+See docs/facts/triton-server.md#missing-model-file.
+"""
+_DOWNLOAD = re.compile(r"[^\s'\"]*/folder\w{6}/")
+"""Where Triton puts what it has downloaded: another directory at every start."""
+_NOISE = ("CudaDriverHelper has not been initialized",)
+"""Errors of every server on a machine without a GPU: docs/facts/triton-server.md#the-wheel."""
+_LONGEST_TAIL = 256 * 1024
+
+
+def causes(log: Path) -> list[str]:
+    """What kept the server from loading its models, a sentence each, as often as it said it once; [] when it does not say.
+
+    Where it names models that failed to load, those are the cause and all else follows from them. Python's stack is left
+    out, but for the line of the model that it begins at. Without any error, models that hang are named.
+    """
+    text = _tail(log)
+    found = list(dict.fromkeys(_sentence(error) for error in _errors(text) if not error.startswith(_NOISE)))
+    return [sentence for sentence in found if sentence.startswith("failed to load '")] or found or _hanging(text)
+
+
+def _errors(text: str) -> Iterator[str]:
+    for match in _ERROR.finditer(text):
+        yield match["message"] or match["last"] or match["syntax"] or ""
+
+
+def _hanging(text: str) -> list[str]:
+    """The models whose load the python backend gave up without ending it."""
+    reasons = dict.fromkeys(_sentence(match["reason"]) for match in _STUB.finditer(text))
+    if not reasons:
+        return []
+    loading: dict[str, str] = {}
+    for match in _LOADING.finditer(text):
+        if match["done"]:
+            loading.pop(match["done"], None)
+        else:
+            loading[match["model"]] = match["version"]
+    return [f"'{model}' version {version} hangs in its load: {'; '.join(reasons)}" for model, version in loading.items()]
+
+
+def _sentence(message: str) -> str:
+    """One line, without the stack: `what (1/model.py(line): function)`; the folder above is another one at each start."""
+    what, _, stack = _DOWNLOAD.sub("", message.replace("\\n", "\n")).partition("\n\nAt:\n")
+    place = next((line.strip() for line in stack.splitlines() if line.strip()), "")
+    return " ".join(what.split()) + (f" ({place})" if place else "")
+
+
+def _tail(log: Path) -> str:
+    """The end of the log; nothing when there is none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _LONGEST_TAIL))
+            return stream.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

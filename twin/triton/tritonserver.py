@@ -1,0 +1,246 @@
+"""The real `tritonserver` of the PyPI package nvidia-pytriton, as a local process.
+
+The wheel holds the server (2.51.0 in nvidia-pytriton 0.7.0), the python backend and one python stub per
+interpreter version, but the stub lies where the backend does not look for it (docs/facts/triton-server.md#the-wheel).
+Instead of copying it into site-packages, `locate` builds a backend directory of links under a cache directory
+and leaves the installation alone.
+
+A pod's arguments are written for a newer server in a container. `TritonServer.localize` makes them fit this
+process: addresses and directories are replaced, and flags that this older server lacks are dropped *by name*,
+never silently and never by guess: a flag that no Triton release has is an error here as it is in the cluster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec.triton_options import FLAGS, newer_than
+
+DISTRIBUTION = "nvidia-pytriton"
+
+VERSION = "2.51.0"
+"""What this server says of itself in nvidia-pytriton 0.7.0."""
+NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
+"""Flags of current releases that this server lacks."""
+
+_ADDRESS_FLAGS = ("--http-address", "--grpc-address", "--metrics-address")
+_DIRECTORY_FLAGS = ("--backend-directory", "--cache-directory", "--repoagent-directory")
+_PROGRAM_NAMES = frozenset({"tritonserver", "/opt/tritonserver/bin/tritonserver"})
+_HELP_OPTION = re.compile(r"^  (--[a-z0-9-]+)( <.*>)?$", re.MULTILINE)
+
+
+class TritonUnavailable(RuntimeError):
+    """This machine cannot run the server; the text says what is missing and what would be right."""
+
+
+class TritonArgumentError(ValueError):
+    """Arguments that no Triton release accepts."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process to start: `argv`, its complete environment, and the flags left out for this older server."""
+
+    argv: list[str]
+    env: dict[str, str]
+    dropped_flags: list[str]
+
+
+@dataclass(frozen=True)
+class TritonServer:
+    """An installed server. `flags` maps each flag that it knows to whether it takes a value."""
+
+    binary: Path
+    backends: Path
+    caches: Path
+    library_path: tuple[Path, ...]
+    python_bin: Path
+    flags: Mapping[str, bool]
+
+    def localize(self, args: Sequence[str], address: str) -> tuple[list[str], list[str]]:
+        """The process's argv for a container's `args` on `address`, and the flags dropped on the way.
+
+        `args` may begin with the program's name. Listening addresses and the backend, cache and agent
+        directories are replaced; ports, the model repository and everything else stay as they are. Raises
+        TritonArgumentError for a word that is no flag, a flag without its value, and a flag that no release
+        has.
+        """
+        words = list(args)
+        if words and words[0] in _PROGRAM_NAMES:
+            words.pop(0)
+        kept: list[str] = []
+        dropped: list[str] = []
+        while words:
+            flag, value = self._next_option(words)
+            if flag in _ADDRESS_FLAGS or flag in _DIRECTORY_FLAGS:
+                continue
+            if flag in self.flags:
+                kept.append(flag if value is None else f"{flag}={value}")
+            else:
+                dropped.append(flag)
+        argv = [str(self.binary), *kept, *(f"{flag}={address}" for flag in _ADDRESS_FLAGS)]
+        argv += [f"--backend-directory={self.backends}", f"--cache-directory={self.caches}"]
+        return argv, dropped
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The complete environment of the process: `env` (the pod's own) and what the installation needs.
+
+        Nothing else of the caller's environment passes: a developer's AWS_PROFILE must not reach a "pod".
+        """
+        inherited = os.environ.get("PATH", os.defpath)
+        libraries = [*map(str, self.library_path)]
+        if env.get("LD_LIBRARY_PATH"):
+            libraries.append(env["LD_LIBRARY_PATH"])
+        return {
+            "HOME": os.environ.get("HOME", "/"),
+            "LANG": "C.UTF-8",
+            # The GPU metrics' library would write /var/log/nv-hostengine.log, with a GPU or without one.
+            "__DCGM_DBG_FILE": os.devnull,
+            **env,
+            # The stub takes its prefix, hence numpy, from the first python3 in PATH.
+            "PATH": os.pathsep.join([str(self.python_bin), env.get("PATH", inherited)]),
+            # The backend is reached through a link, so its relative RPATH does not find the wheel's
+            # libraries.
+            "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+        }
+
+    def _next_option(self, words: list[str]) -> tuple[str, str | None]:
+        word = words.pop(0)
+        flag, separator, value = word.partition("=")
+        if not flag.startswith("--"):
+            raise TritonArgumentError(f"tritonserver: {word!r} is not a flag; arguments are --name=value or --name value")
+        if flag not in self.flags and flag not in NEWER_FLAGS:
+            raise TritonArgumentError(f"tritonserver: no release has the flag {flag}")
+        if separator:
+            return flag, value
+        if not self.flags.get(flag, True):
+            return flag, None
+        if not words or words[0].startswith("--"):
+            raise TritonArgumentError(f"tritonserver: {flag} needs a value")
+        return flag, words.pop(0)
+
+
+def locate(cache: Path) -> TritonServer:
+    """The installed server, with a backend directory prepared under `cache` (made when absent, reused when
+    present).
+
+    Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, the
+    binary does not start, or `cache` has a blank in its path.
+    """
+    refuse_blanks(cache, "set TWIN_HOME to a directory without one")
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or not spec.submodule_search_locations:
+        raise TritonUnavailable(f"the Python package {DISTRIBUTION} is not installed for {sys.executable}")
+    package = Path(next(iter(spec.submodule_search_locations)))
+    installation = package / "tritonserver"
+    binary = installation / "bin" / "tritonserver"
+    if not binary.is_file():
+        raise TritonUnavailable(f"{DISTRIBUTION} has no tritonserver at {binary}; it is there on Linux x86_64 only")
+    libpython = _find_libpython()
+    libraries = [package.parent / "nvidia_pytriton.libs"]
+    if libpython is not None:
+        libraries.append(libpython)
+    return TritonServer(
+        binary=binary,
+        backends=_prepare_backends(installation, cache),
+        caches=installation / "caches",
+        library_path=tuple(libraries),
+        python_bin=Path(sys.executable).parent,
+        flags=_known_flags(binary),
+    )
+
+
+def refuse_blanks(path: Path, remedy: str) -> None:
+    """Raises TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
+    if any(character.isspace() for character in str(path)):
+        raise TritonUnavailable(
+            f"{path} has a blank in it, and Triton starts its Python backend with a line that is split at blanks: {remedy}"
+        )
+
+
+def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Mapping[str, str]) -> Command:
+    """What to start so that a pod's `args` and `env` run as a process that listens on `address` only.
+
+    `env` must already hold the pod's values with paths of this machine; see `locate` and
+    `TritonServer.localize` for the errors.
+    """
+    server = locate(cache)
+    argv, dropped = server.localize(args, address)
+    return Command(argv=argv, env=server.environment(env), dropped_flags=dropped)
+
+
+def _find_libpython() -> Path | None:
+    """The directory to search for the stub's libpython; None when the system's loader finds it by itself."""
+    library = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
+    own = Path(sysconfig.get_config_var("LIBDIR") or "/nonexistent")
+    if (own / library).is_file():
+        return own
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        package = library.partition(".so")[0]
+        raise TritonUnavailable(
+            f"Triton's python backend needs {library}: install the Debian or Ubuntu package {package}, "
+            "or use a Python that was built with --enable-shared"
+        ) from None
+    return None
+
+
+def _prepare_backends(installation: Path, cache: Path) -> Path:
+    """A backend directory whose python backend has the stub of this interpreter, made of links."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stubs = installation / "python_backend_stubs"
+    stub = stubs / version / "triton_python_backend_stub"
+    if not stub.is_file():
+        available = ", ".join(sorted((p.name for p in stubs.iterdir()), key=lambda v: [int(n) for n in v.split(".")]))
+        raise TritonUnavailable(f"{DISTRIBUTION} has no python stub for Python {version}; it has {available}")
+    backend = installation / "backends" / "python"
+    links = {path.name: path for path in sorted(backend.iterdir()) if path.is_file()} | {stub.name: stub}
+    identity = "\n".join([importlib.metadata.version(DISTRIBUTION), *(f"{n} {p}" for n, p in sorted(links.items()))])
+    target = cache / f"triton-backends-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    if all((target / "python" / name).is_file() for name in links):
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix="triton-backends-", dir=cache))
+    (building / "python").mkdir()
+    for name, path in links.items():
+        (building / "python" / name).symlink_to(path)
+    building.chmod(0o755)
+    try:
+        building.rename(target)
+    except OSError:  # another process was first, or a broken one is in the way
+        if not all((target / "python" / name).is_file() for name in links):
+            shutil.rmtree(target)
+            building.rename(target)
+        else:
+            shutil.rmtree(building)
+    return target
+
+
+def _known_flags(binary: Path) -> Mapping[str, bool]:
+    return _flags_of_help(str(binary), binary.stat().st_mtime_ns)
+
+
+@functools.cache
+def _flags_of_help(binary: str, _mtime_ns: int) -> Mapping[str, bool]:
+    """The flags in the server's own help, and whether each takes a value."""
+    result = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=30, check=False)
+    flags = {flag: bool(value) for flag, value in _HELP_OPTION.findall(result.stdout + result.stderr)}
+    if "--model-repository" not in flags:
+        reason = (result.stderr.strip() or f"exit code {result.returncode}").splitlines()[-1]
+        raise TritonUnavailable(f"{binary} does not start here: {reason}; it needs Linux x86_64 with glibc 2.35 or newer")
+    return flags
