@@ -1,4 +1,4 @@
-"""Shows how far programs are that are being built: live on a terminal, as lines elsewhere."""
+"""Show how far programs are that are being built: live on a terminal, as lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from twin.host.go_build import Builds, Phase, Programs, Progress
 if TYPE_CHECKING:
     from rich.console import Console
 
+_LINES = 5
+"""Into how many parts the time of a set of programs is divided by lines, where there is no terminal."""
+
 
 def say(text: str, console: Console | None) -> None:
-    """Prints lines; without a console, on standard error, for which no package is needed."""
+    """Print lines; without a console, on standard error, for which no package is needed."""
     if console is None:
         print(text, file=sys.stderr, flush=True)
     else:
@@ -21,21 +24,27 @@ def say(text: str, console: Console | None) -> None:
 
 
 def show(builds: Builds, names: Sequence[str], console: Console | None) -> None:
-    """Waits until `names` are there, and shows how far all of `builds` are. Raises BuildFailed."""
-    steps = _live(builds, names, console) if console is not None and console.is_terminal else builds.until_there(names)
+    """Wait until `names` are there, and show how far all of `builds` are. Raises BuildFailed."""
+    is_live = console is not None and console.is_terminal
+    steps = _live(builds, names, console) if is_live and console is not None else builds.until_there(names)
     told: dict[str, Phase] = {}
+    parts: dict[str, int] = {}
     for _ in steps:
         for name in names:
-            phase = builds.progress[name].phase
-            if told.get(name) is not phase:
-                told[name] = phase
-                line = _line(builds.programs[name], builds.progress[name])
+            programs, progress = builds.programs[name], builds.progress[name]
+            if told.get(name) is not progress.phase:
+                told[name] = progress.phase
+                line = _line(programs, progress)
                 if line:
                     say(line, console)
+            part = int(progress.share() * _LINES)
+            if not is_live and progress.phase is Phase.COMPILING and part > parts.get(name, 0):
+                parts[name] = part
+                say(", ".join(filter(None, (f"{name}: {_detail(progress)}", _left(builds.left())))), console)
 
 
 def _line(programs: Programs, progress: Progress) -> str:
-    """What there is to say of programs whose phase is another one now."""
+    """Say of programs whose phase is another one now what a person should know; nothing where that is nothing."""
     label = f"{programs.name} {programs.version}"
     match progress.phase:
         case Phase.ELSEWHERE:

@@ -1,7 +1,8 @@
-"""Compiles Go programs in the background, one set after the other, and says how far they are.
+"""Compile Go programs in the background, one set after the other, and say how far they are.
 
 What Go caches for it, modules and objects, is kept apart and goes when the programs are there: it is ten times as large.
-What is interrupted or fails leaves it behind, and the next run goes on from there.
+What is interrupted or fails leaves it behind, and the next run goes on from there. It is removed only from a
+directory that a build has made or found empty, which a CACHEDIR.TAG says (https://bford.info/cachedir/).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from spec.files import write_whole
+
 _POLL_SECONDS = 0.2
 _END_OF_OUTPUT = 15
 _MAJOR_VERSION = re.compile(r"v[0-9]+")
@@ -31,8 +34,20 @@ _LARGE_ONES_LAST = 1.5
 took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actiongraph`)."""
 
 
+_FOLDERS = {"GOCACHE": "objects", "GOMODCACHE": "modules", "GOTMPDIR": "tmp"}
+"""What is in the directory of the caches, by the variable that names it to `go`."""
+_LOCK = "lock"
+_PARTIAL = ".new-"
+"""How a file is called that is not written to its end yet (spec/files.py)."""
+_REMOVED = "removed-"
+"""How a directory begins that has what is being removed."""
+_TAG = "CACHEDIR.TAG"
+# Its first line is the specification's; the second one says whose it is.
+_TAGGED = b"Signature: 8a477f597d28d172789f06886806bc55\n# What Go has cached while it compiled the programs of a twin.\n"
+
+
 class BuildFailed(RuntimeError):
-    """`go` failed; the text ends with its own words."""
+    """A build cannot begin, or `go` failed; the text says why, or ends with its own words."""
 
 
 class _Stopped(Exception):
@@ -66,11 +81,11 @@ class Programs(NamedTuple):
     seconds: float
 
     def paths(self) -> dict[str, Path]:
-        """Where each of them is, once it has been built."""
+        """Return where each of them is, once it has been built."""
         return {program: self.directory / program for program in self.packages}
 
     def there(self) -> bool:
-        """Whether all of them have been built."""
+        """Say whether all of them have been built."""
         return all(os.access(path, os.X_OK) for path in self.paths().values())
 
 
@@ -93,17 +108,17 @@ class Progress:
         return len(self._compiled)
 
     def share(self) -> float:
-        """The share of the time that is over, from 0 to 1."""
+        """Return the share of the time that is over, from 0 to 1."""
         if self.phase is Phase.BUILT:
             return 1.0
         return (self.compiled / self.packages) ** _LARGE_ONES_LAST if self.packages else 0.0
 
     def consists_of(self, imports: Mapping[str, Sequence[str]]) -> None:
-        """Maps every package of the programs to those that it needs."""
+        """Take every package of the programs, with those that it needs."""
         self._imports, self.packages = imports, len(imports)
 
     def compiles(self, package: str) -> bool:
-        """Takes note that `package` is being compiled, thus all that it needs has been; says whether it is one of them."""
+        """Take note that `package` is being compiled, thus all that it needs has been; say whether it is one of them."""
         needed = [package]
         while needed:
             one = needed.pop()
@@ -115,12 +130,13 @@ class Progress:
 
 @contextlib.contextmanager
 def building(go: Path, programs: Sequence[Programs], cache: Path) -> Iterator[Builds]:
-    """Builds `programs` in their order while the block runs; what is not there when an error ends it is stopped.
+    """Build `programs` in their order while the block runs; what is not there when an error ends it is stopped.
 
-    Their caches are in `cache`. It is left behind by who does not come to an end, and removed by the last who does.
+    Their caches are in `cache`. They are left behind by who does not come to an end, and removed by the last who does.
+    Raises BuildFailed when that directory is somebody else's.
     """
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with cache.with_name(f"{cache.name}.lock").open("w") as lock:
+    _claim(cache)
+    with (cache / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         builds = Builds(go, programs, cache)
         try:
@@ -152,7 +168,7 @@ class Builds:
         }
 
     def until_there(self, names: Sequence[str]) -> Iterator[None]:
-        """Yields some times a second until all of `names` are there, and once more then. Raises BuildFailed."""
+        """Yield some times a second until all of `names` are there, and once more then. Raises BuildFailed."""
         waiting = {self._ends[name] for name in names}
         while waiting:
             yield
@@ -162,11 +178,11 @@ class Builds:
         yield
 
     def share(self) -> float:
-        """The share of the time for all of them that is over, from 0 to 1."""
+        """Return the share of the time for all of them that is over, from 0 to 1."""
         return self._done() / sum(one.seconds for one in self.programs.values())
 
     def left(self) -> float | None:
-        """The seconds until all are there, going on as until now; None while too little is done to tell."""
+        """Return the seconds until all are there, going on as until now; None while too little is done to tell."""
         if self._began is None:
             return None
         at, before = self._began
@@ -175,7 +191,7 @@ class Builds:
         return (time.monotonic() - at) * (everything - before - done) / done if done > 0.02 * everything else None
 
     def stop(self) -> None:
-        """Ends what runs, and waits until it has cleaned up, however often Ctrl-C is pressed."""
+        """End what runs, and wait until it has cleaned up, however often Ctrl-C is pressed."""
         try:
             with self._starting:
                 self._stopped.set()
@@ -222,7 +238,7 @@ class Builds:
         progress.phase = Phase.BUILT
 
     def _build(self, programs: Programs) -> float:
-        """Builds the programs, puts them where they belong in one step, and returns how many seconds it took."""
+        """Build the programs, put them where they belong in one step, and return how many seconds it took."""
         began = time.monotonic()
         target = programs.directory
         for left in target.parent.glob(f".{target.name}-*"):  # by a build that was killed
@@ -247,7 +263,7 @@ class Builds:
         return is_package
 
     def _go_on(self, programs: Programs, command: Sequence[str], take: Callable[[str], bool]) -> None:
-        """Runs a `go` command on the programs. `take` gets each line and says whether it understood it."""
+        """Run a `go` command on the programs. `take` gets each line and says whether it understood it."""
         argv = [str(self._go), *command, *programs.flags, *programs.packages.values()]
         not_understood: deque[str] = deque(maxlen=_END_OF_OUTPUT)
         with self._starting:
@@ -279,17 +295,34 @@ class Builds:
             )
 
 
+def _claim(cache: Path) -> None:
+    """Make the directory one that caches are removed from. Raises BuildFailed when it is somebody else's."""
+    tag = cache / _TAG
+    cache.mkdir(parents=True, exist_ok=True)
+    if tag.is_file() and tag.read_bytes() == _TAGGED:
+        return
+    names = sorted(entry.name for entry in cache.iterdir() if not entry.name.startswith(_PARTIAL))
+    if names:
+        raise BuildFailed(
+            f"{cache} was not made by a build: it has {', '.join(names[:3])}, and no {_TAG} as a build writes it. "
+            "Nothing in it was touched. Move it away, or set XDG_CACHE_HOME to another directory"
+        )
+    write_whole(tag, _TAGGED, mode=0o644)
+
+
 def _remove(cache: Path) -> None:
-    """Removes the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
-    cache.rename(Path(tempfile.mkdtemp(prefix=f"{cache.name}-done-", dir=cache.parent)) / cache.name)
-    done = [str(folder) for folder in cache.parent.glob(f"{cache.name}-done-*")]
+    """Remove the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
+    done = Path(tempfile.mkdtemp(prefix=_REMOVED, dir=cache))
+    for folder in _FOLDERS.values():
+        (cache / folder).rename(done / folder)
+    folders = [str(folder) for folder in cache.glob(f"{_REMOVED}*")]
     in_background = 'nice rm -rf -- "$@" </dev/null >/dev/null 2>&1 &'
-    subprocess.run(["sh", "-c", in_background, "sh", *done], start_new_session=True, check=True)
+    subprocess.run(["sh", "-c", in_background, "sh", *folders], start_new_session=True, check=True)
 
 
 def _environment(go: Path, cache: Path) -> dict[str, str]:
     """What `go` needs to find and to leave everything in `cache`. Modules that the person has already are not downloaded."""
-    folders = {name: cache / part for name, part in (("GOCACHE", "objects"), ("GOMODCACHE", "modules"), ("GOTMPDIR", "tmp"))}
+    folders = {name: cache / folder for name, folder in _FOLDERS.items()}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
     asked = [str(go), "env", "GOMODCACHE", "GOPROXY"]

@@ -235,8 +235,12 @@ def building(families: Sequence[str], console: Console | None) -> Iterator[Tools
         return
     go = find_go(f"building {missing[0].name}")
     build_progress.say(plan(missing), console)
-    with go_build.building(go, [family.programs() for family in missing], cache_directory().with_name("build")) as builds:
-        yield Tools(there, builds, console)
+    programs = [family.programs() for family in missing]
+    try:
+        with go_build.building(go, programs, cache_directory().with_name("build")) as builds:
+            yield Tools(there, builds, console)
+    except BuildFailed as error:
+        raise ToolError(str(error)) from None
 
 
 def ensure(families: Sequence[str], console: Console | None) -> dict[str, Path]:
@@ -268,8 +272,8 @@ def plan(missing: Sequence[Family]) -> str:
 
 def _minutes(seconds: tuple[int, int]) -> str:
     """`1 to 3 minutes`; the first is an idle machine's."""
-    least, most = round(seconds[0] / 60), math.ceil(seconds[1] / 60)
-    return f"{max(least, 1)} to {most} minutes"
+    least, most = max(round(seconds[0] / 60), 1), math.ceil(seconds[1] / 60)
+    return f"{least} to {most} minutes" if least < most else "a minute" if most == 1 else f"{most} minutes"
 
 
 def cache_directory() -> Path:

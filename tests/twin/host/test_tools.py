@@ -34,7 +34,7 @@ def ensure(*families: str) -> tuple[dict[str, Path], str]:
 def left_in(machine: Path) -> list[str]:
     """The directories below the cache, locks aside, once what is removed in the background is gone."""
     folder = machine / "cache" / "triton-eks"
-    until(lambda: not list(folder.glob("build-done-*")), "the caches to be removed")
+    until(lambda: not list(folder.glob("build/removed-*")), "the caches to be removed")
     return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
 
 
@@ -142,10 +142,45 @@ def test_what_a_killed_build_left_goes_with_the_next(machine: Path) -> None:
 
 
 def test_a_removal_that_was_killed_is_made_good(machine: Path) -> None:
-    killed = machine / "cache" / "triton-eks" / "build-done-before" / "build"
-    killed.mkdir(parents=True)
     ensure("helm")
-    until(lambda: not killed.parent.exists(), "what was left to be removed")
+    killed = machine / "cache" / "triton-eks" / "build" / "removed-before"
+    (killed / "objects").mkdir(parents=True)
+    ensure("actionlint")
+    until(lambda: not killed.exists(), "what was left to be removed")
+
+
+@pytest.mark.parametrize("tag", [None, "Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n"])
+def test_nothing_is_removed_from_a_directory_that_no_build_has_made(machine: Path, tag: str | None) -> None:
+    persons = machine / "cache" / "triton-eks" / "build"
+    (persons / "objects").mkdir(parents=True)
+    (persons / "removed-mine").mkdir()
+    if tag is not None:
+        (persons / "CACHEDIR.TAG").write_text(tag)
+    before = sorted(persons.rglob("*"))
+    with pytest.raises(ToolError) as error:
+        ensure("helm")
+    assert str(error.value).startswith(f"{persons} was not made by a build: it has ")
+    assert str(error.value).endswith("Move it away, or set XDG_CACHE_HOME to another directory")
+    assert (sorted(persons.rglob("*")), builds(machine)) == (before, [])
+
+
+def test_what_a_person_has_put_beside_the_caches_stays(machine: Path) -> None:
+    ensure("helm")
+    mine = machine / "cache" / "triton-eks" / "build" / "mine"
+    mine.mkdir()
+    ensure("actionlint")
+    assert [folder for folder in left_in(machine) if folder.startswith("build/")] == ["build/mine"]
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    output = io.StringIO()
+    building = threading.Thread(target=tools.ensure, args=(("helm",), Console(file=output, width=200)))
+    building.start()
+    until(lambda: "helm: 2 of 3 packages" in output.getvalue(), "a line on the packages")
+    go_on.touch()
+    building.join()
 
 
 def test_half_a_build_is_built_again(machine: Path) -> None:
@@ -173,6 +208,15 @@ def test_two_commands_at_once_build_once(machine: Path, monkeypatch: pytest.Monk
     assert len(builds(machine)) == 1
     assert outputs[1].getvalue().splitlines()[2:] == [f"waiting for another command that builds {label}"]
     assert [folder.partition("/")[0] for folder in left_in(machine)] == ["tools"]
+
+
+def test_the_caches_stay_while_another_command_builds(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = machine / "cache" / "triton-eks" / "build" / "objects"
+    with tools.building(["helm"], None) as found:
+        found.wait()
+        ensure("actionlint")
+        assert objects.exists()
+    until(lambda: not objects.exists(), "the caches to be removed")
 
 
 def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
