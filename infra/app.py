@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pulumi
 
 from infra import optional_sections as optional
+from infra import stack_settings
 from infra.aws import account as aws_account
 from infra.aws import zones
 from infra.aws.account import Account
@@ -21,7 +22,6 @@ from infra.aws.storage import ModelBucket, ModelBucketArgs
 from infra.platform.device_plugin import DevicePlugin, DevicePluginArgs
 from infra.serving import options
 from infra.serving.triton import ModelSource, Tracing, TritonServer, TritonServerArgs, model_prefixes
-from spec import settings as stack_settings
 from spec import subnets
 from spec.names import OTLP_HTTP_URL, TRITON, model_bucket, workload_role
 from spec.ownership import own_tags

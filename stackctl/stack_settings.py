@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 from spec.failure import NOT_TRIED, Failure
-from spec.settings import Settings, SettingsError, load, load_stack_file
-from spec.settings.source import read_config
+from spec.settings import Settings, SettingsError, load, load_stack_file, read_config
 from spec.stack_names import file_of, stack_file
 
 _TIMEOUT_SECONDS = 60

@@ -14,7 +14,7 @@ from infra.platform import charts
 from infra.platform.third_party import release
 from spec.gpu_pool import GPU_RESOURCE, sharing_config
 from spec.names import DEVICE_PLUGIN_NAMESPACE
-from spec.settings.model import Sharing
+from spec.settings.gpu import Sharing
 from spec.versions import NVIDIA_DEVICE_PLUGIN
 
 _EXCLUSIVE = "exclusive"

@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from infra.platform import charts
 from infra.platform.third_party import release
-from spec.settings.model import Sharing
+from spec.settings.gpu import Sharing
 from spec.versions import DCGM_EXPORTER
 
 

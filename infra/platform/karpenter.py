@@ -18,7 +18,7 @@ from infra.platform.karpenter_pools import NodeFacts, node_class_spec, node_pool
 from infra.platform.node_interruptions import NodeInterruptions, NodeInterruptionsArgs
 from infra.platform.third_party import release
 from spec.names import KARPENTER as CONTROLLER
-from spec.settings.model import GpuPool
+from spec.settings.gpu import GpuPool
 from spec.versions import KARPENTER, KARPENTER_CRDS
 
 

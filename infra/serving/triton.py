@@ -15,7 +15,9 @@ from infra.platform.pod_security import RESTRICTED
 from infra.serving import model_volume
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from spec.names import LIVE_PREFIX, RELEASES_PREFIX, TRITON, TRITON_NAMESPACE, TRITON_RELEASE
-from spec.settings.model import GpuPool, ModelAccess, Release, Triton
+from spec.settings.gpu import GpuPool
+from spec.settings.models import ModelAccess, Release
+from spec.settings.triton import Triton
 
 _CHART = "triton"
 

@@ -13,7 +13,8 @@ import pulumi_kubernetes as k8s
 from infra.platform.pod_security import RESTRICTED
 from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
 from spec.names import WARM_PODS_NAMESPACE
-from spec.settings.model import GpuPool, Triton
+from spec.settings.gpu import GpuPool
+from spec.settings.triton import Triton
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from infra.platform import charts
+from spec.helm_values import rendered_values
 from spec.settings.model import Settings
 
 _ROOT = Path(__file__).resolve().parents[2]
-_VALUES = ("charts/triton/values.yaml", "helm-values/triton/base.yaml", "helm-values/triton/{environment}.yaml")
 
 
 @dataclass(frozen=True)
@@ -25,10 +21,7 @@ class Timing:
 
 def timing(settings: Settings) -> Timing:
     """The times of a stack. `start` is the chart's own arithmetic (`triton.startupSeconds`), a test compares the two."""
-    values: dict[str, Any] = {}
-    for layer in _VALUES:
-        path = _ROOT / layer.format(environment=settings.environment)
-        values = charts.merge(values, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    values = rendered_values("triton", settings.environment, _ROOT)
     startup, release = values["startup"], settings.models.release
     start = startup["minimumSeconds"]
     if release is not None:

@@ -1,6 +1,5 @@
-"""Where the values of a stack come from: the engine, or the YAML file itself."""
+"""Load the settings of a stack: from its YAML file, or from config keys that somebody else has read."""
 
-import os
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -18,7 +17,7 @@ from spec.wording import did_you_mean, nearest
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.
-_STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
+STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
 
 
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:
@@ -37,17 +36,6 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
     return Settings.model_construct(**values, warnings=tuple(warnings_about(subject)))
 
 
-def from_pulumi() -> Settings:
-    """Settings of the stack that the engine runs. Raises SettingsError with every problem."""
-    import pulumi  # here: the commands do without, and it cannot be imported on a full disk (`make down`)
-    import pulumi.runtime.config
-
-    stack = pulumi.get_stack()
-    _refuse_what_the_engine_hides(stack)
-    config = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
-    return load(config, stack)
-
-
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
     """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, FileNotFoundError without a file."""
     path = Path(path)
@@ -62,25 +50,15 @@ def read_config(content: bytes | str, source: str) -> dict[str, Any]:
     except StackFileError as error:
         mistakes = [Problem(mistake.place or "the file", mistake.problem) for mistake in error.mistakes]
         raise SettingsError(source, mistakes) from None
-    unknown = [key for key in found.rest if key not in _STACK_FILE_KEYS]
+    unknown = [key for key in found.rest if key not in STACK_FILE_KEYS]
     problems = [
-        Problem(str(key), f"unknown key; {did_you_mean(key, _STACK_FILE_KEYS)}settings go under config") for key in unknown
+        Problem(str(key), f"unknown key; {did_you_mean(key, STACK_FILE_KEYS)}settings go under config") for key in unknown
     ]
-    if found.config is None and not any(nearest(key, _STACK_FILE_KEYS) == "config" for key in unknown):
+    if found.config is None and not any(nearest(key, STACK_FILE_KEYS) == "config" for key in unknown):
         problems.append(Problem("config", "is missing; give the mapping of all settings"))
     if problems or found.config is None:
         raise SettingsError(source, problems)
     return found.config
-
-
-def _refuse_what_the_engine_hides(stack: str) -> None:
-    """Raises SettingsError for a stack file that the commands refuse, though the engine has read something from it.
-
-    It says nothing of numbers that it has read by eights, and takes one of two spellings of a key as it comes.
-    """
-    file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
-    if file.is_file():
-        read_config(file.read_bytes(), stack_file(stack))
 
 
 def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spec.helm_values import merge
 from twin.releases import helm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def render(
 
     `release.models` of the overrides replaces the computed one, all other maps are merged.
     """
-    values = helm.merge(COMPUTED, overrides or {})
+    values = merge(COMPUTED, overrides or {})
     models = (overrides or {}).get("release", {}).get("models")
     if models is not None:
         values["release"]["models"] = models

@@ -10,9 +10,9 @@ import yaml
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
+from spec.helm_values import merge
 from tests.charts import rendering, values_reference
 from tests.charts.rendering import CHART, ROOT, VALUE_FILES
-from twin.releases import helm
 
 VALUES_TEXT = (CHART / "values.yaml").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -119,7 +119,7 @@ def _flat(values: dict[str, Any], path: str = "") -> dict[str, str]:
 
 
 def test_the_notes_name_models_addresses_and_times() -> None:
-    values = helm.merge(rendering.COMPUTED, {"replicaCount": 1, "release": {"bytes": 1}})
+    values = merge(rendering.COMPUTED, {"replicaCount": 1, "release": {"bytes": 1}})
     with helm_python.Chart.load(CHART) as chart:
         notes = chart.render(values, name="triton", namespace="inference")["triton/templates/NOTES.txt"]
     assert "  pipeline (version 3)\n  resnet50 (version 1)\n" in notes
@@ -131,7 +131,7 @@ def test_the_notes_name_models_addresses_and_times() -> None:
 
 def test_the_notes_of_in_place_rollouts_name_no_version() -> None:
     with helm_python.Chart.load(CHART) as chart:
-        rendered = chart.render(helm.merge(rendering.COMPUTED, rendering.IN_PLACE), name="triton", namespace="inference")
+        rendered = chart.render(merge(rendering.COMPUTED, rendering.IN_PLACE), name="triton", namespace="inference")
     notes = rendered["triton/templates/NOTES.txt"]
     assert "in the versions that the last `modelctl rollout` wrote to live/:\n  pipeline\n  resnet50\n" in notes
     assert rendering.RELEASE_ID not in notes

@@ -95,14 +95,6 @@ def test_value_files_are_merged_in_order_and_values_win(tmp_path: Path) -> None:
     assert found["data"] == {"v": '{"a":{"b":2,"c":3,"d":0},"l":[3]}'}
 
 
-def test_merging_leaves_the_layers_alone() -> None:
-    base = {"a": {"b": 1}, "c": 1}
-    overlay = {"a": {"d": 2}, "c": {"e": 3}}
-    assert helm.merge(base, overlay) == {"a": {"b": 1, "d": 2}, "c": {"e": 3}}
-    assert (base, overlay) == ({"a": {"b": 1}, "c": 1}, {"a": {"d": 2}, "c": {"e": 3}})
-    assert helm.merge() == {}
-
-
 def test_an_empty_value_file_is_fine(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing\n")
     assert render(chart(tmp_path, config_map("a")), value_files=[tmp_path / "empty.yaml"])

@@ -7,11 +7,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from spec.helm_values import merge
 from spec.versions import KUBERNETES
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from twin.releases import helm
 
 OWNERS = ("none", "external")
 ENDPOINTS = ("", "http://127.0.0.1:5000")
@@ -42,7 +42,7 @@ def test_every_minor_that_can_be_chosen_is_in_the_matrix() -> None:
 @pytest.mark.parametrize("owner", OWNERS)
 def test_every_combination_is_valid_for_every_minor(environment: str, owner: str) -> None:
     combinations = [overrides(owner, *rest) for rest in itertools.product(ENDPOINTS, MODELS, (EXCLUSIVE, SHARED))]
-    for values in [*combinations, *(helm.merge(combinations[0], more) for more in MORE)]:
+    for values in [*combinations, *(merge(combinations[0], more) for more in MORE)]:
         objects = rendering.render(values, environment=environment)
         assert rendering.kinds(objects) == [
             "NetworkPolicy",

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from infra.serving.worker import RequestSource, WorkersArgs, values
+from spec.helm_values import merge
 from tests.charts import pod_security, values_reference
 from tests.charts.rendering import ENVIRONMENTS, ROOT, only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
@@ -105,7 +106,7 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
 )
 def test_contradictions_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(HelmError) as caught:
-        render(helm.merge(computed(KEDA), changes))
+        render(merge(computed(KEDA), changes))
     assert said in str(caught.value)
 
 

@@ -1,56 +1,8 @@
-"""Helm values: how layers come together, and which files they are read from."""
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""Value files as assets: which files they are, in which order."""
 
 import pulumi
-import pytest
 
-from infra.platform.charts import base_values, local_chart, merge, value_files, value_layers
-from spec.settings import SettingsError
-
-
-@pytest.mark.parametrize(
-    ("base", "overlay", "merged"),
-    [
-        ({}, {}, {}),
-        ({"a": 1}, {}, {"a": 1}),
-        ({}, {"a": 1}, {"a": 1}),
-        ({"a": 1, "b": 1}, {"b": 2, "c": 3}, {"a": 1, "b": 2, "c": 3}),
-        ({"a": {"x": 1, "y": {"p": 1}}}, {"a": {"y": {"q": 2}, "z": 3}}, {"a": {"x": 1, "y": {"p": 1, "q": 2}, "z": 3}}),
-    ],
-    ids=str,
-)
-def test_mappings_are_merged_key_by_key(base: dict[str, Any], overlay: dict[str, Any], merged: dict[str, Any]) -> None:
-    assert merge(base, overlay) == merged
-
-
-@pytest.mark.parametrize(
-    ("base", "overlay"),
-    [
-        ({"a": [1, 2]}, {"a": [3]}),
-        ({"a": [{"name": "x"}]}, {"a": []}),
-        ({"a": {"x": 1}}, {"a": "text"}),
-        ({"a": "text"}, {"a": {"x": 1}}),
-        ({"a": {"x": 1}}, {"a": None}),
-        ({"a": True}, {"a": False}),
-        ({"a": 1}, {"a": 0}),
-    ],
-    ids=str,
-)
-def test_everything_but_a_mapping_is_replaced_as_a_whole(base: dict[str, Any], overlay: dict[str, Any]) -> None:
-    assert merge(base, overlay) == overlay
-
-
-def test_an_empty_mapping_takes_nothing_away() -> None:
-    assert merge({"a": {"x": 1}}, {"a": {}}) == {"a": {"x": 1}}
-
-
-def test_merging_changes_neither_layer() -> None:
-    base, overlay = {"a": {"x": {"p": 1}}}, {"a": {"x": {"q": 2}}}
-    merge(base, overlay)["a"]["x"]["r"] = 3
-    assert (base, overlay) == ({"a": {"x": {"p": 1}}}, {"a": {"x": {"q": 2}}})
+from infra.platform.charts import value_files, value_layers
 
 
 def test_the_environments_file_comes_after_the_base_and_so_wins() -> None:
@@ -61,44 +13,3 @@ def test_the_environments_file_comes_after_the_base_and_so_wins() -> None:
     assert list(layers) == [file.path for file in files]
     assert layers["helm-values/triton/base.yaml"]["shm"]["size"]
     assert layers["helm-values/triton/prod.yaml"] == {}
-
-
-def test_a_chart_of_ours_is_a_path_to_helm_and_not_a_name_in_a_repository() -> None:
-    assert local_chart("triton") == "./charts/triton"
-
-
-@pytest.fixture
-def base_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes the base values of a chart called plugin, of a project whose folder is the working directory."""
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "helm-values" / "plugin" / "base.yaml"
-    file.parent.mkdir(parents=True)
-
-    def write(text: str) -> None:
-        file.write_text(text, encoding="utf-8")
-
-    return write
-
-
-def test_base_values_are_read_from_the_charts_folder_of_the_project(base_file: Callable[[str], None]) -> None:
-    base_file("a: {b: [1, true]}\n")
-    assert base_values("plugin") == {"a": {"b": [1, True]}}
-
-
-def test_a_base_file_of_comments_only_has_no_values(base_file: Callable[[str], None]) -> None:
-    base_file("# nothing differs from the chart\n")
-    assert base_values("plugin") == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a: [1\n", "line 2, column 1: expected ',' or ']', but got '<stream end>'; give valid YAML"),
-        ("- a\n", "the file: holds a list; give a mapping of values"),
-    ],
-)
-def test_a_values_file_that_cannot_be_read_is_named(base_file: Callable[[str], None], text: str, told: str) -> None:
-    base_file(text)
-    with pytest.raises(SettingsError) as error:
-        base_values("plugin")
-    assert str(error.value) == f"helm-values/plugin/base.yaml: {told}"

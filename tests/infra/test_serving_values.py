@@ -12,7 +12,7 @@ from infra.app import deploy
 from infra.serving.options import check_drain, check_extra_arguments
 from infra.serving.triton import ModelSource, TritonServerArgs, model_prefixes, values
 from spec.settings import ModelServing, SettingsError, load_stack_file
-from spec.settings.model import Release
+from spec.settings.models import Release
 from tests.charts import rendering
 from tests.spec.stack_config import settings
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console.program import guard
+from spec.failure import NOT_TRIED, Failure
 from twin.host import build_progress, go_build
 from twin.host.go_build import BuildFailed, Builds, Programs
 
@@ -37,8 +39,10 @@ SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
 """How the script begins that a twin's shell has in place of `pulumi`."""
 
 
-class ToolError(RuntimeError):
+class ToolError(Failure):
     """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Family:
     tags: tuple[str, ...] = ()
 
     def version(self) -> str:
-        """The pinned version of `module`, as in go.mod: v1.36.2."""
+        """Return the pinned version of `module`, as in go.mod: v1.36.2."""
         content = (MODULES / self.name / "go.mod").read_text()
         found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", content, re.MULTILINE)
         if not found:
@@ -66,25 +70,25 @@ class Family:
         return found[1]
 
     def _linker_flags(self) -> str:
-        """The linker's flags: without a version of their own, charts and plugins refuse these programs."""
+        """Return the linker's flags: without a version of their own, charts and plugins refuse these programs."""
         version = self.version()
         major, minor = version.removeprefix("v").split(".")[:2]
         return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
 
     def build_flags(self) -> tuple[str, ...]:
-        """The flags of `go build`. Data for debuggers would be a fifth of the time, and the linker (`-w`) drops it."""
+        """Return the flags of `go build`. Debuggers' data, a fifth of the time, is dropped by the linker (`-w`)."""
         tags = ("-tags", ",".join(self.tags)) if self.tags else ()
         return ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", *tags, "-ldflags", self._linker_flags())
 
     def digest(self) -> str:
-        """Names everything that decides what is built."""
+        """Return a name for everything that decides what is built."""
         folder = MODULES / self.name
         parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
         recipe = repr((self.packages, self.build_flags())).encode()
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
     def programs(self) -> Programs:
-        """What is built, how, and where to."""
+        """Return what is built, how, and where to."""
         directory = cache_directory() / f"{self.name}-{self.digest()}"
         return Programs(
             self.name,
@@ -194,11 +198,11 @@ class Tools:
         self._console = console
 
     def lacks(self, family: str) -> bool:
-        """Whether the programs of `family` were not there when this began."""
+        """Return whether the programs of `family` were not there when this began."""
         return self._builds is not None and family in self._builds.programs
 
     def wait(self, *families: str) -> dict[str, Path]:
-        """The programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
+        """Return the programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
         if self._builds is not None:
             names = [
                 name for name in self._builds.programs if name not in self._awaited and (name in families or not families)
@@ -215,7 +219,7 @@ class Tools:
 
 @contextlib.contextmanager
 def building(families: Sequence[str], console: Console | None) -> Iterator[Tools]:
-    """The programs of `families`; those that are missing are built while the block runs, in this order.
+    """Give the programs of `families`; those that are missing are built while the block runs, in this order.
 
     A `pulumi` on PATH that is new enough is taken as it is. Without a console, progress is lines on standard error. Raises
     ToolError.
@@ -244,13 +248,13 @@ def building(families: Sequence[str], console: Console | None) -> Iterator[Tools
 
 
 def ensure(families: Sequence[str], console: Console | None) -> dict[str, Path]:
-    """The programs of `families` by name, once those that were missing have been built. Raises ToolError."""
+    """Return the programs of `families` by name, once those that were missing have been built. Raises ToolError."""
     with building(families, console) as found:
         return found.wait()
 
 
 def built(families: Sequence[str]) -> dict[str, Path]:
-    """The programs of `families` by name, all of which have been built before. Raises ToolError for those that have not."""
+    """Return the programs of `families` by name. Raises ToolError for those that have not been built."""
     found: dict[str, Path] = {}
     for family in (FAMILIES[name] for name in families):
         programs = family.programs()
@@ -264,7 +268,7 @@ def built(families: Sequence[str]) -> dict[str, Path]:
 
 
 def plan(missing: Sequence[Family]) -> str:
-    """What a person should know before these are built: how long it takes, and what it needs of the machine."""
+    """Return what a person should know before these are built: how long it takes, and what it needs of the machine."""
     idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
     names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
     return f"to build, once per machine: {names}\ntogether {_minutes((idle, shared))} on 2 cores, {_NEEDS}"
@@ -277,12 +281,12 @@ def _minutes(seconds: tuple[int, int]) -> str:
 
 
 def cache_directory() -> Path:
-    """Where builds are kept, for all checkouts of one user."""
+    """Return where builds are kept, for all checkouts of one user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
 
 
 def find_go(purpose: str) -> Path:
-    """The `go` on PATH, when it is new enough. `purpose` ("building etcd") begins what ToolError says when it is not."""
+    """Return the `go` on PATH. Raises ToolError, which begins with `purpose` ("building etcd"), when none is new enough."""
     wanted = ".".join(map(str, OLDEST_GO))
     needed = f"{purpose} needs Go {wanted} or newer (https://go.dev/doc/install)"
     found = shutil.which("go")
@@ -300,7 +304,7 @@ def find_go(purpose: str) -> Path:
 
 
 def _pulumi_on_path() -> Path | None:
-    """The user's own Pulumi CLI, when it is new enough for the program."""
+    """Return the user's own Pulumi CLI, when it is new enough for the program."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     candidates = (shutil.which("pulumi", path=folder) for folder in folders)
     found = next((path for path in candidates if path and not _is_the_twins(Path(path))), None)
@@ -318,23 +322,20 @@ def _pulumi_on_path() -> Path | None:
 
 
 def _is_the_twins(pulumi: Path) -> bool:
-    """Whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
+    """Return whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
     with pulumi.open("rb") as file:
         return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI
 
 
 def main(families: Sequence[str]) -> int:
-    """Builds `families`; SIGTERM and SIGINT end it, in a shell's background too, where the second one is ignored."""
+    """Build `families`. SIGTERM and SIGINT end it, in a shell's background too, where the second one is ignored."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    try:
+
+    def build() -> None:
         ensure(families, None)
-    except KeyboardInterrupt:
-        return 130
-    except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return guard("twin", build)
 
 
 if __name__ == "__main__":

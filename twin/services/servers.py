@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.names import PROMETHEUS_PORT
 from twin.aws import moto_server
@@ -29,8 +30,10 @@ PROGRAMS = ("pulumi", "control-plane")
 """The families of built programs (twin/host/tools.py) of a twin. The first one is enough for a first preview."""
 
 
-class NotRunning(RuntimeError):
+class NotRunning(Failure):
     """The command needs a twin that is up, and there is none at this home."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Servers:
 
     @classmethod
     def start(cls, home: TwinHome, programs: Mapping[str, Path], console: Console, *, with_agent: bool = True) -> "Servers":
-        """Starts the servers that do not run, of the given programs; what runs is left alone.
+        """Start the servers that do not run, of the given programs; what runs is left alone.
 
         `with_agent` starts nodes and pods too, which a preview does not need. Raises ProcessFailed or DeadlinePassed.
         """
@@ -68,7 +71,7 @@ class Servers:
 
     @classmethod
     def without_cluster(cls, home: TwinHome, programs: Mapping[str, Path], say: Callable[[str], None]) -> "Servers":
-        """Starts AWS alone. The cluster has an address, at which nobody answers: enough for a preview, which says so.
+        """Start AWS alone. The cluster has an address, at which nobody answers: enough for a preview, which says so.
 
         Raises ProcessFailed or DeadlinePassed.
         """
@@ -78,7 +81,7 @@ class Servers:
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
-        """The servers of a twin that is up. Raises NotRunning."""
+        """Return the servers of a twin that is up. Raises NotRunning."""
         known = home.load_endpoints()
         if not (known.aws_url and known.kubeconfig):
             raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
@@ -96,7 +99,7 @@ class Servers:
         return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new, started)
 
     def engine(self) -> Engine:
-        """The Pulumi engine on this checkout's program."""
+        """Return the Pulumi engine on this checkout's program."""
         return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
@@ -109,7 +112,7 @@ class Servers:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def variables(self) -> dict[str, str]:
-        """The environment variables that make a shell talk to this twin."""
+        """Return the environment variables that make a shell talk to this twin."""
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
@@ -135,7 +138,7 @@ def _alive(home: TwinHome) -> set[str]:
 
 
 def _write_shell_programs(home: TwinHome, kubectl: Path) -> None:
-    """`bin/`: kubectl as it is; helm, which is built when it is first asked for; `pulumi` with the twin's stack file."""
+    """Write `bin/`: kubectl as it is; helm, built when it is first asked for; `pulumi` with the twin's stack file."""
     folder = home.path / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "kubectl"
@@ -146,5 +149,5 @@ def _write_shell_programs(home: TwinHome, kubectl: Path) -> None:
     python, repository, own, built = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path, helm))
     script = f'[ -x {built} ] || PYTHONPATH={repository} {python} -m twin.host.tools helm || exit\nexec {built} "$@"\n'
     write_whole(folder / "helm", b"#!/bin/sh\n" + script.encode(), mode=0o755)
-    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi "$@"\n'
+    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi -- "$@"\n'
     write_whole(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

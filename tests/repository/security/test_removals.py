@@ -20,7 +20,7 @@ _REMOVING = re.compile(
 )
 _WORDS = frozenset({"PATCH", "destroy"})
 """What is asked of GitHub and of Pulumi is asked in these words."""
-_ELSEWHERE = ("tests/", "twin/aws/", "twin/aws/moto_process.py", "models/", "examples/models/", "benchmarks/models/")
+_ELSEWHERE = ("tests/", "twin/aws/", "models/", "examples/models/", "benchmarks/models/")
 
 
 def removing(file: str) -> bool:

@@ -17,7 +17,7 @@ from tests.spec.prometheus.test_metric_names import known
 from twin.cli import app as twin
 
 FOLDER = ROOT / "docs" / "runbooks"
-PAGES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.md"))}
+PAGES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("Triton*.md"))}
 SECTIONS = ["Confirm", "Likely causes", "Do", "Do not"]
 _FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")

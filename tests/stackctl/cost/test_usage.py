@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from spec.catalog import INSTANCE_TYPES
-from spec.settings import Settings, load
-from spec.settings.source import read_config
+from spec.settings import Settings, load, read_config
 from stackctl.cost import throughput, usage
 from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec.helm_values import merge
 from tests.charts import rendering
 from tests.charts.rendering import Object
 from twin.host import ports, processes
@@ -30,7 +31,6 @@ from twin.pods import pod_spec, pod_volumes
 from twin.pods.pod_process import ContainerProcess, process_name
 from twin.pods.pod_spec import Sources
 from twin.pods.pod_volumes import PathRewriter
-from twin.releases import helm
 from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
@@ -257,11 +257,11 @@ class Kubelet:
         `models` are the served ones with their versions: readiness asks for them. `repository` is the bucket of a moto, or a
         directory that takes its place. `wrapper` is a command that starts the server's (unshare).
         """
-        values = helm.merge({"release": {"models": dict(models)}}, overrides or {})
+        values = merge({"release": {"models": dict(models)}}, overrides or {})
         if isinstance(repository, Bucket):
             s3 = {"bucket": repository.name, "prefix": f"releases/{repository.release}", "endpoint": repository.endpoint}
             release = {"id": repository.release, "bytes": _RELEASE_BYTES}
-            values = helm.merge(values, {"modelRepository": {"s3": s3}, "release": release})
+            values = merge(values, {"modelRepository": {"s3": s3}, "release": release})
         spec = rendering.pod(values, environment="local")
         directory = repository if isinstance(repository, Path) else None
         pod = Pod(self, spec, name or f"triton-{len(self._pods)}", _free_address(), directory, wrapper)

@@ -45,5 +45,5 @@ def test_helm_that_cannot_be_built_is_an_error_of_the_command(tmp_path: Path, mo
     monkeypatch.setenv("GO_FAILS", "yes")
     servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
     done = subprocess.run([tmp_path / "home" / "bin" / "helm", "list"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "error: building helm from " in done.stderr

@@ -1,0 +1,30 @@
+"""Read the settings of the stack that the engine runs. Everything else reads the stack file itself (`spec.settings`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pulumi
+import pulumi.runtime.config
+
+from spec.settings import Settings, load, read_config
+from spec.stack_names import stack_file
+
+
+def from_pulumi() -> Settings:
+    """Return the settings of the stack that the engine runs. Raises SettingsError with every problem."""
+    stack = pulumi.get_stack()
+    _refuse_ambiguities_that_the_engine_resolves(stack)
+    config = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
+    return load(config, stack)
+
+
+def _refuse_ambiguities_that_the_engine_resolves(stack: str) -> None:
+    """Raise SettingsError for a stack file that the commands refuse, though the engine has read something from it.
+
+    The engine reads 010 as 8 without a word, and takes one of two spellings of a key as it comes.
+    """
+    file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
+    if file.is_file():
+        read_config(file.read_bytes(), stack_file(stack))

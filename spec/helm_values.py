@@ -1,0 +1,85 @@
+"""The values of Helm charts that people edit: where they lie, reading them, laying one layer over another.
+
+Paths are relative to the folder of Pulumi.yaml, unless a function is given the checkout: the engine makes that folder the
+working directory, and an absolute path would put the machine's folders into the state, where every other machine would see
+a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spec.settings.problem import Problem, SettingsError
+
+_VALUES = Path("helm-values")
+_CHARTS = Path("charts")
+
+
+def local_chart(chart: str) -> str:
+    """Return the path of a chart of ours, as Helm takes a path: beginning with a dot."""
+    return f"./{_CHARTS / chart}"
+
+
+def value_files(chart: str, environment: str) -> list[Path]:
+    """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's."""
+    return [_VALUES / chart / f"{layer}.yaml" for layer in ("base", environment)]
+
+
+def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
+    """Read the values of a chart, by the path of the file that holds them. Raises SettingsError, which names the file."""
+    return {str(path): read(path) for path in value_files(chart, environment)}
+
+
+def base_values(chart: str) -> dict[str, Any]:
+    """Read `helm-values/<chart>/base.yaml`. Raises SettingsError.
+
+    For `helm.v3.Release`, whose values are all that a preview shows of it: read here, each of them is shown.
+    """
+    return read(_VALUES / chart / "base.yaml")
+
+
+def default_values(chart: str) -> dict[str, Any]:
+    """Read the values that a chart of ours has without any file of `helm-values`."""
+    return read(_CHARTS / chart / "values.yaml")
+
+
+def rendered_values(chart: str, environment: str, checkout: Path) -> dict[str, Any]:
+    """Read the values that a chart of ours is rendered with in an environment: its defaults under the layers of people.
+
+    What the program computes is not among them. Raises SettingsError.
+    """
+    files = [_CHARTS / chart / "values.yaml", *value_files(chart, environment)]
+    return merge(*(read(checkout / file) for file in files))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read one file of values. Raises SettingsError, which names the file, for text that is no YAML or no mapping."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "the file"
+        raise SettingsError(str(path), [Problem(where, f"{error.problem}; give valid YAML")]) from None
+    if not isinstance(values, dict | None):
+        raise SettingsError(str(path), [Problem("the file", f"holds a {type(values).__name__}; give a mapping of values")])
+    return values or {}
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge values as Helm merges several value files: mappings key by key, everything else replaced, later ones on top.
+
+    The layers stay untouched. A `null` is kept: over a chart's default it removes the key.
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            if isinstance(value, Mapping):
+                result[key] = merge(below if isinstance(below, Mapping) else {}, value)
+            else:
+                result[key] = value
+    return result
