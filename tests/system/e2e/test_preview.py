@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from tests.system.e2e.conftest import Twin, change, clone
-from twin import processes, tools, up
-from twin.servers import Servers
+from twin.commands import up
+from twin.host import processes, tools
+from twin.services.servers import Servers
 
 DEV = Path("stacks", "Pulumi.dev.yaml")
 CHART_KINDS = {
