@@ -36,15 +36,15 @@ sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
 from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
-from modelctl.manifest import Manifest  # noqa: E402
-from modelctl.release import release  # noqa: E402
+from modelctl.release.publish import release  # noqa: E402
 from modelctl.rollout import configs  # noqa: E402
 from modelctl.rollout.controller import Controller, Wanted  # noqa: E402
 from modelctl.rollout.lease import Lease  # noqa: E402
 from modelctl.rollout.limits import Limits  # noqa: E402
-from modelctl.rollout.live import LiveRepository  # noqa: E402
 from modelctl.rollout.pod_client import PodClient  # noqa: E402
-from modelctl.store import Store, open_store  # noqa: E402
+from modelctl.store.bucket import Store, open_store  # noqa: E402
+from modelctl.store.live import LiveRepository  # noqa: E402
+from modelctl.store.manifest import Manifest  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.evidence import Machine, Versions  # noqa: E402
 from spec.files import rewrite  # noqa: E402

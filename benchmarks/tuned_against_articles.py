@@ -30,12 +30,12 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from modelctl import repository  # noqa: E402
+from modelctl.loadgen.requests import request_of  # noqa: E402
+from modelctl.repository.load import load  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.candidate import Candidate, configured  # noqa: E402
 from modelctl.tune.evidence import Evidence, LoadRecord, Machine, Values, Versions  # noqa: E402
 from modelctl.tune.plot import svg  # noqa: E402
-from modelctl.tune.requests import request_of  # noqa: E402
 from modelctl.tune.served_model import ServedModel  # noqa: E402
 from modelctl.tune.server import connect  # noqa: E402
 from spec.files import rewrite  # noqa: E402
@@ -205,7 +205,7 @@ def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
 
 
 def _compare(name: str, evidence: Evidence, file: str, address: str, rounds: int, seconds: float, seed: int) -> Comparison:
-    model = {found.name: found for found in repository.load(MODELS)}[name]
+    model = {found.name: found for found in load(MODELS)}[name]
     model.config.name = name
     slo, tuned = SLO_P95_MS[name], evidence.winner.values
     variants = _variants(model.config, tuned)

@@ -9,21 +9,21 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from modelctl import catalog
 from modelctl.command_line import Bucket, Endpoint, Json, failures, print_json, stderr, stdout, table
-from modelctl.manifest import Manifest, ModelEntry
-from modelctl.pin import pin as pin_release
-from modelctl.pin import required_stack_files
-from modelctl.progress import observer
-from modelctl.promote import promote
-from modelctl.release import prepare, publish
-from modelctl.retire import refuse_retired, restore
-from modelctl.retire import retire as retire_release
-from modelctl.rollback import rollback
+from modelctl.release import catalog
+from modelctl.release.pin import pin as pin_release
+from modelctl.release.pin import required_stack_files
+from modelctl.release.progress import observer
+from modelctl.release.promote import promote
+from modelctl.release.publish import prepare, publish
+from modelctl.release.retire import refuse_retired, restore
+from modelctl.release.retire import retire as retire_release
+from modelctl.release.rollback import rollback
+from modelctl.release.verify import verify as verify_release
 from modelctl.rollout.command import parity, rollout
-from modelctl.store import open_store
+from modelctl.store.bucket import open_store
+from modelctl.store.manifest import Manifest, ModelEntry
 from modelctl.tune.command import tune
-from modelctl.verify import verify as verify_release
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -16,11 +16,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from modelctl.catalog import UnknownRelease
-from modelctl.manifest import ManifestError
-from modelctl.pin import PinError
-from modelctl.problems import Refusal, ValidationFailed
-from modelctl.store_errors import StoreError
+from modelctl.release.catalog import UnknownRelease
+from modelctl.release.pin import PinError
+from modelctl.repository.problems import Refusal, ValidationFailed
+from modelctl.store.errors import StoreError
+from modelctl.store.manifest import ManifestError
 from spec.files import NotWritten
 
 Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]

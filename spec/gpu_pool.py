@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spec.catalog import INSTANCE_TYPES, InstanceType
-from spec.settings.model import GpuPool, Sharing
+from spec.settings.gpu import GpuPool, Sharing
 
 POOL_LABEL = "triton-eks/pool"
 """The node label that says which group of this program a node belongs to."""

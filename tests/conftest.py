@@ -1,5 +1,6 @@
 """What every test may rely on, and which tests share a worker of pytest-xdist."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,25 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.aws_environment import service_models_read_once
+from tests.golden import OPTION, Golden, may_update
 
 # By itself it fails an example that takes 200 ms, and a second of making examples: that is about the machine.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(OPTION, action="store_true", help="write golden files and snapshots, and fail: review what is written")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    may_update(config.getoption(OPTION), os.environ)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares texts with the files that were reviewed."""
+    return Golden(update=request.config.getoption(OPTION))
 
 
 class _Scheduling(LoadScopeScheduling):

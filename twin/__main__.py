@@ -1,12 +1,12 @@
-"""`python3 -m twin`."""
+"""Run `twin`."""
 
-import sys
+from console.program import main
 
-from console import virtual_environment
 
-virtual_environment.enter("twin")
-try:
-    from twin.cli import main
-except KeyboardInterrupt:
-    sys.exit("error: stopped by Ctrl-C before anything was begun")
-main()
+def start() -> None:
+    """Run it on the arguments of this process."""
+    main("twin")
+
+
+if __name__ == "__main__":
+    start()

@@ -1,86 +1,43 @@
-"""The twin's command line. Each command is a few lines; what it does stands in the module of its name."""
+"""The twin's command line. Each command is a few lines; the module of its name has the rest."""
 
 import contextlib
+import dataclasses
 import os
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from console.options import StackArgument
+from console import terminal
+from console.exit_codes import EPILOG
+from console.explanation import explain
+from console.options import Json, StackArgument
+from console.program import interruptible
 from spec import stack_names
+from spec.failure import Failure
 from twin.charts import registry
-from twin.cluster.kube_errors import KubeError
 from twin.commands import down as down_command
 from twin.commands import preview, shell, status
 from twin.commands import up as up_command
-from twin.commands.inference import Answer, InferenceFailed
-from twin.commands.readiness import NotServing
+from twin.commands.inference import Answer
 from twin.engine import engine, stack_files
 from twin.engine.engine import Engine, EngineError
 from twin.host import processes
-from twin.host.claim import NotATwin
-from twin.host.home import REPOSITORY, TwinBusy, TwinHome
-from twin.host.processes import DeadlinePassed, ProcessFailed
-from twin.host.tools import ToolError
-from twin.load.refused import LoadRefused
+from twin.host.home import REPOSITORY, TwinHome
 from twin.services import scratch
-from twin.services.servers import NotRunning, Servers
+from twin.services.servers import Servers
 from twin.triton import standalone, tritonserver
-from twin.triton.tritonserver import TritonUnavailable
 
 app = typer.Typer(
     help="Triton on EKS on this machine: real Pulumi, a real Kubernetes control plane, real Triton, and moto for AWS.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False, soft_wrap=True)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-class Interrupted(RuntimeError):
-    """Ctrl-C; the text says what is left, and how to go on."""
-
-
-EXPECTED = (
-    Interrupted,
-    up_command.UpFailed,
-    scratch.UnknownRevision,
-    KubeError,
-    EngineError,
-    stack_files.StackFileUnreadable,
-    InferenceFailed,
-    LoadRefused,
-    NotRunning,
-    NotServing,
-    TwinBusy,
-    NotATwin,
-    ProcessFailed,
-    DeadlinePassed,
-    ToolError,
-    TritonUnavailable,
-    standalone.StandaloneFailed,
-)
-
-
-def main() -> None:
-    """Runs the command line; an expected failure is one message on standard error and code 1, or 2 for a stack name."""
-    try:
-        app()
-    except stack_names.NoSuchStack as error:
-        errors.print(f"error: {error}", style="red", markup=False)
-        sys.exit(error.exit_code)
-    except EXPECTED as error:
-        errors.print(f"error: {error}", style="red", markup=False)
-        sys.exit(1)
-    except OSError as error:
-        errors.print(f"error: {error.filename or 'a file'}: {error.strerror or error}", style="red", markup=False)
-        sys.exit(1)
+output = terminal.output(soft_wrap=True)
+progress = terminal.progress(soft_wrap=True)
 
 
 @app.command()
@@ -92,28 +49,26 @@ def up(
     """Bring the `local` stack up, send one inference, and say where things are."""
     started = time.monotonic()
     home = TwinHome.from_environment()
-    with _interruptible(home), home.lock("python3 -m twin up"):
+    with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, console, families=registry.families(stack))
+        servers = Servers.start(home, output, families=registry.families(stack))
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
-    console.print(f"\nup in {time.monotonic() - started:.0f} s. How to go on:\n", markup=False)
+    say(f"\nup in {time.monotonic() - started:.0f} s. How to go on:\n")
     if autoscaling:
-        console.print(
+        say(
             "  python3 -m twin load --rate 30 --seconds 120         # pods that follow a load\n"
-            "  python3 -m twin load --rate 10 --seconds 60 --sqs    # workers that follow a queue, from none",
-            markup=False,
+            "  python3 -m twin load --rate 10 --seconds 60 --sqs    # workers that follow a queue, from none"
         )
-    console.print(
+    say(
         '  eval "$(python3 -m twin env)"       # pulumi, kubectl, aws and helm of this shell talk to the twin\n'
         "  kubectl get pods -A -o wide\n"
         f"  {shell.LEAVE:<35} # the shell is again what it was\n"
         "  python3 -m twin preview prod        # any environment, without credentials\n"
-        "  make down                           # stop and remove all of it",
-        markup=False,
+        "  make down                           # stop and remove all of it"
     )
 
 
@@ -142,32 +97,34 @@ def run_load(
 
     home = TwinHome.from_environment()
     servers = Servers.running(home)
-    failed = load(home, servers, Wanted(rate, seconds, model, sqs, follow), console)
+    failed = load(home, servers, Wanted(rate, seconds, model, sqs, follow), output)
     if failed:
-        errors.print(f"error: {failed} requests failed", style="red", markup=False)
-        raise typer.Exit(1)
+        raise Failure(f"{failed} requests failed")
 
 
 @app.command("status")
-def show_status(
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
-) -> None:
+def show_status(as_json: Json = False) -> None:
     """Show what the twin has: release, resources, pods, endpoints, the last inference."""
     home = TwinHome.from_environment()
     found = status.read(home, Servers.running(home))
-    print(found.to_json() if as_json else "\n".join(status.lines(found)))
+    if as_json:
+        terminal.print_json(dataclasses.asdict(found))
+    else:
+        print("\n".join(status.lines(found)))
 
 
 @app.command()
-def env() -> None:
+def env() -> int:
     """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
     try:
         home = TwinHome.from_environment()
         variables = {**Servers.running(home).variables(), "PULUMI_STACK": up_command.STACK}
-    except EXPECTED as error:
-        print(shell.refuse(str(error)))
-        raise typer.Exit(1) from None
+    except (Failure, OSError, KeyboardInterrupt) as error:
+        told = explain(error, "twin")
+        print(shell.refuse(told.text))
+        return told.exit_code
     print(shell.enter(home, variables, os.environ))
+    return 0
 
 
 @app.command("preview")
@@ -175,7 +132,7 @@ def show_preview(
     stack: StackArgument = "",
     against: Annotated[str | None, typer.Option(metavar="REV", help="apply this git revision's program first")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="every property, as the engine's rich diff")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document, for programs")] = False,
+    as_json: Json = False,
     events: Annotated[bool, typer.Option("--events", help="the engine's events as they come, one JSON a line")] = False,
 ) -> None:
     """Show what `pulumi up` would do to an environment and what policies say of it, with no credentials."""
@@ -183,27 +140,27 @@ def show_preview(
     if against is not None:
         scratch.check(against)
     home = TwinHome.from_environment()
-    progress = errors if as_json or events else console
-    with _interruptible(home), contextlib.ExitStack() as cleanup:
+    told = progress if as_json or events else output
+    with interruptible(lambda: _left(home)), contextlib.ExitStack() as cleanup:
         if against is None:
             with home.lock(f"python3 -m twin preview {stack}"):
-                servers = Servers.start(home, progress, with_agent=False)
+                servers = Servers.start(home, told, with_agent=False)
         else:
-            servers = cleanup.enter_context(scratch.twin(home, progress))
-            scratch.apply(servers, stack, against, progress)
+            servers = cleanup.enter_context(scratch.twin(home, told))
+            scratch.apply(servers, stack, against, told)
         _run_preview(servers.engine(), stack, diff=diff, as_json=as_json, events=events)
     if against is None and servers.started:
-        progress.print(
+        told.print(
             f"the servers that this preview started keep running, for the next one: {', '.join(servers.started)}. "
             "`make down` ends them."
         )
 
 
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-def run_pulumi(context: typer.Context) -> None:
-    """What `pulumi` is in the twin's shell: the real engine, on this twin's copy of the stack file."""
+def run_pulumi(context: typer.Context) -> int:
+    """Run the real engine on this twin's copy of the stack file: what `pulumi` is in the twin's shell."""
     servers = Servers.running(TwinHome.from_environment())
-    sys.exit(servers.engine().run(engine.stack_of(context.args, default=up_command.STACK), context.args))
+    return servers.engine().run(engine.stack_of(context.args, default=up_command.STACK), context.args)
 
 
 @app.command("triton")
@@ -215,14 +172,14 @@ def run_triton(
 
 
 def say(line: str) -> None:
-    """One line of progress."""
-    console.print(line, markup=False)
+    """Print one line of progress."""
+    output.print(line)
 
 
 def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:
     if as_json:
         found = preview.read(pulumi, stack)
-        print(found.to_json())
+        terminal.print_json(dataclasses.asdict(found))
         if found.refused:
             raise EngineError(f"{stack} violates mandatory policies; the document names them")
         return
@@ -234,27 +191,20 @@ def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, event
 
 def _print_answer(answer: Answer) -> None:
     outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
-    console.print(
-        f"\n{answer.model} version {answer.version} answered {outputs} in {answer.latency_ms} ms ({answer.address}, gRPC)",
-        markup=False,
-    )
+    say(f"\n{answer.model} version {answer.version} answered {outputs} in {answer.latency_ms} ms ({answer.address}, gRPC)")
 
 
 def _print_endpoints(servers: Servers) -> None:
-    console.print("\nWhere things are:\n")
+    say("\nWhere things are:\n")
     for line in status.table(list(servers.endpoints().items())):
-        console.print(line, markup=False)
+        say(line)
 
 
-@contextlib.contextmanager
-def _interruptible(home: TwinHome) -> Iterator[None]:
-    """Turns Ctrl-C into a sentence that says what is left. Raises Interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        alive = sorted(record.name for record in processes.records(home) if record.alive())
-        left = f"still running: {', '.join(alive)}" if alive else "nothing of the twin is running"
-        raise Interrupted(
-            f"stopped by Ctrl-C; {left}. What was built or made is kept: the same command goes on from there, "
-            "`make down` ends and removes the twin"
-        ) from None
+def _left(home: TwinHome) -> str:
+    """Return what Ctrl-C leaves, and how to go on."""
+    alive = sorted(record.name for record in processes.records(home) if record.alive())
+    left = f"still running: {', '.join(alive)}" if alive else "nothing of the twin is running"
+    return (
+        f"stopped by Ctrl-C; {left}. What was built or made is kept: the same command goes on from there, "
+        "`make down` ends and removes the twin"
+    )

@@ -13,7 +13,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from spec.gpu_pool import gpu_toleration
 from spec.names import EBS_CSI_CONTROLLER
-from spec.settings.model import ModelAccess
+from spec.settings.models import ModelAccess
 
 MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
 LUSTRE = "aws-fsx-csi-driver"

@@ -18,7 +18,7 @@ from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, control_plane_log_group
-from spec.settings.model import Cluster as ClusterSettings
+from spec.settings.cluster import Cluster as ClusterSettings
 from spec.versions import KUBERNETES
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")

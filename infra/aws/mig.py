@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec.settings.model import Sharing
+from spec.settings.gpu import Sharing
 
 _SCRIPT = Path(__file__).with_name("mig.sh")
 

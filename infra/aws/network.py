@@ -14,7 +14,7 @@ from infra.aws.flow_logs import FlowLogs, FlowLogsArgs
 from infra.aws.stack import Stack
 from spec import subnets
 from spec.names import flow_log_group
-from spec.settings.model import Network as NetworkSettings
+from spec.settings.network import Network as NetworkSettings
 
 _ANYWHERE = "0.0.0.0/0"
 

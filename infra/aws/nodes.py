@@ -16,7 +16,9 @@ from spec import gpu_pool
 from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import POOL_LABEL
 from spec.iam_policy import service_trust
-from spec.settings.model import SYSTEM_GROUP_NAME, GpuPool, Settings, SystemGroup
+from spec.settings.gpu import GpuPool
+from spec.settings.model import Settings
+from spec.settings.nodes import SYSTEM_GROUP_NAME, SystemGroup
 
 _CAPACITY_TYPES = {
     "on-demand": "ON_DEMAND",

@@ -10,7 +10,7 @@ from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads
 from infra.aws.stack import Stack
 from spec.iam_policy import Statement, allow, document
 from spec.names import RELEASES_PREFIX, RETIRED_TAG
-from spec.settings.model import Models
+from spec.settings.models import Models
 
 _UNFINISHED_UPLOAD_DAYS = 7
 

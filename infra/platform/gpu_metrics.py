@@ -11,7 +11,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import InstalledChart
 from spec.helm_values import base_values, merge
 from spec.names import MONITORING_NAMESPACE
-from spec.settings.model import GpuPool, Sharing
+from spec.settings.gpu import GpuPool, Sharing
 from spec.versions import DCGM_EXPORTER
 
 

@@ -14,7 +14,7 @@ from infra.aws.cluster_access import ClusterAccess
 from spec import gpu_pool
 from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
-from spec.settings.model import GpuPool
+from spec.settings.gpu import GpuPool
 
 KEEP_EMPTY = "15m"
 """How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""

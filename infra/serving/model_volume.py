@@ -15,7 +15,7 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.lustre import LustreMount
 from spec.names import RELEASES_PREFIX, ServiceAccount
-from spec.settings.model import Release
+from spec.settings.models import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
 _LUSTRE_DRIVER = "fsx.csi.aws.com"

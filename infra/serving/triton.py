@@ -17,8 +17,10 @@ from infra.serving import model_volume
 from infra.serving.local_chart import install_local_chart
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_CHART, TRITON_NAMESPACE, TRITON_RELEASE
-from spec.settings.model import GpuPool, Models, Release, Triton
+from spec.settings.gpu import GpuPool
+from spec.settings.models import Models, Release
 from spec.settings.tracing import Tracing
+from spec.settings.triton import Triton
 
 _READER = "model-reader"
 

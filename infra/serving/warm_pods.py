@@ -14,7 +14,9 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import namespace
 from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
 from spec.names import WARM_PODS_NAMESPACE
-from spec.settings.model import GpuPool, Settings, Triton
+from spec.settings.gpu import GpuPool
+from spec.settings.model import Settings
+from spec.settings.triton import Triton
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"

@@ -24,12 +24,12 @@ from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
 from modelctl.rollout.lease import Lease, LockTaken
 from modelctl.rollout.limits import Limits
-from modelctl.rollout.live import LiveRepository
 from modelctl.rollout.plan import Refused
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
-from modelctl.store import open_store
+from modelctl.store.bucket import open_store
+from modelctl.store.live import LiveRepository
 from spec.names import TRITON_NAMESPACE
 from spec.settings import SettingsError, load_stack_file
 

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import json_format, text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.manifest import Manifest
+from modelctl.store.manifest import Manifest
 
 _INTERFACE = ("platform", "backend", "max_batch_size", "input", "output", "default_model_filename", "parameters")
 """A changed value here can break the version that is served already: a model has one config for all its versions."""

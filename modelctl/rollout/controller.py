@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from modelctl import catalog
-from modelctl.retire import refuse_retired
+from modelctl.release import catalog
+from modelctl.release.retire import refuse_retired
 from modelctl.rollout import plan
 from modelctl.rollout.fleet import Fleet, FleetAbsent
-from modelctl.rollout.journal import Change, Journal, Phase, Rollout
 from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
-from modelctl.rollout.live import LiveRepository, WrongContent
 from modelctl.rollout.phases import Breach, Phases, Site, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.served import ServedVersion
-from modelctl.store import Store
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change, Journal, Phase, Rollout
+from modelctl.store.live import LiveRepository, WrongContent
 
 _UNDONE_BY_ITSELF = frozenset({Phase.COPY, Phase.LOAD, Phase.CANARY, Phase.FLIP})
 

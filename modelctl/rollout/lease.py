@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
-from modelctl.rollout.journal import Journal, Lock
-from modelctl.store_errors import StoreError
+from modelctl.store.errors import StoreError
+from modelctl.store.journal import Journal, Lock
 
 LEASE_SECONDS = 60.0
 _POLL_SECONDS = 0.5

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet, FleetAbsent
 from modelctl.rollout.gate import Canary, Tally, breaches, unjudged
-from modelctl.rollout.journal import Change, Phase, Rollout
 from modelctl.rollout.limits import Limits, until
-from modelctl.rollout.live import LiveRepository, WrongContent
 from modelctl.rollout.metrics import VersionOf
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pods import Pods, Target
 from modelctl.rollout.served import ServedVersion
+from modelctl.store.journal import Change, Phase, Rollout
+from modelctl.store.live import LiveRepository, WrongContent
 
 
 class Breach(Exception):

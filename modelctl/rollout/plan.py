@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.manifest import Manifest, ObjectEntry
-from modelctl.rollout import configs, golden
-from modelctl.rollout.golden import Golden, GoldenError
-from modelctl.rollout.journal import Change
-from modelctl.store import Store
+from modelctl.repository import golden
+from modelctl.repository.golden import Golden, GoldenError
+from modelctl.rollout import configs
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change
+from modelctl.store.manifest import Manifest, ObjectEntry
 
 _ROLLING = "set triton.rollout: rolling, or release it under another model name"
 

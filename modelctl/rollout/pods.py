@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from modelctl.repository.golden import Golden
 from modelctl.rollout.fleet import Fleet, Pod
-from modelctl.rollout.golden import Golden
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import Counters, VersionOf
 from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodProblem, PodRefuses

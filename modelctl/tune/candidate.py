@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl import backends
+from modelctl.repository import backends
 from modelctl.tune.errors import TuneError
 
 DELAYS_US = (0, 100, 250, 500, 1000)

@@ -14,17 +14,16 @@ from typing import Annotated
 import typer
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl import repository
 from modelctl.command_line import fail, failures, stderr, stdout
-from modelctl.problems import ValidationFailed
-from modelctl.repository import Model
+from modelctl.loadgen.requests import request_of
+from modelctl.repository.load import Model, load
+from modelctl.repository.problems import ValidationFailed
 from modelctl.tune import evidence as record
 from modelctl.tune import stack_file
 from modelctl.tune.candidate import Candidate, Space, configured, refuse_untunable
 from modelctl.tune.errors import TuneError
 from modelctl.tune.plot import plot
 from modelctl.tune.report import table_of, watch_on
-from modelctl.tune.requests import request_of
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Goal, Search, Winner, choose
@@ -96,7 +95,7 @@ def _making(model: Model, stack: Path | None, slo_p95_ms: float) -> Callable[[Ca
 
 def _model(models: Path, name: str) -> Model:
     try:
-        loaded = {model.name: model for model in repository.load(models)}
+        loaded = {model.name: model for model in load(models)}
     except ValidationFailed as failure:
         raise TuneError(f"{models} cannot be served:\n" + "\n".join(map(str, failure.problems))) from None
     if name not in loaded:

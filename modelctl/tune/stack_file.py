@@ -8,11 +8,11 @@ from pathlib import Path
 from ruamel.yaml.comments import CommentedMap
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.commented_yaml import set_key
-from modelctl.configure import ConfigureError, Facts, configure
-from modelctl.pin import KEY, edit, save, section
-from modelctl.repository import Model
-from modelctl.stacks import read_stack, stack_name
+from modelctl.release.commented_yaml import set_key
+from modelctl.release.pin import KEY, edit, save, section
+from modelctl.release.stacks import read_stack, stack_name
+from modelctl.repository.configure import ConfigureError, Facts, configure
+from modelctl.repository.load import Model
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from spec.settings import ModelServing

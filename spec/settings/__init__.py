@@ -1,22 +1,16 @@
 """The typed settings of a stack: `load_stack_file(path)` reads them, and reports everything that is wrong at once."""
 
+from spec.settings.cluster import Cluster
 from spec.settings.digest import serving_digest
-from spec.settings.model import (
-    Cluster,
-    Gpu,
-    GpuPool,
-    Models,
-    Network,
-    Nodes,
-    Release,
-    Settings,
-    Sharing,
-    SystemGroup,
-    Triton,
-)
+from spec.settings.gpu import Gpu, GpuPool, Sharing
+from spec.settings.model import Settings
+from spec.settings.models import Models, Release
+from spec.settings.network import Network
+from spec.settings.nodes import Nodes, SystemGroup
 from spec.settings.problem import Problem, SettingsError
 from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
 from spec.settings.source import load, load_stack_file, read_config
+from spec.settings.triton import Triton
 
 __all__ = [
     "Cluster",

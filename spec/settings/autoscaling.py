@@ -1,13 +1,12 @@
-"""What an autoscaler may do with Triton's pods: `triton-eks:autoscaling`."""
+"""The bounds within which the number of Triton's pods follows the load: `triton-eks:autoscaling`."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import Field
 
-from spec.settings.fields import ModelName, between, refuse
-from spec.settings.problem import describe
+from spec.settings.fields import Kind, ModelName, between, fraction_between, matching, refuse, text_of
 from spec.settings.section import Section
 from spec.wording import did_you_mean
 
@@ -21,32 +20,23 @@ _CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("weekday", 0, 6, _WEEKDAYS),
 )
 """Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
-_CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?")
-_PROMETHEUS_URL = re.compile(r"https?://[A-Za-z0-9.-]+:\d{1,5}")
+_CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?", re.ASCII)
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
 
 Pods = Annotated[int, between(1, 1000, "pods")]
 
 
-def _busy(value: float) -> float:
-    if not _LEAST_BUSY <= value <= _MOST_BUSY:
-        refuse(f"{value:g} is out of range; use {_LEAST_BUSY} to {_MOST_BUSY:g} busy instances per pod")
-    return value
-
-
 def _cron(value: Any) -> str:
-    """Checked here, because KEDA scales nothing at all, not even by the other triggers, while it cannot read one."""
+    """Refuse an expression that KEDA cannot read: it would scale nothing at all, not even by the other triggers."""
     valid = 'give minute, hour, day, month and weekday in quotes, like "0 7 * * 1-5"'
-    if not isinstance(value, str):
-        refuse(f"{describe(value)}; {valid}")
-    fields = value.split()
+    fields = text_of(value, valid).split()
     if len(fields) != len(_CRON_FIELDS):
         refuse(f"'{value}' is not a cron expression of five fields; {valid}")
     for text, (name, least, most, names) in zip(fields, _CRON_FIELDS, strict=True):
         if not all(_is_cron_part(part, least, most, names) for part in text.split(",")):
             also = f" or {names[0]} to {names[-1]}" if names else ""
             refuse(f"'{text}' is no value for the {name}; use {least} to {most}{also}, like *, 1, 1-5, 1,3 or */2")
-    return value
+    return str(value)
 
 
 def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> bool:
@@ -54,67 +44,83 @@ def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> b
     if match is None:
         return False
     bounds = [text for text in (match["first"], match["last"]) if text is not None]
-    numbers = [names.index(text) + least if text in names else int(text) if text.isdecimal() else -1 for text in bounds]
+    numbers = [names.index(text) + least if text in names else int(text) if text.isdigit() else -1 for text in bounds]
     return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 
 def _timezone(value: Any) -> str:
     valid = "give a name of the IANA time zone database, like Europe/Zurich"
-    if not isinstance(value, str):
-        refuse(f"{describe(value)}; {valid}")
+    name = text_of(value, valid)
     known = available_timezones()  # empty on a machine without that database
-    if known and value not in known:
-        refuse(f"'{value}' is not a time zone; {did_you_mean(value, known)}{valid}")
-    return value
+    if known and name not in known:
+        refuse(f"'{name}' is not a time zone; {did_you_mean(name, known)}{valid}")
+    return name
 
 
-def _prometheus_url(value: Any) -> str:
-    valid = "give scheme, host and port only, like http://prometheus.observability.svc:9090"
-    if not isinstance(value, str):
-        refuse(f"{describe(value)}; {valid}")
-    if not _PROMETHEUS_URL.fullmatch(value):
-        refuse(f"'{value}' is not the address of a Prometheus; {valid}")
-    return value
-
-
-_Cron = Annotated[str, PlainValidator(_cron)]
+_Cron = Annotated[str, Kind(_cron, 'minute, hour, day, month and weekday in quotes, like "0 7 * * 1-5"', {"type": "string"})]
+_Timezone = Annotated[str, Kind(_timezone, "a name of the IANA time zone database, like Europe/Zurich", {"type": "string"})]
+_PrometheusUrl = Annotated[
+    str,
+    matching(
+        r"https?://[A-Za-z0-9.-]+:\d{1,5}",
+        "is not the address of a Prometheus",
+        "give scheme, host and port only, like http://prometheus.observability.svc:9090",
+    ),
+]
 
 
 class CronFloor(Section):
-    """Pods that there are at least between two moments that come again, as cron expressions in a time zone."""
+    """The fewest pods between two moments that come again, as cron expressions in a time zone."""
 
     start: _Cron = Field(description='when it begins, as a cron expression in quotes, like "0 7 * * 1-5"')
     end: _Cron = Field(description='when it ends, as a cron expression in quotes, like "0 19 * * 1-5"')
-    timezone: Annotated[str, PlainValidator(_timezone)] = Field(description="the time zone of both, like Europe/Zurich")
+    timezone: _Timezone = Field(description="the time zone of both, like Europe/Zurich")
     replicas: Pods = Field(description="the fewest pods in that time")
 
 
 class Target(Section):
-    """What one pod should carry of a model. None: derived from the model's wants (`spec.scaling.signal`).
+    """The load of one pod with one model, in the place of the one derived from models.serving."""
 
-    `pending`: requests in its queue. `busy`: instances of it that execute, on average.
-    """
-
-    pending: Annotated[int, between(1, 100_000, "requests per pod")] | None = None
-    busy: Annotated[float, AfterValidator(_busy)] | None = None
+    pending: Annotated[int, between(1, 100_000, "requests per pod")] | None = Field(
+        default=None, description="requests in the model's queue; without it: derived from its SLO and rates"
+    )
+    busy: Annotated[float, fraction_between(_LEAST_BUSY, _MOST_BUSY, "busy instances per pod")] | None = Field(
+        default=None,
+        description="instances of the model that execute, on average; without it: derived from how many there are",
+    )
 
 
 class Autoscaling(Section):
-    """How many pods of Triton there may be, and what decides. Required with an autoscaler, forbidden without one.
+    """How many pods of Triton there may be, and what decides. Required with an autoscaler, forbidden without one."""
 
-    `targets`, by model: what takes the place of a derived target. `fallback_replicas`: pods that there are at least while
-    Prometheus does not answer; None: `min_replicas`, so that nothing is scaled down then. `start_seconds`: measured, from a
-    pod that is wanted to one that is ready; None: assumed (`spec.scaling.behavior`). `scale_down_after_seconds`: for how
-    long fewer pods have to be enough before one goes; None: two starts, and 600 s at least. `prometheus_url`: a Prometheus
-    of one's own; None: that of the stack's monitoring. `warm_pods`: pods of Triton's size that hold nodes and give way.
-    """
+    guide: ClassVar[str] = "docs/autoscaling.md"
 
     min_replicas: Pods = Field(description="the fewest pods, like 2")
     max_replicas: Pods = Field(description="the most pods, like 8")
-    targets: dict[ModelName, Target] = Field(default_factory=dict)
-    fallback_replicas: Pods | None = None
-    cron_floor: CronFloor | None = None
-    start_seconds: Annotated[int, between(1, 3600, "seconds")] | None = None
-    scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = None
-    prometheus_url: Annotated[str, PlainValidator(_prometheus_url)] | None = None
-    warm_pods: Annotated[int, between(0, 100, "pods")] = 0
+    targets: dict[ModelName, Target] = Field(
+        default_factory=dict, description="by model, the load that one pod should carry, where the derived one is not right"
+    )
+    fallback_replicas: Pods | None = Field(
+        default=None,
+        description="the fewest pods while Prometheus does not answer, with KEDA only; without it: minReplicas, so that "
+        "nothing is scaled down then",
+    )
+    cron_floor: CronFloor | None = Field(
+        default=None, description="more pods at certain times, with KEDA only; without it: minReplicas at all times"
+    )
+    start_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
+        default=None,
+        description="the measured time from a pod that is wanted to one that is ready, in seconds; without it: assumed "
+        "(spec/scaling/behavior.py)",
+    )
+    scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
+        default=None,
+        description="for how many seconds fewer pods have to be enough before one goes; without it: two starts, and 600 at "
+        "least",
+    )
+    prometheus_url: _PrometheusUrl | None = Field(
+        default=None, description="a Prometheus of your own; without it: that of the section monitoring"
+    )
+    warm_pods: Annotated[int, between(0, 100, "pods")] = Field(
+        default=0, description="pods of Triton's size that hold nodes and give way to Triton's; with a node autoscaler only"
+    )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec.catalog import INSTANCE_TYPES
-from spec.settings.model import Document, GpuPool
+from spec.settings.gpu import GpuPool
+from spec.settings.model import Document
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 

@@ -1,11 +1,11 @@
-"""The file system in front of the model bucket: FSx for Lustre."""
+"""The file system in front of the model bucket, FSx for Lustre: `triton-eks:models.fsx`."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import Field
 
-from spec.settings.fields import refuse
+from spec.settings.fields import Kind, refuse
 from spec.settings.problem import describe
 from spec.settings.section import Section
 from spec.wording import one_of
@@ -13,8 +13,8 @@ from spec.wording import one_of
 # Persistent 2 on SSD (FSx API reference, CreateFileSystem: StorageCapacity and PerUnitStorageThroughput).
 _SMALLEST_GIB, _STEP_GIB = 1200, 2400
 _THROUGHPUTS = (125, 250, 500, 1000)
-# What botocore's model of FSx demands: the day (1 is Monday) and the time.
-_MAINTENANCE = re.compile(r"[1-7]:([01]\d|2[0-3]):[0-5]\d")
+# As botocore's model of FSx demands it: the day (1 is Monday) and the time.
+_MAINTENANCE = r"[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]"
 
 
 def _storage(value: int) -> int:
@@ -30,22 +30,35 @@ def _throughput(value: int) -> int:
 
 
 def _maintenance(value: Any) -> str:
-    if not isinstance(value, str) or not _MAINTENANCE.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(_MAINTENANCE, value):
         refuse(f'{describe(value)}; give the day (1 is Monday) and the time in UTC in quotes, like "7:09:00"')
     return value
 
 
 class Fsx(Section):
-    """A persistent file system of `storage_gib` on SSD, which bills by the hour whether or not anything reads from it.
+    """A persistent file system on SSD, which bills by the hour whether or not anything reads from it."""
 
-    `throughput_mbs_per_tib`: what each TiB of it can be read with, whatever the number of pods. `maintenance`: when AWS may
-    patch it, during which reads wait (day, 1 is Monday, and time in UTC).
-    """
+    guide: ClassVar[str] = "docs/serving.md"
 
-    storage_gib: Annotated[int, AfterValidator(_storage)] = Field(
-        description="the size in GiB, 1200 or a multiple of 2400; it bills by the hour"
+    storage_gib: Annotated[
+        int,
+        Kind(
+            _storage,
+            "1200 or a multiple of 2400 GiB",
+            {"anyOf": [{"const": _SMALLEST_GIB}, {"minimum": _STEP_GIB, "multipleOf": _STEP_GIB}]},
+            alone=False,
+        ),
+    ] = Field(description="the size in GiB, 1200 or a multiple of 2400; it bills by the hour")
+    throughput_mbs_per_tib: Annotated[
+        int, Kind(_throughput, f"{one_of(_THROUGHPUTS)} MB/s per TiB", {"enum": list(_THROUGHPUTS)}, alone=False)
+    ] = Field(alias="throughputMBsPerTiB", description="MB/s per TiB of storage: 125, 250, 500 or 1000")
+    maintenance: Annotated[
+        str,
+        Kind(
+            _maintenance,
+            'the day (1 is Monday) and the time in UTC in quotes, like "7:09:00"',
+            {"type": "string", "pattern": f"^(?:{_MAINTENANCE})$"},
+        ),
+    ] = Field(
+        default="7:09:00", description="when AWS may patch it, during which reads wait: day (1 is Monday) and time in UTC"
     )
-    throughput_mbs_per_tib: Annotated[int, AfterValidator(_throughput)] = Field(
-        alias="throughputMBsPerTiB", description="MB/s per TiB of storage: 125, 250, 500 or 1000"
-    )
-    maintenance: Annotated[str, PlainValidator(_maintenance)] = "7:09:00"

@@ -1,6 +1,6 @@
-"""The monitoring of a stack: Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
+"""The monitoring of a stack: `triton-eks:monitoring`."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -15,20 +15,29 @@ class Amp(Section):
 
 
 class Monitoring(Section):
-    """What watches the platform. Absent: nothing.
+    """Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
 
-    `runbooks`: where people on call read docs/runbooks; every alert links to its page there. `replicas`: of Prometheus and
-    of Alertmanager; each Prometheus scrapes everything. `storage_gib`: the volume of each Prometheus, which `retention_days`
-    of samples have to fit. `amp`: also send every sample there. `alert_topic_arn`: where alerts go; None: nowhere.
-    `parity_image`: of modelctl, by digest, which compares what Triton's pods serve; None: nothing does. `open_cost`: what
-    each namespace and workload costs (OpenCost), for which its pods have to reach AWS's public price list.
-    """
+    guide: ClassVar[str] = "docs/runbooks/README.md"
 
     runbooks: WebAddress = Field(description="the URL of docs/runbooks, like https://wiki.example.com/triton/runbooks")
     replicas: Annotated[int, between(1, 3, "replicas")] = Field(description="how many Prometheus there are, like 2")
     retention_days: Annotated[int, between(1, 365, "days")] = Field(description="days that samples are kept, like 15")
     storage_gib: Annotated[int, between(10, 16_384, "GiB")] = Field(description="the volume of each Prometheus, like 50")
-    amp: Amp | None = None
-    alert_topic_arn: TopicArn | None = None
-    parity_image: Name | None = None
-    open_cost: bool = False
+    amp: Amp | None = Field(
+        default=None,
+        description="a workspace of Amazon Managed Service for Prometheus that every sample is sent to as well; without it: "
+        "samples end with retentionDays",
+    )
+    alert_topic_arn: TopicArn | None = Field(
+        default=None, description="the SNS topic that alerts go to; without it: they are seen only in Alertmanager"
+    )
+    parity_image: Name | None = Field(
+        default=None,
+        description="the image of modelctl by digest, like <mirror>/modelctl@sha256:<64 hex digits>, which compares what "
+        "Triton's pods serve; without it: nothing does",
+    )
+    open_cost: bool = Field(
+        default=False,
+        description="whether OpenCost says what each namespace and workload costs, for which its pods have to reach AWS's "
+        "public price list",
+    )

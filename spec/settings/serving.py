@@ -1,11 +1,11 @@
-"""What a stack says of each model that it serves: `models.serving`.
+"""The latency, load and options of each model that a stack serves: `triton-eks:models.serving`.
 
-These are wants, not Triton's configuration: `modelctl release` makes each model's config.pbtxt of them. A model without
+These are goals, not Triton's configuration: `modelctl release` makes each model's config.pbtxt from them. A model without
 an entry is served by its own config.pbtxt as it is.
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,47 +24,46 @@ _Level = Annotated[int, between(1, 100, "priority levels, 1 first")]
 
 
 class Priorities(Section):
-    """Levels of a model's queue. Level 1 is served first; `default` is the level of a request that names none."""
+    """Levels of a model's queue. Level 1 is served first."""
 
     levels: _Level = Field(description="the number of priority levels")
     default: _Level = Field(description="the level of a request that names none")
 
 
 class Sequence(Section):
-    """Requests of one sequence go to one instance; this takes the place of dynamic batching.
-
-    `max_idle_ms`: a sequence without a request for so long has ended. `max_candidates`: sequences that the strategy
-    `oldest` may batch at a time, None: derived from the batch size; the strategy `direct` gives each sequence a place in
-    the batch and takes none.
-    """
+    """Requests of one sequence go to one instance; this takes the place of dynamic batching."""
 
     strategy: Literal["direct", "oldest"] = Field(description="direct or oldest")
-    max_idle_ms: Annotated[int, between(1, 86_400_000, "ms")] = 60_000
-    max_candidates: Annotated[int, between(1, 100_000, "sequences")] | None = None
+    max_idle_ms: Annotated[int, between(1, 86_400_000, "ms")] = Field(
+        default=60_000, description="a sequence without a request for so many ms has ended"
+    )
+    max_candidates: Annotated[int, between(1, 100_000, "sequences")] | None = Field(
+        default=None,
+        description="sequences that the strategy oldest may batch at a time; without it: derived from the batch size; "
+        "forbidden with direct, which gives each sequence a place in the batch",
+    )
 
 
 class RateLimiter(Section):
-    """What one execution of a model holds of the pod's `triton.rateLimiterResources`.
+    """The share that one execution of a model holds of the pod's `triton.rateLimiterResources`.
 
-    `priority`: a model of priority 2 gets half the executions of one of priority 1 (Triton's rate limiter). This
-    limits executions at a time, not requests per second (docs/facts/triton-server.md#rate-limiter).
+    This limits executions at a time, not requests per second.
     """
+
+    guide: ClassVar[str] = "docs/facts/triton-server.md#rate-limiter"
 
     resources: Annotated[dict[ResourceName, _Count], Field(min_length=1)] = Field(
         description="what an execution holds, like {slots: 1}"
     )
-    priority: Annotated[int, between(1, 1_000_000, "for a priority, 1 first")] = 1
+    priority: Annotated[int, between(1, 1_000_000, "for a priority, 1 first")] = Field(
+        default=1, description="a model of priority 2 gets half the executions of one of priority 1"
+    )
 
 
 class ModelServing(Section):
-    """What a stack wants of one model.
+    """The latency, load and options of one model."""
 
-    `slo_p95_ms`: 95 of 100 requests are answered in that time, their time in the queue included. `expected_rate` and
-    `peak_rate` are requests per second over all pods. `instances` are per GPU with device `gpu`, per pod with `cpu`.
-    `gpu_memory_mib` is the GPU memory of one instance at its largest batch. None means: `max_batch_size` of
-    config.pbtxt; `max_queue_delay_us` derived from the SLO and the rate; `warmup` with batches of 1 and of the largest
-    size (an empty one: no warm-up). `tuned` names the evidence of `modelctl tune`.
-    """
+    guide: ClassVar[str] = "docs/serving.md"
 
     device: Literal["cpu", "gpu"] = Field(description="cpu or gpu")
     slo_p95_ms: Annotated[int, between(1, 600_000, "ms")] = Field(
@@ -72,25 +71,62 @@ class ModelServing(Section):
     )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
-    instances: Annotated[int, between(1, 64, "instances")] = 1
-    gpu_memory_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = None
-    max_batch_size: _BatchSize | None = None
-    max_queue_delay_us: Annotated[int, between(0, 600_000_000, "µs")] | None = None
-    preferred_batch_sizes: tuple[_BatchSize, ...] = ()
-    warmup: tuple[_BatchSize, ...] | None = None
-    priorities: Priorities | None = None
-    sequence: Sequence | None = None
-    decoupled: bool = False
-    response_cache: bool = False
-    rate_limiter: RateLimiter | None = None
-    tensorrt_fp16: bool = False
-    cuda_graphs: bool = False
-    latency_histogram: bool = True
-    tuned: Name | None = None
+    instances: Annotated[int, between(1, 64, "instances")] = Field(
+        default=1, description="instances of the model: per GPU with device gpu, per pod with device cpu"
+    )
+    gpu_memory_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = Field(
+        default=None,
+        description="GPU memory of one instance at its largest batch in MiB; required with device: gpu, else forbidden",
+    )
+    max_batch_size: _BatchSize | None = Field(
+        default=None, description="the most requests in a batch; without it: max_batch_size of config.pbtxt"
+    )
+    max_queue_delay_us: Annotated[int, between(0, 600_000_000, "µs")] | None = Field(
+        default=None,
+        description="how many µs a request may wait for others to be batched with; without it: derived from the SLO and "
+        "the rate",
+    )
+    preferred_batch_sizes: tuple[_BatchSize, ...] = Field(
+        default=(), description="batch sizes that a TensorRT plan was optimized for; without it: none is preferred"
+    )
+    warmup: tuple[_BatchSize, ...] | None = Field(
+        default=None,
+        description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1 and the largest",
+    )
+    priorities: Priorities | None = Field(
+        default=None, description="levels of the queue, of which the first is served first; without it: one level"
+    )
+    sequence: Sequence | None = Field(
+        default=None, description="keeps the requests of a sequence on one instance; without it: dynamic batching"
+    )
+    decoupled: bool = Field(default=False, description="whether the model answers a request with any number of responses")
+    response_cache: bool = Field(
+        default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
+    )
+    rate_limiter: RateLimiter | None = Field(
+        default=None,
+        description="what an execution holds of the resources of a pod; without it: executions are not limited",
+    )
+    tensorrt_fp16: bool = Field(
+        default=False,
+        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only",
+    )
+    cuda_graphs: bool = Field(
+        default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
+    )
+    latency_histogram: bool = Field(
+        default=True,
+        description="whether its metrics have a histogram of latencies with the SLO as one of the bounds; the alerts and "
+        "the dashboard of the SLO need it, and a Triton before 25.01 has none",
+    )
+    tuned: Name | None = Field(
+        default=None,
+        description="the report of `modelctl tune` that these values are from, which writes it; without it: nothing says",
+    )
 
     @property
     def queue_timeout_us(self) -> int:
-        """How long a request may wait in the queue before it is rejected, in µs: three times the SLO.
+        """Return how long a request may wait in the queue before it is rejected, in µs: three times the SLO.
 
         Not the SLO itself: one request in twenty may take longer, and rejecting those would turn a latency that is promised
         into errors. With an exponential tail whose p95 is the SLO, P(wait > 3 SLO) = exp(-3 ln 20) = 1 in 8000, so a fleet
@@ -102,5 +138,5 @@ class ModelServing(Section):
 
     @property
     def longest_request_seconds(self) -> int:
-        """The longest that an accepted request takes, rounded up: its time in the queue, then the SLO (docs/drain.md)."""
+        """Return the most seconds that an accepted request takes: in the queue, then the SLO (docs/drain.md)."""
         return math.ceil((self.queue_timeout_us + self.slo_p95_ms * 1000) / 1_000_000)

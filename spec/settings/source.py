@@ -17,7 +17,7 @@ from spec.wording import did_you_mean, nearest
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.
-_STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
+STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
 
 
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:
@@ -50,11 +50,11 @@ def read_config(content: bytes | str, source: str) -> dict[str, Any]:
     except StackFileError as error:
         mistakes = [Problem(mistake.place or "the file", mistake.problem) for mistake in error.mistakes]
         raise SettingsError(source, mistakes) from None
-    unknown = [key for key in found.rest if key not in _STACK_FILE_KEYS]
+    unknown = [key for key in found.rest if key not in STACK_FILE_KEYS]
     problems = [
-        Problem(str(key), f"unknown key; {did_you_mean(key, _STACK_FILE_KEYS)}settings go under config") for key in unknown
+        Problem(str(key), f"unknown key; {did_you_mean(key, STACK_FILE_KEYS)}settings go under config") for key in unknown
     ]
-    if found.config is None and not any(nearest(key, _STACK_FILE_KEYS) == "config" for key in unknown):
+    if found.config is None and not any(nearest(key, STACK_FILE_KEYS) == "config" for key in unknown):
         problems.append(Problem("config", "is missing; give the mapping of all settings"))
     if problems or found.config is None:
         raise SettingsError(source, problems)

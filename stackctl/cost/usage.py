@@ -16,7 +16,7 @@ from spec.catalog import INSTANCE_TYPES
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
-from spec.settings.model import SYSTEM_GROUP_NAME
+from spec.settings.nodes import SYSTEM_GROUP_NAME
 from spec.versions import KUBERNETES_SUPPORT
 from stackctl.cost.prices import EC2, PriceTable
 from stackctl.cost.throughput import measured, measured_rates

@@ -6,19 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from twin.charts.registry import CHARTS
-from twin.host.tools import ToolError
 from twin.releases import go_module
 
 
 def module(chart: str) -> Path:
-    """The root of the module with a chart of `charts.registry.CHARTS`. Skips the test where it cannot be had."""
-    try:
-        return go_module.folder(CHARTS[chart])
-    except ToolError as error:
-        pytest.skip(str(error))
+    """The root of the module with a chart of `charts.registry.CHARTS`. Raises ToolError where it cannot be had."""
+    return go_module.folder(CHARTS[chart])
 
 
 def unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:

@@ -12,7 +12,7 @@ from infra.platform import cluster_autoscaler, karpenter, node_interruptions
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import ami_alias, node_class_spec, node_pool_spec
 from spec import gpu_pool
-from spec.settings.model import GpuPool
+from spec.settings.gpu import GpuPool
 from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
 from tests import crds
 from tests.infra.access import ACCOUNT, access

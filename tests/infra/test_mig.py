@@ -19,7 +19,7 @@ from infra.platform import gpu_metrics
 from infra.platform.device_plugin import sharing_configs
 from spec import gpu_pool
 from spec.catalog import INSTANCE_TYPES
-from spec.settings.model import Sharing
+from spec.settings.gpu import Sharing
 from tests.spec.stack_config import complaints, settings
 from twin.cluster.device_plugin import advertised
 

@@ -12,7 +12,7 @@ from infra.app import deploy
 from infra.serving.triton import TritonServerArgs, model_prefixes, values
 from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
-from spec.settings.model import Models, Release
+from spec.settings.models import Models, Release
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.spec.stack_config import settings

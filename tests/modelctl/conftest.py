@@ -8,7 +8,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from modelctl.store import Store, open_store
+from modelctl.store.bucket import Store, open_store
 from tests import aws_environment
 
 BUCKET = "triton-test-models"

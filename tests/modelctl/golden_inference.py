@@ -6,7 +6,7 @@ import numpy as np
 import tritonclient.grpc as grpc
 from tritonclient.utils import triton_to_np_dtype
 
-from modelctl.rollout.golden import FILE, Golden, Tensor, flat
+from modelctl.repository.golden import FILE, Golden, Tensor, flat
 
 
 def golden_difference(client: grpc.InferenceServerClient, model: str, version_directory: Path) -> str | None:

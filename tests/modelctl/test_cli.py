@@ -12,9 +12,9 @@ from botocore.stub import Stubber
 from typer.testing import CliRunner, Result
 
 from modelctl.cli import app
-from modelctl.release import release
-from modelctl.store import Store, open_store
-from modelctl.store_errors import Place, explain
+from modelctl.release.publish import release
+from modelctl.store.bucket import Store, open_store
+from modelctl.store.errors import Place, explain
 from tests.modelctl.conftest import BUCKET
 
 
@@ -291,7 +291,7 @@ def test_an_unreadable_model_file(models: Path, store: Store, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise PermissionError(13, "Permission denied", str(models / "classify" / "1" / "model.py"))
 
-    monkeypatch.setattr("modelctl.release.digest", fail)
+    monkeypatch.setattr("modelctl.release.publish.digest", fail)
 
     assert _sentence(_run("release", models, "--bucket", BUCKET), 2) == (f"{models}/classify/1/model.py: Permission denied")
 

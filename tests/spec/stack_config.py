@@ -1,13 +1,18 @@
 """A valid stack config, and a way to put mistakes into it. Shared by the settings tests."""
 
 import copy
+import json
 import re
 from datetime import date
 from typing import Any
 
+from jsonschema import Draft7Validator
+
 from spec.settings import Settings, SettingsError, load
+from spec.settings.schema import schema_text
 
 TODAY = date(2026, 11, 21)
+SCHEMA = Draft7Validator(json.loads(schema_text()))
 
 
 class _Removed:
@@ -101,8 +106,11 @@ def config(changes: dict[str, Any], stack: str = "staging") -> dict[str, Any]:
 
 
 def settings(changes: dict[str, Any] | None = None, stack: str = "staging", today: date = TODAY) -> Settings:
-    """The settings of a stack with changes, which must be valid."""
-    return load(config(changes or {}, stack), stack, today=today)
+    """Return the settings of a stack with changes, which must be valid, for the JSON Schema too."""
+    given = config(changes or {}, stack)
+    read = load(given, stack, today=today)
+    assert [error.message for error in SCHEMA.iter_errors({"config": given})] == []
+    return read
 
 
 def complaints(changes: dict[str, Any], stack: str = "staging", today: date = TODAY) -> list[str]:

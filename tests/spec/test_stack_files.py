@@ -15,36 +15,36 @@ ROOT = Path(__file__).parents[2]
 STACKS = ("local", "dev", "staging", "prod")
 
 
-def _file(stack: str) -> Path:
+def stack_path(stack: str) -> Path:
     return ROOT / "stacks" / f"Pulumi.{stack}.yaml"
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_shipped_stack_is_valid_and_only_warns_of_the_example_digest(stack: str) -> None:
-    read = load_stack_file(_file(stack), today=TODAY)
+    read = load_stack_file(stack_path(stack), today=TODAY)
     assert read.environment == stack
     of_examples = {"local": [], "dev": ["triton.image"]}.get(stack, ["triton.image", "worker.image"])
     assert [problem.path for problem in read.warnings] == of_examples
 
 
 def test_there_is_no_other_stack() -> None:
-    assert sorted(path.name for path in (ROOT / "stacks").iterdir()) == sorted(_file(stack).name for stack in STACKS)
+    assert sorted(path.name for path in (ROOT / "stacks").iterdir()) == sorted(stack_path(stack).name for stack in STACKS)
 
 
 def test_the_vpcs_of_the_environments_can_be_peered() -> None:
-    ranges = [load_stack_file(_file(stack), today=TODAY).network.cidr for stack in STACKS]
+    ranges = [load_stack_file(stack_path(stack), today=TODAY).network.cidr for stack in STACKS]
     assert not any(one.overlaps(other) for one in ranges for other in ranges if one is not other)
 
 
 def test_only_local_leaves_the_release_to_the_twin() -> None:
-    releases = {stack: load_stack_file(_file(stack), today=TODAY).models.release for stack in STACKS}
+    releases = {stack: load_stack_file(stack_path(stack), today=TODAY).models.release for stack in STACKS}
     assert releases.pop("local") is None
     assert all(releases.values())
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_example_digest_is_the_one_that_versions_documents(stack: str) -> None:
-    triton = load_stack_file(_file(stack), today=TODAY).triton
+    triton = load_stack_file(stack_path(stack), today=TODAY).triton
     assert triton.version == versions.DEFAULT_TRITON_VERSION
     assert triton.image.endswith("@" + versions.example_digest(triton.version))
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from console import program
+from console.program import Interrupted, interruptible
 from twin import cli
 from twin.host import processes
 from twin.host.home import REPOSITORY, TwinHome
@@ -21,14 +23,14 @@ def twin(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_env_without_a_twin_prints_lines_that_are_false_and_say_why(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "env")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (2, "")
     said = f"no twin is up at {tmp_path / 'home'}; start it with `make up`, or set TWIN_HOME to where one is"
     assert done.stdout == f"printf '%s\\n' 'error: {said}' >&2\nfalse\n"
 
 
 def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "preview", "dev", "--against", "no-such-branch")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: --against no-such-branch: git knows no commit of that name")
     assert not (tmp_path / "home").exists()
 
@@ -45,14 +47,35 @@ def test_down_says_when_this_shell_still_points_to_a_twin_that_is_gone(
 
 def test_ctrl_c_ends_with_what_is_left(tmp_path: Path) -> None:
     home = TwinHome(tmp_path)
-    with pytest.raises(cli.Interrupted, match=r"^stopped by Ctrl-C; nothing of the twin is running\. "), interruptible(home):
-        raise KeyboardInterrupt
+    with pytest.raises(Interrupted, match=r"^stopped by Ctrl-C; nothing of the twin is running\. "):
+        interrupt(home)
     record = processes.start(home, Service("etcd", ("sleep", "60"), {"PATH": os.defpath}, tmp_path))
     try:
-        with pytest.raises(cli.Interrupted, match=r"^stopped by Ctrl-C; still running: etcd\. "), interruptible(home):
-            raise KeyboardInterrupt
+        with pytest.raises(Interrupted, match=r"^stopped by Ctrl-C; still running: etcd\. "):
+            interrupt(home)
     finally:
         processes.stop(home, record)
 
 
-interruptible = cli._interruptible
+def test_what_is_typed_after_pulumi_is_pulumis_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--debug` is an option of `pulumi`, too: `bin/pulumi` sets `--` before what was typed."""
+    given: list[list[str]] = []
+
+    class Pulumi:
+        def run(self, stack: str, arguments: list[str]) -> int:
+            given.append([stack, *arguments])
+            return 255
+
+    class Cluster:
+        def engine(self) -> Pulumi:
+            return Pulumi()
+
+    monkeypatch.setenv("TWIN_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cli.Servers, "running", lambda home: Cluster())
+    code = program.run("twin", ["pulumi", "--", "preview", "--debug", "-s", "dev", "--", "--debug"])
+    assert (code, given) == (255, [["dev", "preview", "--debug", "-s", "dev", "--", "--debug"]])
+
+
+def interrupt(home: TwinHome) -> None:
+    with interruptible(lambda: cli._left(home)):
+        raise KeyboardInterrupt

@@ -133,7 +133,7 @@ def _notification(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filter_expression(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The provider's spelling of an expression as the API's: conjunctions of tags, which is what the twin has."""
+    """Return the provider's spelling of an expression as the API's: conjunctions of tags, which is what the twin has."""
     if set(values) == {"ands"} and all(set(term) == {"tags"} for term in values["ands"]):
         return {"And": [{"Tags": _tags_term(term["tags"])} for term in values["ands"]]}
     if set(values) == {"tags"}:
@@ -154,7 +154,7 @@ class _Recorded(Handler):
     name_input = "name"
 
     def request(self, clients: Clients, inputs: Values) -> dict[str, Any]:
-        """What the provider sends to `operation`. Raises HandlerError for what AWS would refuse."""
+        """Return what the provider sends to `operation`. Raises HandlerError for what AWS would refuse."""
         raise NotImplementedError
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:

@@ -19,7 +19,7 @@ _DEFAULT_BUS = "default"
 
 
 def find_rule(clients: Clients, name: str) -> dict[str, Any] | None:
-    """EventBridge's description of a rule, None when it does not exist."""
+    """Return EventBridge's description of a rule, None when it does not exist."""
     answer = or_none(clients("events").describe_rule, Name=name)
     return None if answer is None else dict(answer)
 

@@ -10,7 +10,7 @@ from twin.aws.base.handler import Invoke, Values
 
 
 def get_availability_zones(clients: Clients, arguments: Values) -> Values:
-    """``aws.get_availability_zones``: names and ids of the zones, sorted as the official provider sorts them."""
+    """Answer ``aws.get_availability_zones``: names and ids of the zones, sorted as the official provider sorts them."""
     _only("aws:index/getAvailabilityZones:getAvailabilityZones", arguments, {"state", "filters"})
     filters = _filters(arguments)
     if "state" in arguments:
@@ -27,7 +27,7 @@ def get_availability_zones(clients: Clients, arguments: Values) -> Values:
 
 
 def get_instance_type_offerings(clients: Clients, arguments: Values) -> Values:
-    """``aws.ec2.get_instance_type_offerings``: three parallel lists."""
+    """Answer ``aws.ec2.get_instance_type_offerings``: three parallel lists."""
     token = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
     _only(token, arguments, {"locationType", "filters"})
     place = {"LocationType": arguments["locationType"]} if "locationType" in arguments else {}
@@ -43,7 +43,7 @@ def get_instance_type_offerings(clients: Clients, arguments: Values) -> Values:
 
 
 def get_caller_identity(clients: Clients, arguments: Values) -> Values:
-    """``aws.get_caller_identity``."""
+    """Answer ``aws.get_caller_identity``."""
     _only("aws:index/getCallerIdentity:getCallerIdentity", arguments, ())
     identity = clients("sts").get_caller_identity()
     return {
@@ -55,7 +55,7 @@ def get_caller_identity(clients: Clients, arguments: Values) -> Values:
 
 
 def get_partition(clients: Clients, arguments: Values) -> Values:
-    """``aws.get_partition``."""
+    """Answer ``aws.get_partition``."""
     _only("aws:index/getPartition:getPartition", arguments, ())
     suffix = "amazonaws.com.cn" if clients.partition == "aws-cn" else "amazonaws.com"
     return {

@@ -29,7 +29,7 @@ _SSM_AUTHORIZATION = (
 
 
 def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
-    """Makes the moto server run; says whether it is a fresh one, which knows nothing of what was created before.
+    """Make the moto server run; say whether it is a fresh one, which knows nothing of what was created before.
 
     It stays fresh until `acknowledge`, so that a command that is killed before it has dealt with the loss leaves it to the
     next one. Writes the URL into the endpoints. Raises ProcessFailed or DeadlinePassed.
@@ -62,7 +62,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
 
 
 def acknowledge(home: TwinHome) -> None:
-    """Marks the running server as known: an `up` has made in it whatever Pulumi's state says there is, and the models.
+    """Mark the running server as known: an `up` has made in it whatever Pulumi's state says there is, and the models.
 
     Until then the agent adds nodes but removes none (twin/cluster/nodes.py): an AWS that has lost its memory must not
     drain the pods that still run.

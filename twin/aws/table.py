@@ -84,7 +84,7 @@ HANDLERS: dict[str, Handler] = {cls.token: cls() for cls in _CLASSES}
 
 
 def handler(token: str) -> Handler:
-    """The handler of a type token; UnsupportedType names the file to extend."""
+    """Return the handler of a type token; UnsupportedType names the file to extend."""
     try:
         return HANDLERS[token]
     except KeyError:
@@ -94,7 +94,7 @@ def handler(token: str) -> Handler:
 
 
 def invoke(token: str) -> Invoke:
-    """The implementation of a function token; UnsupportedType names the file to extend."""
+    """Return the implementation of a function token; UnsupportedType names the file to extend."""
     try:
         return INVOKES[token]
     except KeyError:

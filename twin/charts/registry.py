@@ -1,6 +1,7 @@
 """Every third-party chart that the program installs, with what stands for it, and every program that pods are run as.
 
-A chart of which nothing runs here has its record in this module; one with programs has a folder of its own beside it.
+A chart needs a record only for more than its name: for what to tell of it, for kinds of its own, or for programs, and then
+the record lies in a folder of its own beside this module.
 """
 
 from __future__ import annotations
@@ -9,50 +10,50 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec import versions
+from spec.versions import ChartPin
 from twin.charts import keda, kube_prometheus_stack, prometheus_adapter
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
 from twin.releases.chart import Chart, GoModule
 
+_RECORDS = (
+    kube_prometheus_stack.CHART,
+    keda.CHART,
+    prometheus_adapter.CHART,
+    Chart(
+        versions.AWS_LOAD_BALANCER_CONTROLLER,
+        "no load balancer is made for a Service",
+        # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
+        GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
+    ),
+    Chart(
+        versions.ENVOY_GATEWAY,
+        "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
+        # The chart itself is in the module. It brings the experimental channel of the Gateway API.
+        GoModule("github.com/envoyproxy/gateway", versions.ENVOY_GATEWAY.version),
+        definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
+    ),
+    Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
+    Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
+    Chart(versions.KARPENTER, "no node is started for the NodePools"),
+    Chart(
+        versions.KARPENTER_CRDS,
+        "the kinds NodePool and EC2NodeClass are installed from its Go module",
+        GoModule("github.com/aws/karpenter-provider-aws", f"v{versions.KARPENTER_CRDS.version}"),
+        definitions="pkg/apis/crds/*.yaml",
+    ),
+    Chart(versions.DCGM_EXPORTER, "nodes of the twin have no GPUs to measure"),
+    Chart(
+        versions.NVIDIA_DEVICE_PLUGIN,
+        "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration",
+    ),
+)
 CHARTS: Mapping[str, Chart] = {
-    chart.name: chart
-    for chart in (
-        kube_prometheus_stack.CHART,
-        keda.CHART,
-        prometheus_adapter.CHART,
-        Chart(
-            versions.AWS_LOAD_BALANCER_CONTROLLER,
-            "no load balancer is made for a Service",
-            # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
-            GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
-        ),
-        Chart(
-            versions.ENVOY_GATEWAY,
-            "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
-            # The chart itself is in the module. It brings the experimental channel of the Gateway API.
-            GoModule("github.com/envoyproxy/gateway", versions.ENVOY_GATEWAY.version),
-            definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
-        ),
-        Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
-        Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
-        Chart(versions.KARPENTER, "no node is started for the NodePools"),
-        Chart(
-            versions.KARPENTER_CRDS,
-            "the kinds NodePool and EC2NodeClass are installed from its Go module",
-            GoModule("github.com/aws/karpenter-provider-aws", f"v{versions.KARPENTER_CRDS.version}"),
-            definitions="pkg/apis/crds/*.yaml",
-        ),
-        Chart(versions.OPENCOST, "what workloads cost is not measured"),
-        Chart(versions.DCGM_EXPORTER, "nodes of the twin have no GPUs to measure"),
-        Chart(
-            versions.NVIDIA_DEVICE_PLUGIN,
-            "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing "
-            "configuration",
-        ),
-    )
+    **{pin.name: Chart(pin) for pin in vars(versions).values() if isinstance(pin, ChartPin)},
+    **{chart.name: chart for chart in _RECORDS},
 }
-"""By the chart's name."""
+"""By the chart's name: each one that is pinned."""
 
 POD_PROGRAMS = PodPrograms((TRITON, WORKER, *(program for chart in CHARTS.values() for program in chart.pods)))
 

@@ -106,15 +106,15 @@ class Pki:
         return self.directory / "service-account.pub"
 
     def client(self, client: Client) -> Pair:
-        """A component's client certificate."""
+        """Return a component's client certificate."""
         return self._pair(client.name)
 
     def kubeconfig(self, client: Client) -> Path:
-        """A component's kubeconfig."""
+        """Return a component's kubeconfig."""
         return self.directory / f"{client.name}.kubeconfig"
 
     def client_context(self, client: Client) -> ssl.SSLContext:
-        """TLS settings of an HTTP client that is `client` and trusts this twin's API server only."""
+        """Return the TLS settings of an HTTP client that is `client` and trusts this twin's API server only."""
         context = ssl.create_default_context(cafile=str(self.ca))
         pair = self.client(client)
         context.load_cert_chain(pair.certificate, pair.key)
@@ -125,7 +125,7 @@ class Pki:
 
 
 def ensure(home: TwinHome) -> Pki:
-    """Makes what is missing or about to expire. A new authority makes everything that it signs anew."""
+    """Make what is missing or about to expire. A new authority makes everything that it signs anew."""
     pki = Pki(home.pki)
     now = datetime.datetime.now(datetime.UTC)
     fresh: dict[str, bool] = {}
@@ -154,7 +154,7 @@ def ensure(home: TwinHome) -> Pki:
 
 
 def ensure_mutual(pki: Pki, directory: Path, names: Sequence[str]) -> None:
-    """`ca.crt`, `tls.crt` and `tls.key` in `directory`, for programs that are each other's servers and clients.
+    """Make `ca.crt`, `tls.crt` and `tls.key` in `directory`, for programs that are each other's servers and clients.
 
     The certificate is for 127.0.0.1 and the DNS `names`, the first of which is its subject. Made anew when it is about to
     expire, has other names, or the authority is another one.
@@ -173,14 +173,14 @@ def ensure_mutual(pki: Pki, directory: Path, names: Sequence[str]) -> None:
 
 
 def write_kubeconfig(path: Path, pki: Pki, client: Client, server: str) -> None:
-    """Writes a kubeconfig for `client` with everything embedded, so that the file can be copied and used anywhere here."""
+    """Write a kubeconfig for `client` with everything embedded, so that the file can be copied and used anywhere here."""
     pair = pki.client(client)
     user = {"client-certificate-data": embedded(pair.certificate), "client-key-data": embedded(pair.key)}
     _write_kubeconfig(path, pki, client.user, user, server)
 
 
 def write_token_kubeconfig(path: Path, pki: Pki, name: str, token_file: Path, server: str) -> None:
-    """Writes a kubeconfig for who has the token in a file, which clients read again when it changes."""
+    """Write a kubeconfig for who has the token in a file, which clients read again when it changes."""
     _write_kubeconfig(path, pki, name, {"tokenFile": str(token_file)}, server)
 
 
@@ -199,7 +199,7 @@ def _write_kubeconfig(path: Path, pki: Pki, name: str, user: Mapping[str, str], 
 
 
 def embedded(path: Path) -> str:
-    """A file as kubeconfigs and objects of the API hold it: in base64."""
+    """Return a file as kubeconfigs and objects of the API hold it: in base64."""
     return base64.b64encode(path.read_bytes()).decode()
 
 

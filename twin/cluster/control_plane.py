@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 
 
 def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not_simulated: str = "") -> None:
-    """Makes the whole control plane run and ready; what runs already is left alone, and kept data is kept.
+    """Make the whole control plane run and ready; what runs already is left alone, and kept data is kept.
 
     Ready means that pods can be created: the API server answers /readyz and the namespace `default` has its service
     account. Writes the kubeconfigs and the endpoints. Pods with a container whose image matches `not_simulated`, a regular

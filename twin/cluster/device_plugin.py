@@ -19,7 +19,7 @@ MIG_PREFIX = "nvidia.com/mig-"
 
 
 def is_resource(name: str) -> bool:
-    """Whether this module may advertise a resource of this name."""
+    """Return whether this module may advertise a resource of this name."""
     return name in (GPU, f"{GPU}.shared") or name.startswith(MIG_PREFIX)
 
 
@@ -55,7 +55,7 @@ def advertised(
     gpus: int,
     mig: tuple[str, int] | None = None,
 ) -> Advertisement:
-    """The extended resources of a node with `gpus` whole GPUs. `values` is None while the chart is not installed.
+    """Return the extended resources of a node with `gpus` whole GPUs. `values` is None while the chart is not installed.
 
     `mig`: profile and number of the instances that each GPU was cut into when the node started.
     """
@@ -78,7 +78,7 @@ def advertised(
 def scheduling_obstacle(
     values: Mapping[str, Any], labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]
 ) -> str | None:
-    """Why the DaemonSet has no pod on a node with these labels and taints; None when it has one."""
+    """Return why the DaemonSet has no pod on a node with these labels and taints; None when it has one."""
     selector = values.get("nodeSelector") or {}
     for key, value in selector.items():
         if labels.get(key) != value:
@@ -98,7 +98,7 @@ def scheduling_obstacle(
 
 
 def _config(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """The configuration that the node's label picks."""
+    """Return the configuration that the node's label picks."""
     config = values.get("config") or {}
     known = config.get("map") or {}
     name = labels.get(CONFIG_LABEL) or config.get("default") or ""
@@ -117,7 +117,7 @@ def _config(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str
 
 
 def _instances(config: Mapping[str, Any], gpus: int, profile: str, instances: int) -> Advertisement:
-    """What the plugin makes of GPUs that are cut: nothing of theirs is a whole GPU any more."""
+    """Return what the plugin makes of GPUs that are cut: nothing of theirs is a whole GPU any more."""
     strategy = (config.get("flags") or {}).get("migStrategy", "none")
     if strategy == "none":
         return Advertisement(

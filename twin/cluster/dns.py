@@ -33,7 +33,7 @@ class ClusterDns(asyncio.DatagramProtocol):
         self._answering: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int) -> None:
-        """Listens on 127.0.0.1."""
+        """Listen on 127.0.0.1."""
         loop = asyncio.get_running_loop()
         await loop.create_datagram_endpoint(lambda: self, local_addr=("127.0.0.1", port))
 
@@ -61,7 +61,7 @@ class ClusterDns(asyncio.DatagramProtocol):
 
 
 def question(data: bytes) -> tuple[str, int, int]:
-    """Name and type that a datagram asks for, and where its question ends. IndexError, struct.error: it asks nothing."""
+    """Return name and type asked for, and where the question ends. Raises IndexError, struct.error for a broken datagram."""
     labels, at = [], _HEADER.size
     while length := data[at]:
         labels.append(data[at + 1 : at + 1 + length].decode("ascii"))
@@ -71,7 +71,7 @@ def question(data: bytes) -> tuple[str, int, int]:
 
 
 def answer(asked: bytes, addresses: list[str] | None, failure: int = _NO_SUCH_NAME) -> bytes:
-    """The datagram that answers `asked`, header and question; None says `failure` instead."""
+    """Return the datagram that answers `asked`, header and question; None says `failure` instead."""
     (number,) = struct.unpack_from(">H", asked)
     listed = (addresses or [])[:_MOST_ANSWERS]
     flags = _ANSWER_FLAGS | (failure if addresses is None else 0)

@@ -1,7 +1,9 @@
 """How requests to the Kubernetes API fail. Apart from the client, because who only names these need not load HTTP for it."""
 
+from spec.failure import Failure
 
-class KubeError(RuntimeError):
+
+class KubeError(Failure):
     """A request to the Kubernetes API came to nothing; the text says why."""
 
 

@@ -26,7 +26,7 @@ class KubeletEndpoint:
         self._log_file = log_file
 
     async def start(self, port: int) -> None:
-        """Listens on 127.0.0.1:`port`."""
+        """Listen on 127.0.0.1:`port`."""
         await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self._context)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -25,5 +25,5 @@ def write(path: Path, images: str) -> None:
 
 
 def _without(images: str) -> dict[str, str]:
-    """A key is a query of jq on the object; no result means that it does not exist."""
+    """Return the expression that no such pod matches: a key is a query of jq, and no result means that it does not exist."""
     return {"key": f'.spec.containers[].image | select(test("{images}"))', "operator": "DoesNotExist"}

@@ -33,11 +33,11 @@ class AwsReader:
         self._machine = functools.cache(self._describe_machine)
 
     def settled(self) -> bool:
-        """Whether what AWS does not know was really deleted, and not lost in a restart (moto_server.acknowledge)."""
+        """Return whether what AWS does not know was really deleted, and not lost in a restart (moto_server.acknowledge)."""
         return bool(self._ssm.get_parameters(Names=[moto_server.MARKER])["Parameters"])
 
     def node_groups(self) -> list[NodeGroup]:
-        """Every active node group. Raises botocore's errors when AWS does not answer."""
+        """Return every active node group. Raises botocore's errors when AWS does not answer."""
         found = []
         for cluster in self._eks.list_clusters()["clusters"]:
             version = self._eks.describe_cluster(name=cluster)["cluster"]["version"]
@@ -92,7 +92,7 @@ class AwsReader:
 
 
 def _disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
-    """What pods get as ephemeral storage: the instance store when the node configuration joins it, else the root disk."""
+    """Return the ephemeral storage: the instance store's size when the node configuration joins it, else the root disk's."""
     user_data = _user_data(template)
     if "localStorage" in user_data and "RAID0" in user_data and machine.instance_store_gb:
         return machine.instance_store_gb * 10**9 // 2**30
@@ -105,6 +105,6 @@ def _user_data(template: dict[str, Any]) -> str:
 
 
 def _mig(user_data: str) -> tuple[str, int] | None:
-    """What infra/aws/mig.sh, in the user data, would make of each GPU."""
+    """Return what infra/aws/mig.sh, in the user data, would make of each GPU."""
     match = _MIG.search(user_data)
     return (match[1], int(match[2])) if match else None

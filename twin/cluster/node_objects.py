@@ -60,12 +60,12 @@ class NodeGroup:
 
 
 def nodes(group: NodeGroup, plugin_values: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The Node objects of a group, with status. The same group gives the same names, so a smaller one loses the last."""
+    """Return the Node objects of a group, with status. Names depend on the group alone: a smaller one loses the last."""
     return [_node(group, index, plugin_values) for index in range(group.desired)]
 
 
 def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Capacity and allocatable of a machine, without GPUs.
+    """Return capacity and allocatable of a machine, without GPUs.
 
     The reserves are those that the EKS AMIs compute: CPU 6 %, 1 %, 0.5 %, 0.5 %, then 0.25 % of each further core; memory
     255 MiB + 11 MiB for each pod, and 100 MiB before eviction; 10 % of the disk and 1 GiB.
@@ -90,7 +90,7 @@ def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[s
 
 
 def node_name(group: NodeGroup, index: int) -> str:
-    """A name that says where the node belongs; EKS would use the machine's private DNS name."""
+    """Return a name that says where the node belongs; EKS would use the machine's private DNS name."""
     base = group.name if group.name.startswith(group.cluster) else f"{group.cluster}-{group.name}"
     safe = re.sub(r"[^a-z0-9-]+", "-", base.lower()).strip("-")
     if len(safe) > 50:

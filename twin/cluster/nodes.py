@@ -39,7 +39,7 @@ class NodeSimulator:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Reconciles for ever; a failed round is logged and tried again."""
+        """Reconcile for ever; a failed round is logged and tried again."""
         said = ""
         while True:
             try:
@@ -52,7 +52,7 @@ class NodeSimulator:
             await asyncio.sleep(_PERIOD_SECONDS)
 
     async def reconcile(self) -> None:
-        """One round: node groups, device plugin values and present nodes in; the difference out."""
+        """Do one round: node groups, device plugin values and present nodes in, the difference out."""
         groups = await asyncio.to_thread(self._aws.node_groups)
         values = await self._plugin_values()
         wanted = {n["metadata"]["name"]: n for group in groups for n in node_objects.nodes(group, values)}
@@ -132,7 +132,7 @@ class NodeSimulator:
 
 
 def changes(present: Object, wanted: Object) -> Object:
-    """The merge patch that gives a node the labels, annotations and taints that its group has now; {} for none.
+    """Return the merge patch that gives a node the labels, annotations and taints that its group has now; {} for none.
 
     What others added (kwok, the node controller, a person) stays; what the group gave and has no more goes.
     """
@@ -160,7 +160,7 @@ def changes(present: Object, wanted: Object) -> Object:
 
 
 def status_changes(present: Object, wanted: Object) -> Object:
-    """The merge patch for the status: resources and the kubelet's port; {} for none."""
+    """Return the merge patch for the status: resources and the kubelet's port; {} for none."""
     patch: Object = {}
     for kind in ("capacity", "allocatable"):
         old, new = present["status"].get(kind) or {}, wanted["status"][kind]

@@ -59,7 +59,7 @@ class Addresses:
         )
 
     def release(self, uid: str) -> None:
-        """Takes a pod's address back."""
+        """Take a pod's address back."""
         self._given.pop(uid, None)
 
     def _hold_range(self) -> tuple[socket.socket, int]:

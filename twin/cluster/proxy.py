@@ -41,7 +41,7 @@ class ClusterProxy:
         self._client = httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(_SECONDS, connect=3.0))
 
     async def start(self, port: int) -> None:
-        """Listens on 127.0.0.1."""
+        """Listen on 127.0.0.1."""
         runner = web.ServerRunner(web.Server(self._serve))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -17,10 +17,10 @@ CHARTS = "charts"
 
 
 def config_map_name(release: str) -> str:
-    """The ConfigMap that a release leaves in its namespace."""
+    """Return the ConfigMap that a release leaves in its namespace."""
     return f"twin-release-{release}"
 
 
 def config_map_path(namespace: str | None, release: str) -> str:
-    """Its path in the API."""
+    """Return its path in the API."""
     return f"/api/v1/namespaces/{namespace}/configmaps/{config_map_name(release)}"

@@ -23,7 +23,7 @@ class ClusterServices:
         self._api = api
 
     async def addresses(self, name: str) -> list[str] | None:
-        """Where the ready pods of a Service listen, sorted; None when `name` is not that of a Service."""
+        """Return where the ready pods of a Service listen, sorted; None when `name` is not that of a Service."""
         found = await self._find(name)
         if found is None:
             return None
@@ -31,7 +31,7 @@ class ClusterServices:
         return sorted({address for one in slices for address in _ready(one)})
 
     async def listeners(self, name: str, port: int) -> list[tuple[str, int]] | None:
-        """Address and port of each ready pod that stands behind `port` of a Service, sorted; None: there is no such port.
+        """Return address and port of each ready pod behind `port` of a Service, sorted; None when there is no such port.
 
         A headless Service does not translate ports: its names lead to the pods themselves.
         """

@@ -8,6 +8,7 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
 
@@ -16,7 +17,7 @@ FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
 
 
-class InferenceFailed(RuntimeError):
+class InferenceFailed(Failure):
     """The server answered with an error, or not at all; the text says which."""
 
 
@@ -32,7 +33,7 @@ class Answer:
 
 
 def curl(address: str) -> str:
-    """The command line that asks the sample model over HTTP at `address` (127.244.a.b)."""
+    """Return the command line that asks the sample model over HTTP at `address` (127.244.a.b)."""
     shape = [len(FEATURES), len(FEATURES[0])]
     data = [number for row in FEATURES for number in row]
     body = {"inputs": [{"name": "FEATURES", "shape": shape, "datatype": "FP32", "data": data}]}
@@ -40,7 +41,7 @@ def curl(address: str) -> str:
 
 
 def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
-    """Asks the sample model at `pod_ip` and returns its answer. Raises InferenceFailed."""
+    """Ask the sample model at `pod_ip` and return its answer. Raises InferenceFailed."""
     address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
     features = np.array(FEATURES, dtype=np.float32)
     request = triton.InferInput("FEATURES", list(features.shape), "FP32")

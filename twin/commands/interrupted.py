@@ -8,7 +8,7 @@ from twin.host.home import TwinHome, read_json
 
 
 def clear(home: TwinHome, engine: Engine, stack: str) -> None:
-    """Ends what a killed engine of `stack` left running (plugins, the program); removes what it left half written or locked.
+    """End what a killed engine of `stack` left running (plugins, the program); remove what it left half written or locked.
 
     Raises EngineError while a living engine holds the lock: somebody runs `pulumi` in the twin's shell.
     """
@@ -25,7 +25,7 @@ def clear(home: TwinHome, engine: Engine, stack: str) -> None:
 
 
 def creations_in_doubt(engine: Engine, stack: str) -> list[str]:
-    """URNs of resources whose creation was begun and not recorded as done: they may or may not exist."""
+    """Return the URNs of resources whose creation was begun and not recorded as done: they may or may not exist."""
     operations = engine.deployment(stack).get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
 

@@ -29,7 +29,7 @@ class _Process:
 
 
 def remove(home: TwinHome) -> None:
-    """Removes what this twin's servers left; they must have ended. What may be another server's is left alone."""
+    """Remove what this twin's servers left; they must have ended. What may be another server's is left alone."""
     for left in Path(SHARED_MEMORY).glob(f"{home.shared_memory_prefix}*"):
         left.unlink(missing_ok=True)
     oldest = Pki(home.pki).ca  # made with the twin, and never again
@@ -39,7 +39,7 @@ def remove(home: TwinHome) -> None:
 
 
 def abandoned_environments(since: float) -> list[Path]:
-    """Empty directories of the Python backend, made since then (seconds since the epoch), that no living server can own.
+    """Return the Python backend's empty directories, made since then (seconds since the epoch), that no running server owns.
 
     A server makes its directory after it has started and before it starts its first stub.
     """

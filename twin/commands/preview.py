@@ -5,7 +5,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +58,7 @@ class PolicyResult:
 
 @dataclass(frozen=True)
 class Preview:
-    """A preview of one stack.
+    """A preview of one stack: the document of `python3 -m twin preview STACK --json`.
 
     `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
     no step. `steps` are in the order of their URNs, so that two previews of one thing read the same. `policies` come with
@@ -75,19 +75,15 @@ class Preview:
         """Whether a mandatory policy is violated."""
         return any(one.level == "mandatory" for one in self.policies)
 
-    def to_json(self) -> str:
-        """The document that `python3 -m twin preview STACK --json` prints."""
-        return json.dumps(asdict(self), indent=2)
-
 
 def arguments(engine: Engine) -> list[str]:
-    """`pulumi preview` with the policy pack of the checkout that is previewed; an old one has none."""
+    """Return `pulumi preview` with the policy pack of the checkout that is previewed; an old one has none."""
     pack = engine.program / PACK
     return ["preview", *(["--policy-pack", str(pack)] if (pack / "PulumiPolicy.yaml").exists() else [])]
 
 
 def read(engine: Engine, stack: str) -> Preview:
-    """What the engine would do to `stack`, and what its policies say. Raises EngineError when the preview fails."""
+    """Return what the engine would do to `stack`, and what its policies say. Raises EngineError when the preview fails."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "events.json"
         command = [*arguments(engine), "--json", "--non-interactive", "--event-log", str(log)]
@@ -105,7 +101,7 @@ def read(engine: Engine, stack: str) -> Preview:
 
 
 def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> None:
-    """The engine's own preview of `stack` on this terminal. Raises EngineError when it fails, also for a policy.
+    """Show the engine's own preview of `stack` on this terminal. Raises EngineError when it fails, also for a policy.
 
     The engine marks a pack as passed that was asked about nothing, so that the error says how far the policies came.
     """
@@ -128,7 +124,7 @@ def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[st
 
 
 def _events(log: Path) -> list[dict[str, Any]]:
-    """What the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
+    """Return what the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
     events = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
         with contextlib.suppress(json.JSONDecodeError):
@@ -137,13 +133,13 @@ def _events(log: Path) -> list[dict[str, Any]]:
 
 
 def _judged(events: Sequence[dict[str, Any]]) -> bool:
-    """Whether there was a step about a resource, and not only about the stack itself or its providers."""
+    """Return whether there was a step about a resource, and not only about the stack itself or its providers."""
     types = [event["resourcePreEvent"]["metadata"]["type"] for event in events if "resourcePreEvent" in event]
     return any(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
 
 
 def _failed(events: Sequence[dict[str, Any]]) -> bool:
-    """Whether there is an error beside the engine's last word, which follows every refusal."""
+    """Return whether there is an error beside the engine's last word, which follows every refusal."""
     said = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
     errors = [one["message"] for one in said if one["severity"] == "error"]
     errors += [event["errorEvent"].get("error", "") for event in events if "errorEvent" in event]
@@ -151,7 +147,7 @@ def _failed(events: Sequence[dict[str, Any]]) -> bool:
 
 
 def _policies(events: Sequence[dict[str, Any]]) -> list[PolicyResult]:
-    """The results of policies, mandatory ones first."""
+    """Return the results of policies, mandatory ones first."""
     found = {_policy(event["policyEvent"]) for event in events if "policyEvent" in event}
     return sorted(found, key=lambda one: (one.level != "mandatory", one.policy, one.urn, one.message))
 
@@ -167,7 +163,7 @@ def _policy(event: dict[str, Any]) -> PolicyResult:
 
 
 def _errors(output: str) -> str:
-    """The error messages in the document that a failed preview prints; empty when it printed none."""
+    """Return the error messages in the document that a failed preview prints; empty when it printed none."""
     try:
         diagnostics = json.loads(output).get("diagnostics") or []
     except ValueError:

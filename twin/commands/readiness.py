@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from spec.failure import Failure
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import node_name
@@ -27,7 +28,7 @@ _SAID_CAUSES = 8
 _NEXT = "Mend that (models/, helm-values/triton/) and run `make up` again: the rest of the platform is up and stays."
 
 
-class NotServing(RuntimeError):
+class NotServing(Failure):
     """Triton does not serve the release; the text says what each pod complains about, and where its log is."""
 
 
@@ -39,7 +40,7 @@ class _Watch:
     said: dict[str, str] = field(default_factory=dict)
 
     def news(self, pods: list[Pod]) -> list[str]:
-        """A line for each pod whose status is another one than before."""
+        """Return a line for each pod whose status is another one than before."""
         lines = []
         for pod in pods:
             self.first.setdefault(pod.uid, pod.restarts)
@@ -51,12 +52,12 @@ class _Watch:
         return lines
 
     def hopeless(self, pods: list[Pod]) -> list[Pod]:
-        """The pods that ended by themselves again and again while they were waited for."""
+        """Return the pods that ended by themselves again and again while they were waited for."""
         return [pod for pod in pods if not pod.ready and pod.restarts - self.first[pod.uid] >= RESTARTS]
 
 
 def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], None], seconds: float = SECONDS) -> float:
-    """Waits for the rollout of `release` and returns how long it took, in seconds. Raises NotServing, KubeError."""
+    """Wait for the rollout of `release` and return how long it took, in seconds. Raises NotServing, KubeError."""
     say(f"waiting until every Triton pod serves release {release} (at most {seconds:g} s) ...")
     started, watch = time.monotonic(), _Watch()
     while not view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT):
@@ -79,7 +80,7 @@ def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], N
 def wait_for_machines(
     view: ClusterView, aws: AwsReader, say: Callable[[str], None], seconds: float = MACHINES_SECONDS
 ) -> None:
-    """Waits until AWS has each node's machine: the pods of a node group that was replaced are still to move.
+    """Wait until AWS has each node's machine: the pods of a node group that was replaced are still to move.
 
     Raises DeadlinePassed, KubeError.
     """
@@ -102,7 +103,7 @@ def wait_for_machines(
 
 
 def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str]:
-    """The addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
+    """Return the addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
 
     The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
     Raises DeadlinePassed, KubeError.
@@ -117,7 +118,7 @@ def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:
-    """What is known of each pod: the causes in its log, else its last warnings; and the log's path.
+    """Return what is known of each pod: the causes in its log, else its last warnings; and the log's path.
 
     A server that runs may have been started several times: the causes may be those of an earlier one, so what its readiness
     probe says now comes first.

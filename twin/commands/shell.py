@@ -22,7 +22,7 @@ something in front of it before this program sees it.
 
 
 def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str]) -> str:
-    """The lines that set `variables`, unset what else names an account or a cluster in `before`, and define `leave_twin`.
+    """Return lines that set `variables`, unset what else names an account or a cluster in `before`, and define `leave_twin`.
 
     `before` is the shell's environment. In a shell that is a twin's already, its `leave_twin` knows what it had before, and
     stays.
@@ -36,17 +36,17 @@ def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str
 
 
 def refuse(message: str) -> str:
-    """The lines that show `message` and return false, so that `eval "$(…)" && kubectl …` goes no further."""
+    """Return the lines that show `message` and return false, so that `eval "$(…)" && kubectl …` goes no further."""
     return f"printf '%s\\n' {shlex.quote(f'error: {message}')} >&2\nfalse"
 
 
 def belongs_to(home: TwinHome) -> bool:
-    """Whether the shell that this command was typed in is that twin's."""
+    """Return whether the shell that this command was typed in is that twin's."""
     return os.environ.get(MARK) == str(home.path)
 
 
 def _function(names: Iterable[str], before: Mapping[str, str]) -> list[str]:
-    """The definition of `leave_twin`: the values as they are now stand in its text, and are exported to nobody."""
+    """Return the definition of `leave_twin`: the values as they are now stand in its text, and are exported to nobody."""
     body = [_export(name, before[name]) if name in before else f"unset {name}" for name in names]
     body += [f'export PATH="${_PATH}"', f"unset {_PATH}"]
     return [f"{LEAVE}() {{", *(f"  {line}" for line in body), f"  unset -f {LEAVE}", "}"]

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,9 @@ from twin.services.servers import Servers
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """`resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
+    """The document of `twin status --json`.
+
+    `resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
 
     `autoscaling` says that the stack is the one of `make up AUTOSCALING=1`.
     `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
@@ -32,13 +33,9 @@ class Status:
     last_inference: dict[str, Any] | None
     autoscaling: bool = False
 
-    def to_json(self) -> str:
-        """The document that `python3 -m twin status --json` prints."""
-        return json.dumps(dataclasses.asdict(self), indent=2)
-
 
 def read(home: TwinHome, servers: Servers) -> Status:
-    """Reads the status of a running twin. Raises EngineError, or KubeError."""
+    """Read the status of a running twin. Raises EngineError, or KubeError."""
     types = collections.Counter(resource["type"] for resource in servers.engine().resources(STACK))
     return Status(
         stack=STACK,
@@ -53,7 +50,7 @@ def read(home: TwinHome, servers: Servers) -> Status:
 
 
 def lines(found: Status) -> Iterator[str]:
-    """The status as a person reads it: what is wrong stands last, where the eye is."""
+    """Yield the lines of the status as a person reads it: what is wrong stands last, where the eye is."""
     release = found.release or {}
     yield f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources:"
     yield from table([[str(count), kind] for kind, count in found.resources.items()])
@@ -75,7 +72,7 @@ def lines(found: Status) -> Iterator[str]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows as aligned columns, however wide: names are there to be copied."""
+    """Yield rows as aligned columns, however wide: names are there to be copied."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

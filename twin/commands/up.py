@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
 from twin.aws import moto_server
 from twin.cluster.node_groups import AwsReader
@@ -22,12 +23,12 @@ from twin.services.servers import Servers
 STACK = "local"
 
 
-class UpFailed(RuntimeError):
+class UpFailed(Failure):
     """`make up` stopped; the text says at which step, what was seen there, and where to look."""
 
 
 def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
-    """Brings the `local` stack up on running servers and returns the answer of one inference.
+    """Bring the `local` stack up on running servers and return the answer of one inference.
 
     The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
     in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
@@ -87,7 +88,7 @@ def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
 
 
 def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
-    """Releases the models with the command that a person would use; says whether another release is pinned now."""
+    """Release the models with the command that a person would use; say whether another release is pinned now."""
     pins = stack_files.pins_file(home, STACK)
     before = pins.read_bytes()
     command = [
@@ -122,5 +123,5 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
 
 
 def last_inference_file(home: TwinHome) -> Path:
-    """Where the answer of the last inference is kept, for `twin status`."""
+    """Return where the answer of the last inference is kept, for `twin status`."""
     return home.path / "last-inference.json"

@@ -88,7 +88,7 @@ def refuse_unsupported(inputs: Mapping[str, Any]) -> None:
 
 
 def cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: Any) -> Values:
-    """Inputs of the aws:eks/cluster:Cluster of the component ``name``."""
+    """Return the inputs of the aws:eks/cluster:Cluster of the component ``name``."""
     subnets = inputs.get("subnetIds") or [*inputs.get("publicSubnetIds", []), *inputs.get("privateSubnetIds", [])]
     vpc = {
         "subnetIds": subnets,
@@ -122,7 +122,7 @@ def cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: Any) -> Va
 
 
 def add_on_arguments(add_on: str, inputs: Mapping[str, Any], cluster_name: Any, options: Mapping[str, Any]) -> Values:
-    """Inputs of an aws:eks/addon:Addon, from the component's options for it."""
+    """Return the inputs of an aws:eks/addon:Addon, from the component's options for it."""
     values = options.get("configurationValues")
     return without_none(
         {
@@ -140,7 +140,7 @@ def add_on_arguments(add_on: str, inputs: Mapping[str, Any], cluster_name: Any, 
 
 
 def vpc_cni_arguments(inputs: Mapping[str, Any], cluster_name: Any) -> Values:
-    """Inputs of the vpc-cni add-on; its typed options become environment variables of the plugin."""
+    """Return the inputs of the vpc-cni add-on; its typed options become environment variables of the plugin."""
     options = dict(inputs.get("vpcCniOptions") or {})
     environment = {
         variable: _environment_value(options[key]) for key, variable in _CNI_ENVIRONMENT.items() if key in options
@@ -158,10 +158,10 @@ def _environment_value(value: Any) -> str:
 
 
 def tags_of(inputs: Mapping[str, Any]) -> Values:
-    """The component's tags as an input of a child, if it has any."""
+    """Return the component's tags as an input of a child, if it has any."""
     return {"tags": dict(inputs["tags"])} if inputs.get("tags") else {}
 
 
 def without_none(values: Mapping[str, Any]) -> Values:
-    """The mapping without absent options."""
+    """Return the mapping without absent options."""
     return {key: value for key, value in values.items() if value is not None}

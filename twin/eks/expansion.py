@@ -253,12 +253,12 @@ def _outputs(
 
 
 def reference(urn: str, id: str) -> Values:
-    """A resource reference as the engine's wire format has it."""
+    """Return a resource reference as the engine's wire format has it."""
     return {_special_sig_key: _special_resource_sig, "urn": urn, "id": id}
 
 
 def _dig(value: Any, *steps: str | int) -> Any:
-    """A member of a nested output; UNKNOWN when anything on the way is."""
+    """Return a member of a nested output; UNKNOWN when anything on the way is."""
     for step in steps:
         if value == UNKNOWN:
             return UNKNOWN

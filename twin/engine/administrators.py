@@ -15,7 +15,7 @@ _ROLE = ":role/"
 
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
-    """Makes the roles that `stack_file` names in `triton-eks:cluster.adminRoleArns` and the account at `aws_url` lacks."""
+    """Make the roles that `stack_file` names in `triton-eks:cluster.adminRoleArns` and the account at `aws_url` lacks."""
     config = stack_files.read(stack_file)
     cluster = config.get("triton-eks:cluster")
     arns = cluster.get("adminRoleArns") if isinstance(cluster, dict) else None

@@ -18,7 +18,7 @@ _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
 
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
-    """Makes the topics that `stack_file` names and the account at `aws_url` lacks."""
+    """Make the topics that `stack_file` names and the account at `aws_url` lacks."""
     config = stack_files.read(stack_file)
     sns = boto3.client(
         "sns", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
@@ -28,5 +28,5 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
 
 
 def names_in(value: Any) -> set[str]:
-    """The names of all topics whose ARNs stand anywhere in the value, as the whole of a text."""
+    """Return the names of all topics whose ARNs stand anywhere in the value, as the whole of a text."""
     return set(_TOPIC.findall(json.dumps(value, default=str)))

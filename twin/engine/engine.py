@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
 from twin.host import processes
@@ -22,7 +23,7 @@ _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 _FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
 
-class EngineError(RuntimeError):
+class EngineError(Failure):
     """`pulumi` ended with an error; what it printed has been shown or is in the text.
 
     `output` is its standard output, where that was read by the program.
@@ -46,7 +47,7 @@ class Engine:
     program: Path = REPOSITORY
 
     def run(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> int:
-        """Runs `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and returns its exit code.
+        """Run `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and return its exit code.
 
         `variables` are set on top of the engine's environment.
 
@@ -66,25 +67,25 @@ class Engine:
         return code
 
     def read(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Runs `pulumi <arguments>` for `stack`, with `variables` on top of the environment; its standard output.
+        """Run `pulumi <arguments>` for `stack`, with `variables` on top of the environment; return its standard output.
 
         Raises EngineError with what it printed, when it fails.
         """
         return self._capture(arguments, cwd=self.program, env=self._prepare(stack) | dict(variables))
 
     def outputs(self, stack: str) -> dict[str, Any]:
-        """The stack's outputs by name; empty before the first `up`."""
+        """Return the stack's outputs by name; empty before the first `up`."""
         outputs: dict[str, Any] = json.loads(self.read(stack, ["stack", "output", "--json"]))
         return outputs
 
     def last_changes(self, stack: str) -> dict[str, int]:
-        """What the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
+        """Return what the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
         last, *_ = json.loads(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
         changes: dict[str, int] = last.get("resourceChanges") or {}
         return changes
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
-        """The resources in the stack's state, as `pulumi stack export` has them.
+        """Return the resources in the stack's state, as `pulumi stack export` has them.
 
         Without the providers that the engine makes by itself for whoever names none: its own counts leave them out too.
         """
@@ -92,12 +93,12 @@ class Engine:
         return [resource for resource in resources if not _DEFAULT_PROVIDER.search(resource["urn"])]
 
     def deployment(self, stack: str) -> dict[str, Any]:
-        """The `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
+        """Return the `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
         deployment: dict[str, Any] = json.loads(self.read(stack, ["stack", "export"])).get("deployment") or {}
         return deployment
 
     def _prepare(self, stack: str) -> dict[str, str]:
-        """Makes what a command on `stack` needs, and returns its environment.
+        """Make what a command on `stack` needs, and return its environment.
 
         `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
         """
@@ -120,7 +121,7 @@ class Engine:
 
 
 def process_name(stack: str) -> str:
-    """How `pulumi`, its plugins and the program are marked while they work on `stack` (twin/host/processes.py).
+    """Return how `pulumi`, its plugins and the program are marked while they work on `stack` (twin/host/processes.py).
 
     By stack, so that what a killed one left is found, and a preview of another stack that goes on beside it is left alone.
     """
@@ -128,7 +129,7 @@ def process_name(stack: str) -> str:
 
 
 def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
-    """What `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
+    """Return what `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
 
     Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
     reach (the variables: docs/facts/pulumi.md#without-the-network).
@@ -139,12 +140,12 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
 
 
 def foreign(environ: Mapping[str, str], keep: Container[str] = ()) -> list[str]:
-    """The variables in `environ` that could name a person's own account or cluster, but for those in `keep`; sorted."""
+    """Return the variables that could name a person's own account or cluster, but for those in `keep`; sorted."""
     return sorted(name for name in environ if name.startswith(_FOREIGN_PREFIXES) and name not in keep)
 
 
 def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
-    """The variables that `environment` sets, alone: what `python3 -m twin env` prints."""
+    """Return the variables that `environment` sets, alone: what `python3 -m twin env` prints."""
     folders = [home.path / "bin", Path(sys.executable).parent]
     return {
         "TWIN_HOME": str(home.path),
@@ -176,7 +177,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
 
 
 def stack_of(arguments: Sequence[str], *, default: str) -> str:
-    """The stack that a `pulumi` command line names (`--stack S`, `--stack=S`, `-s S`), else PULUMI_STACK, else `default`."""
+    """Return the stack that `pulumi` arguments name (`--stack S`, `--stack=S`, `-s S`), else PULUMI_STACK or `default`."""
     for position, argument in enumerate(arguments):
         if argument in ("--stack", "-s") and position + 1 < len(arguments):
             return arguments[position + 1]

@@ -20,7 +20,7 @@ PROVIDERS = {"aws": "pulumi-aws", "eks": "pulumi-eks", "kubernetes": "pulumi-kub
 
 
 def lay_out(home: TwinHome, pulumi: Path) -> Path:
-    """Prepares this twin's engine and returns the path of its `pulumi`."""
+    """Prepare this twin's engine and return the path of its `pulumi`."""
     folder = home.path / "engine"
     scripts = {path.name: path for path in launchers.write_launchers(folder / "plugins", Path(sys.executable))}
     _link(scripts[LANGUAGE_HOST], folder / LANGUAGE_HOST)
@@ -33,7 +33,7 @@ def lay_out(home: TwinHome, pulumi: Path) -> Path:
 
 
 def pulumi_home(home: TwinHome) -> Path:
-    """PULUMI_HOME of this twin."""
+    """Return PULUMI_HOME of this twin."""
     return home.path / "pulumi"
 
 

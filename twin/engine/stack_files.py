@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spec import stack_file, yaml_writer
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
@@ -22,27 +23,29 @@ _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
 
-class StackFileUnreadable(RuntimeError):
+class StackFileUnreadable(Failure):
     """A stack file is no YAML, or not one of a stack; the text says where and why."""
+
+    exit_code = NOT_TRIED
 
 
 def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:
-    """The stack file of `stack` in the checkout `program`."""
+    """Return the stack file of `stack` in the checkout `program`."""
     return program / "stacks" / f"Pulumi.{stack}.yaml"
 
 
 def pins_file(home: TwinHome, stack: str) -> Path:
-    """Where this twin keeps what it adds to `stack`; it may not exist."""
+    """Return where this twin keeps what it adds to `stack`; it may not exist."""
     return home.path / "pins" / f"Pulumi.{stack}.yaml"
 
 
 def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
-    """The keys below `config` of the tracked file, e.g. `triton-eks:models`."""
+    """Return the keys below `config` of the tracked file, e.g. `triton-eks:models`."""
     return frozenset(read(tracked_file(stack, program)))
 
 
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
-    """Sets the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; says whether it changed.
+    """Set the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; say whether it changed.
 
     None takes the place of what the tracked file says, as if it said nothing.
     """
@@ -60,7 +63,7 @@ def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
 
 
 def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
-    """From now on this twin's stack is the tracked one with AUTOSCALING_FILE laid over it, or the tracked one alone.
+    """Make this twin's stack the tracked one with AUTOSCALING_FILE laid over it, or from now on the tracked one alone.
 
     The pinned release goes when that changes: its configs were made from what the other one wants of the models.
     """
@@ -78,18 +81,18 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
 
 
 def autoscaling(home: TwinHome) -> bool:
-    """Whether the last `make up` asked for autoscaling."""
+    """Return whether the last `make up` asked for autoscaling."""
     return _autoscaling_mark(home).exists()
 
 
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
-    """The release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
+    """Return the release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
     models = read(pins_file(home, stack)).get("triton-eks:models") or {}
     return models.get("release")
 
 
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
-    """What stands below `config` in the file that the engine reads for `stack`."""
+    """Return what stands below `config` in the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
     if stack == AUTOSCALED_STACK and autoscaling(home):
         tracked = _merge_patch(tracked, read(AUTOSCALING_FILE))
@@ -97,7 +100,7 @@ def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, 
 
 
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
-    """Writes the file that the engine reads for `stack`, and the project file beside it, and returns its path."""
+    """Write the file that the engine reads for `stack`, and the project file beside it, and return its path."""
     project = home.path / "project"
     merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     write_whole(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
@@ -135,7 +138,7 @@ def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What stands below `config` in a stack file, by the full names of its keys; nothing where there is no file.
+    """Return what stands below `config` in a stack file, by the full names of its keys; nothing where there is no file.
 
     Raises StackFileUnreadable.
     """

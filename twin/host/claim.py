@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 
 MARKER = "twin.json"
@@ -37,12 +38,14 @@ _LONGEST = 1000
 _SHOWN = 4
 
 
-class NotATwin(RuntimeError):
+class NotATwin(Failure):
     """A directory is not a twin's, or must not become one; the text says why and what would be right."""
+
+    exit_code = NOT_TRIED
 
 
 def resolved(given: str) -> Path:
-    """The directory that TWIN_HOME names, links followed. Raises NotATwin for a name that no twin can have."""
+    """Return the directory that TWIN_HOME names, links followed. Raises NotATwin for a name that no twin can have."""
     if not given.isprintable():
         raise NotATwin(f"TWIN_HOME is {given!r}: a path with a character that cannot be seen; set it to another directory")
     try:
@@ -56,7 +59,7 @@ def resolved(given: str) -> Path:
 
 
 def check(path: Path) -> bool:
-    """Whether the directory is a twin's; False for none, and for an empty one. Raises NotATwin for everything else."""
+    """Return whether the directory is a twin's; False for none or an empty one. Raises NotATwin for everything else."""
     try:
         if not path.exists():
             _refuse_what_is_never_one(path)
@@ -89,7 +92,7 @@ def claim(path: Path) -> None:
 
 
 def remove(path: Path, *, keep_directory: bool) -> list[str]:
-    """Remove what a twin has made; the names of what is left, as it is not ours.
+    """Remove what a twin has made; return the names of what is left, as it is not ours.
 
     The directory goes too when a twin has made it. Nothing is written. Raises NotATwin, and OSError.
     """
@@ -134,7 +137,7 @@ def _marker(path: Path) -> dict[str, object] | None:
 
 
 def _is_marked(path: Path) -> bool:
-    """Raises NotATwin when the marker is another directory's."""
+    """Raise NotATwin when the marker is another directory's."""
     content = _marker(path)
     if content is None:
         return False
@@ -147,7 +150,7 @@ def _is_marked(path: Path) -> bool:
 
 
 def _is_of_an_earlier_version(path: Path) -> bool:
-    """Whether it looks in every entry like what a twin made before there were markers."""
+    """Return whether it looks in every entry like what a twin made before there were markers."""
     names = {entry.name for entry in path.iterdir()}
     if MARKER in names or not names <= CONTENTS or LOCK not in names:
         return False
@@ -155,7 +158,7 @@ def _is_of_an_earlier_version(path: Path) -> bool:
 
 
 def _foreign(path: Path) -> list[str]:
-    """What is in the directory and no twin makes."""
+    """Return what is in the directory and no twin makes."""
     return sorted(
         entry.name
         for entry in path.iterdir()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from twin.host import claim
 
@@ -25,8 +26,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 """The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
 
 
-class TwinBusy(RuntimeError):
+class TwinBusy(Failure):
     """Another command is changing this twin right now; the text names its process and what to do."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class TwinHome:
 
     @classmethod
     def from_environment(cls) -> TwinHome:
-        """The twin that TWIN_HOME names, else the checkout's own `.twin`. Raises NotATwin when that is something else."""
+        """Return the twin that TWIN_HOME names, else the checkout's `.twin`. Raises NotATwin when that is something else."""
         given = os.environ.get("TWIN_HOME") or str(REPOSITORY / ".twin")
         path = claim.resolved(given)
         claim.check(path)
@@ -107,20 +110,20 @@ class TwinHome:
         return self.path / "kubeconfig"
 
     def load_endpoints(self) -> Endpoints:
-        """What `endpoints.json` says; all None before the first start."""
+        """Return what `endpoints.json` says; all None before the first start."""
         known = {f.name for f in dataclasses.fields(Endpoints)}
         content = read_json(self.path / claim.ENDPOINTS) or {}
         return Endpoints(**{k: v for k, v in content.items() if k in known})
 
     def save_endpoints(self, **changes: str) -> Endpoints:
-        """Changes the given endpoints, keeps the others, and returns all."""
+        """Change the given endpoints, keep the others, and return all."""
         endpoints = dataclasses.replace(self.load_endpoints(), **changes)
         write_json(self.path / claim.ENDPOINTS, dataclasses.asdict(endpoints))
         return endpoints
 
     @contextlib.contextmanager
     def lock(self, command: str) -> Iterator[None]:
-        """Holds this twin for one command that changes it, and makes its directory; the kernel lets go however it ends.
+        """Hold this twin for one command that changes it, and make its directory; the kernel lets go however it ends.
 
         Raises TwinBusy at once when another command holds it, and NotATwin when the directory is somebody else's.
         """
@@ -154,5 +157,5 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Writes a JSON file so that a reader sees the old content or the new one, never a part."""
+    """Write a JSON file so that a reader sees the old content or the new one, never a part."""
     write_whole(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

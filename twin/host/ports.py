@@ -12,7 +12,7 @@ _CANDIDATES = range(20000, 32000)
 
 
 def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
-    """The port of `name` in this twin: the one it had before, or a free one, remembered from now on.
+    """Return the port of `name` in this twin: the one it had before, or a free one, remembered from now on.
 
     `held` says that the twin's own process listens on the kept port right now. Without that, a kept port on which
     somebody else listens is given up and another one is chosen.
@@ -31,7 +31,7 @@ def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
 
 
 def is_free(address: str, port: int) -> bool:
-    """Whether a server could listen on `address`:`port` now (connections that are still closing do not count)."""
+    """Return whether a server could listen on `address`:`port` now (connections that are still closing do not count)."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

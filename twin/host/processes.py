@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from spec.failure import Failure
 from twin.host.home import SHARED_MEMORY, TwinHome, read_json, write_json
 
 T = TypeVar("T")
@@ -30,11 +31,11 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 """The processes that this very command started: only their parent can collect them when they end."""
 
 
-class ProcessFailed(RuntimeError):
+class ProcessFailed(Failure):
     """A process ended while it was starting; the text has the last lines of its log."""
 
 
-class DeadlinePassed(RuntimeError):
+class DeadlinePassed(Failure):
     """Something did not come true in time; the text says what was waited for, and for how long."""
 
 
@@ -57,7 +58,7 @@ class Service:
     log: Path | None = None
 
     def fingerprint(self) -> str:
-        """Equal for two services when a running process of one serves as the other."""
+        """Return a digest, equal for two services when a running process of one serves as the other."""
         # The caller's PATH differs from shell to shell, and a moto that is started again has lost its account.
         env = sorted((name, value) for name, value in self.env.items() if name != "PATH")
         content = json.dumps([self.argv, env, str(self.directory), self.depends_on])
@@ -79,21 +80,21 @@ class Record:
     boot: str = ""
 
     def alive(self) -> bool:
-        """Whether the process still runs, and is the one that was started."""
+        """Return whether the process still runs, and is the one that was started."""
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             return False
         return start_time(self.pid) == self.started and self.boot in ("", _boot())
 
     def exit_code(self) -> int | None:
-        """How it ended, 128 + N for signal N; None while it runs, and when another command started it."""
+        """Return how it ended, 128 + N for signal N; None while it runs, and when another command started it."""
         child = _children.get(self.pid)
         code = child.poll() if child is not None else None
         return code if code is None or code >= 0 else 128 - code
 
 
 def start_time(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since boot; None when there is none, or only its zombie.
+    """Return when process `pid` started, in clock ticks since boot; None when there is none, or only its zombie.
 
     A killed process whose first thread is gone is a zombie already while others still hold its sockets: it counts as there.
     """
@@ -107,18 +108,18 @@ def start_time(pid: int) -> int | None:
 
 
 def find(home: TwinHome, name: str) -> Record | None:
-    """The running process of that name in this twin, if there is one."""
+    """Return the running process of that name in this twin, if there is one."""
     record = _read(home.run / f"{name}.json")
     return record if record and record.alive() else None
 
 
 def records(home: TwinHome) -> list[Record]:
-    """Every process that was started and not stopped, alive or not, in so far as its record can be read: see `marked`."""
+    """Return the record of every process that was started and not stopped, alive or not, if it can be read: see `marked`."""
     return [record for path in sorted(home.run.glob("*.json")) if (record := _read(path)) is not None]
 
 
 def _read(path: Path) -> Record | None:
-    """The record in a file; None where it has none. What another version of this program writes besides is left out."""
+    """Return the record in a file; None where it has none. Keys of another version of this program are left out."""
     try:
         record = TypeAdapter(Record).validate_python(read_json(path))
     except ValidationError:
@@ -127,7 +128,7 @@ def _read(path: Path) -> Record | None:
 
 
 def _boot() -> str:
-    """What tells this boot of the machine from every other: after another one, numbers of processes begin again."""
+    """Return what tells this boot of the machine from every other: after another one, numbers of processes begin again."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -135,7 +136,7 @@ def _boot() -> str:
 
 
 def start(home: TwinHome, service: Service) -> Record:
-    """Starts `service` in a session of its own, with its output appended to its log, and records it.
+    """Start `service` in a session of its own, with its output appended to its log, and record it.
 
     A process of the same name that no record knows (its starter was killed) is ended first.
     """
@@ -171,7 +172,7 @@ def start(home: TwinHome, service: Service) -> Record:
 
 
 def ensure(home: TwinHome, service: Service, *, ready: Callable[[], bool], what: str, seconds: float) -> bool:
-    """Makes `service` run and ready; says whether it had to be started.
+    """Make `service` run and ready; say whether it had to be started.
 
     A running process with another fingerprint is stopped first. `ready` may raise OSError while there is no answer yet.
     Raises ProcessFailed when the process ends before it is ready, DeadlinePassed when it is not ready in time.
@@ -198,7 +199,7 @@ def ensure(home: TwinHome, service: Service, *, ready: Callable[[], bool], what:
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float, poll: float = 0.05) -> T:
-    """The first true value of `condition`. Raises DeadlinePassed, with `what` was waited for, after `seconds`."""
+    """Return the first true value of `condition`. Raises DeadlinePassed, with `what` was waited for, after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -210,17 +211,17 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float, poll: floa
 
 
 def signal_record(record: Record, number: int) -> bool:
-    """Sends a signal to exactly the process that was recorded; says whether it was still there."""
+    """Send a signal to exactly the process that was recorded; say whether it was still there."""
     return _signal(record.pid, number, record.alive)
 
 
 def stop(home: TwinHome, record: Record, seconds: float = 10.0) -> None:
-    """Asks the process to end (SIGTERM), ends it and its children (SIGKILL) after `seconds`, and forgets it."""
+    """Ask the process to end (SIGTERM), end it and its children (SIGKILL) after `seconds`, and forget it."""
     stop_together(home, [record], seconds)
 
 
 def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
-    """`stop` for several processes at once: they share the deadline."""
+    """Stop several processes at once, as `stop` does one: they share the deadline."""
     for record in group:
         signal_record(record, signal.SIGTERM)
     deadline = time.monotonic() + seconds
@@ -232,7 +233,7 @@ def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
 
 
 def forget(home: TwinHome, record: Record) -> None:
-    """Removes what an ended process leaves: its children, its files in /dev/shm, its record."""
+    """Remove what an ended process leaves: its children, its files in /dev/shm, its record."""
     end_marked(home, record.name)
     if record.shared_memory.startswith(home.shared_memory_prefix):
         for left in Path(SHARED_MEMORY).iterdir():
@@ -247,7 +248,7 @@ def forget(home: TwinHome, record: Record) -> None:
 
 
 def stop_all(home: TwinHome, seconds: float = 20.0) -> list[str]:
-    """Stops every process of this twin, dependants first, and returns the names of those that were running."""
+    """Stop every process of this twin, dependants first, and return the names of those that were running."""
     known = records(home)
     stopped = [record.name for record in known if record.alive()]
     for order in sorted({record.stop_order for record in known}, reverse=True):
@@ -260,7 +261,7 @@ def stop_all(home: TwinHome, seconds: float = 20.0) -> list[str]:
 
 
 def marked(home: TwinHome, name: str | None = None) -> dict[int, str]:
-    """Processes (pid: name) that carry this twin's mark in their environment, recorded or not."""
+    """Return the processes (pid: name) that carry this twin's mark in their environment, recorded or not."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -271,7 +272,7 @@ def marked(home: TwinHome, name: str | None = None) -> dict[int, str]:
 
 
 def tail(log: Path, lines: int = 20) -> str:
-    """The last lines of a log, without reading all of it."""
+    """Return the last lines of a log, without reading all of it."""
     with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - 16384))
         return "\n".join(stream.read().decode(errors="replace").splitlines()[-lines:])
@@ -290,7 +291,7 @@ def _mark(pid: int, home: TwinHome) -> str | None:
 
 
 def end_marked(home: TwinHome, name: str) -> None:
-    """Ends (SIGKILL) every process, but the caller, that carries the mark of `name`, and waits until they are gone."""
+    """End (SIGKILL) every process, but the caller, that carries the mark of `name`, and wait until they are gone."""
     deadline = time.monotonic() + 10
     while strays := marked(home, name):
         for pid in strays:
@@ -304,7 +305,7 @@ def end_marked(home: TwinHome, name: str) -> None:
 
 
 def _signal(pid: int, number: int, still_ours: Callable[[], bool]) -> bool:
-    """Signals `pid` through a pidfd, checked after it was opened: the pid cannot change hands in between."""
+    """Signal `pid` through a pidfd, checked after it was opened: the pid cannot change hands in between."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -24,6 +24,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from spec.failure import NOT_TRIED, Failure
+
 MODULES = Path(__file__).resolve().parents[1] / "tools"
 OLDEST_GO = (1, 26)
 OLDEST_PULUMI = (3, 250)
@@ -33,8 +35,10 @@ SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
 """How the script begins that a twin's shell has in place of `pulumi`."""
 
 
-class ToolError(RuntimeError):
+class ToolError(Failure):
     """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Family:
     tags: tuple[str, ...] = ()
 
     def version(self) -> str:
-        """The pinned version of `module`, as in go.mod: v1.36.2."""
+        """Return the pinned version of `module`, as in go.mod: v1.36.2."""
         content = (MODULES / self.name / "go.mod").read_text()
         found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", content, re.MULTILINE)
         if not found:
@@ -62,13 +66,13 @@ class Family:
         return found[1]
 
     def flags(self) -> str:
-        """The linker's flags: without a version of their own, charts and plugins refuse these programs."""
+        """Return the linker's flags: without a version of their own, charts and plugins refuse these programs."""
         version = self.version()
         major, minor = version.removeprefix("v").split(".")[:2]
         return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
 
     def digest(self) -> str:
-        """Names everything that decides what is built."""
+        """Return a name for everything that decides what is built."""
         folder = MODULES / self.name
         parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
         recipe = repr((self.packages, self.flags(), *self.tags)).encode()
@@ -161,7 +165,7 @@ FAMILIES = {
 
 
 def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
-    """The programs of `families` by name, building what is missing with a line for each family.
+    """Return the programs of `families` by name, building what is missing with a line for each family.
 
     A `pulumi` on PATH that is new enough is taken as it is. Raises ToolError.
     """
@@ -183,7 +187,7 @@ def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
 
 
 def built(families: Sequence[str]) -> dict[str, Path]:
-    """The programs of `families` by name, all of which have been built before. Raises ToolError for those that have not."""
+    """Return the programs of `families` by name. Raises ToolError for those that have not been built."""
     found: dict[str, Path] = {}
     for family in (FAMILIES[name] for name in families):
         if not _complete(_directory(family), family):
@@ -196,7 +200,7 @@ def built(families: Sequence[str]) -> dict[str, Path]:
 
 
 def plan(missing: Sequence[Family]) -> str:
-    """What a person should know before these are built: how long it takes, and what it needs of the machine."""
+    """Return what a person should know before these are built: how long it takes, and what it needs of the machine."""
     idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
     names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
     return (
@@ -213,7 +217,7 @@ def _minutes(seconds: tuple[int, int]) -> str:
 
 
 def cache_directory() -> Path:
-    """Where builds are kept, for all checkouts of one user."""
+    """Return where builds are kept, for all checkouts of one user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
 
 
@@ -297,7 +301,7 @@ def _build_lock(target: Path, family: Family, console: Console) -> Iterator[None
 
 
 def find_go(purpose: str) -> Path:
-    """The `go` on PATH, when it is new enough. `purpose` ("building etcd") begins what ToolError says when it is not."""
+    """Return the `go` on PATH. Raises ToolError, which begins with `purpose` ("building etcd"), when none is new enough."""
     wanted = ".".join(map(str, OLDEST_GO))
     needed = f"{purpose} needs Go {wanted} or newer (https://go.dev/doc/install)"
     found = shutil.which("go")
@@ -315,7 +319,7 @@ def find_go(purpose: str) -> Path:
 
 
 def _pulumi_on_path() -> Path | None:
-    """The user's own Pulumi CLI, when it is new enough for the program."""
+    """Return the user's own Pulumi CLI, when it is new enough for the program."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     candidates = (shutil.which("pulumi", path=folder) for folder in folders)
     found = next((path for path in candidates if path and not _is_the_twins(Path(path))), None)
@@ -333,6 +337,6 @@ def _pulumi_on_path() -> Path | None:
 
 
 def _is_the_twins(pulumi: Path) -> bool:
-    """Whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
+    """Return whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
     with pulumi.open("rb") as file:
         return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI

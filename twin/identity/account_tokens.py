@@ -22,7 +22,7 @@ _LOOK_SECONDS = 30.0
 async def request(
     api: KubeApi, namespace: str, account: str, *, audience: str, seconds: int, bound_to: Object | None = None
 ) -> str:
-    """A new token of a service account. An empty `audience` is the API server itself; `bound_to` is a reference to a pod.
+    """Return a new token of a service account. An empty `audience` is the API server itself; `bound_to` refers to a pod.
 
     Raises KubeError.
     """
@@ -48,13 +48,13 @@ class TokenFiles:
         self._files = files
 
     async def renew(self) -> None:
-        """Puts new tokens in place of the old ones. Raises KubeError."""
+        """Put new tokens in place of the old ones. Raises KubeError."""
         for file, audience in self._files.items():
             token = await request(self._api, self._namespace, self._account, audience=audience, seconds=_LIFETIME_SECONDS)
             write_whole(file, token.encode())
 
     async def keep_fresh(self) -> None:
-        """Renews them for ever, hours before they expire. The time of the files counts: a machine may sleep."""
+        """Renew them for ever, hours before they expire. The time of the files counts: a machine may sleep."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             oldest = min(file.stat().st_mtime for file in self._files)

@@ -27,7 +27,7 @@ class IdentityExchange:
         self._eks = session.client("eks", endpoint_url=endpoint_url)
 
     def check(self, role_arn: str, token: str, cluster: str | None = None) -> None:
-        """Raises IdentityRefused unless the role exists and trusts the token, as one of the EKS cluster `cluster`.
+        """Raise IdentityRefused unless the role exists and trusts the token, as one of the EKS cluster `cluster`.
 
         Without a name it is the account's only cluster.
         """
@@ -45,7 +45,7 @@ class IdentityExchange:
         check_trust(_document(described["AssumeRolePolicyDocument"]), presented, self._providers(), role_arn)
 
     def assume(self, role_arn: str, token: str, cluster: str) -> dict[str, str]:
-        """The variables with the role's credentials for the holder of `token`, a pod of the EKS cluster `cluster`.
+        """Return the variables with the role's credentials for the holder of `token`, a pod of the EKS cluster `cluster`.
 
         Raises IdentityRefused when the role does not exist or does not trust the token.
         """

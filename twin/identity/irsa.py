@@ -50,7 +50,7 @@ class Provider:
 
 
 def claims(token: str) -> Claims:
-    """Reads a token that the API server has just signed; the signature is not checked again."""
+    """Read a token that the API server has just signed; the signature is not checked again."""
     payload = token.split(".")[1]
     content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     audience = content.get("aud", [])
@@ -58,7 +58,7 @@ def claims(token: str) -> Claims:
 
 
 def check_trust(policy: Mapping[str, Any], presented: Claims, providers: Sequence[Provider], role: str) -> None:
-    """Raises IdentityRefused unless a statement of the role's trust policy allows the token, and none denies it."""
+    """Raise IdentityRefused unless a statement of the role's trust policy allows the token, and none denies it."""
     host = presented.issuer.removeprefix("https://")
     provider = next((p for p in providers if p.arn.partition(":oidc-provider/")[2] == host), None)
     if provider is None:

@@ -35,7 +35,7 @@ class WebIdentityService:
         self._sts = httpx.AsyncClient(base_url=sts_url, trust_env=False, timeout=15.0)
 
     async def start(self, port: int) -> None:
-        """Listens on 127.0.0.1."""
+        """Listen on 127.0.0.1."""
         runner = web.ServerRunner(web.Server(self._serve))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -58,7 +58,7 @@ class WebIdentityService:
         return web.Response(status=answer.status_code, content_type="text/xml", body=answer.content)
 
     async def _review(self, token: str) -> None:
-        """Raises IdentityRefused for a token that the API server did not sign, that has expired, or is for others."""
+        """Raise IdentityRefused for a token that the API server did not sign, that has expired, or is for others."""
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

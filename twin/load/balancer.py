@@ -38,7 +38,7 @@ class Balancer:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, addresses: Sequence[str]) -> None:
-        """From now on new requests go to these (host:port) alone. Requests under way elsewhere are waited for."""
+        """Send new requests to these (host:port) alone from now on. Requests under way elsewhere are waited for."""
         for gone in self._pods.keys() - set(addresses):
             pod = self._pods.pop(gone)
             pod.left = True
@@ -48,7 +48,7 @@ class Balancer:
                 self._pods[address] = _Pod(InferenceServerClient(address))
 
     async def send(self, number: int) -> str:
-        """A `loadgen.Send`: asks the next pod, and returns its address. Raises RequestFailed, with what the server said."""
+        """Ask the next pod, and return its address, as a `loadgen.Send`. Raises RequestFailed, with what the server said."""
         if not self._pods:
             raise RequestFailed(NOBODY)
         self._turn += 1
@@ -65,7 +65,7 @@ class Balancer:
         return address
 
     async def close(self) -> None:
-        """Ends every connection."""
+        """End every connection."""
         self.follow([])
         await asyncio.gather(*self._closing)
 

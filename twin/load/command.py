@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modelctl.loadgen import Schedule
-from modelctl.repository import Model
+from modelctl.repository.load import Model
 from spec.files import write_whole
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
@@ -54,7 +54,7 @@ class Wanted:
 
 
 def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> int:
-    """Sends a load to a running twin, and shows it; returns how many requests failed.
+    """Send a load to a running twin, and show it; return how many requests failed.
 
     Ctrl-C ends it with what was seen until then. Raises LoadRefused, or EngineError.
     """

@@ -26,15 +26,15 @@ class Display(Protocol):
     """Where a load is shown."""
 
     def say(self, text: str) -> None:
-        """A sentence, which stays."""
+        """Show a sentence, which stays."""
 
     def show(self, moment: Moment) -> None:
-        """What there is this second."""
+        """Show what there is this second."""
 
 
 @contextlib.contextmanager
 def display(console: Console) -> Iterator[Display]:
-    """A table that moves on a terminal, plain lines elsewhere; what was shown last stays."""
+    """Yield a table that moves on a terminal, plain lines elsewhere; what was shown last stays."""
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -43,13 +43,13 @@ def display(console: Console) -> Iterator[Display]:
 
 
 def header() -> tuple[str, ...]:
-    """What the cells of a row are."""
+    """Return what the cells of a row are."""
     counted = ("time", "offered/s", "answered/s", "failed", "p95 ms", "queued")
     return (*counted, "wanted", "ready", "starting", "pods", "signal")
 
 
 def row(moment: Moment) -> tuple[str, ...]:
-    """The cells of one second. `?`: the cluster did not answer; `-`: there is no such number."""
+    """Return the cells of one second. `?`: the cluster did not answer; `-`: there is no such number."""
     minutes, seconds = divmod(round(moment.at), 60)
     scale = moment.scale
     counted = (
@@ -66,7 +66,7 @@ def row(moment: Moment) -> tuple[str, ...]:
 
 
 def pods(scale: Scale) -> str:
-    """The pods as signs: ready, starting, and ending."""
+    """Return the pods as signs: ready, starting, and ending."""
     return "■" * scale.ready + "□" * scale.starting + "x" * scale.ending
 
 

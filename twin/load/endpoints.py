@@ -10,7 +10,7 @@ from twin.cluster.pod_addresses import loopback
 
 
 async def follow(api: KubeApi, namespace: str, service: str, tell: Callable[[list[str]], None]) -> None:
-    """Tells where the ready pods of a Service listen (127.244.a.b, sorted): at once, and whenever that changes, for ever."""
+    """Tell where the ready pods of a Service listen (127.244.a.b, sorted): at once, and whenever that changes, for ever."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     slices: dict[str, Object] = {}
     told: list[str] | None = None
@@ -28,7 +28,7 @@ async def follow(api: KubeApi, namespace: str, service: str, tell: Callable[[lis
 
 
 def ready(slices: Iterable[Object]) -> list[str]:
-    """Where the pods listen that take new requests, each once; one that ends is not among them."""
+    """Return where the pods listen that take new requests, each once; one that ends is not among them."""
     endpoints: list[dict[str, Any]] = [endpoint for item in slices for endpoint in item.get("endpoints") or []]
     taking = [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready")]
     return sorted({loopback(address) for endpoint in taking for address in endpoint["addresses"]})

@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from modelctl.loadgen import Outcome, RequestFailed, Schedule, run
 from modelctl.loadgen.result import OK
-from modelctl.repository import Model
-from modelctl.rollout.golden import FILE as GOLDEN_FILE
-from modelctl.rollout.golden import Golden, GoldenError, flat
+from modelctl.repository.golden import FILE as GOLDEN_FILE
+from modelctl.repository.golden import Golden, GoldenError, flat
+from modelctl.repository.load import Model
 from twin.load.record import Moment, Tally
 from twin.load.refused import LoadRefused
 from twin.load.scaling import Scale
@@ -41,25 +41,25 @@ class Queue:
         self._s3 = session.client("s3", endpoint_url=endpoint, config=config)
 
     def send(self, body: str) -> str:
-        """Puts a message into the queue, and returns its id."""
+        """Put a message into the queue, and return its id."""
         message: str = self._sqs.send_message(QueueUrl=self._url, MessageBody=body)["MessageId"]
         return message
 
     def waiting(self) -> int:
-        """Messages in the queue, or in a worker's hand."""
+        """Return the number of messages in the queue, or being processed."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         counts = self._sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)["Attributes"]
         return sum(int(counts[name]) for name in names)
 
     def answered(self, model: str) -> set[str]:
-        """The ids of the messages whose results lie in the bucket."""
+        """Return the ids of the messages whose results lie in the bucket."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"results/{model}/")
         keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return {key.rpartition("/")[2].partition(".")[0] for key in keys}
 
 
 def message_of(model: Model) -> str:
-    """The body of a message that asks for one inference: the first row of the model's golden.json (worker/message.py).
+    """Return the body of a message that asks for one inference: the first row of the model's golden.json.
 
     Raises LoadRefused when there is none.
     """
@@ -92,7 +92,7 @@ class MessageLoad:
         self._waiting: int | None = None
 
     async def run(self) -> None:
-        """As `watch.Load` has it: until each message has its result, or has waited too long for it."""
+        """Send everything, and wait until each message has its result, or has waited too long for it."""
         loop = asyncio.get_running_loop()
         self._begun = loop.time()
         await run(self._schedule, self._send, stop_when=self._count)
@@ -103,7 +103,7 @@ class MessageLoad:
             self.tally.add(Outcome(due, sent, None, UNANSWERED))
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """As `watch.Load` has it."""
+        """Return the moment, as `watch.Load` has it."""
         if at - self._looked >= _POLL_SECONDS:
             self._looked = at
             self._waiting = await self._ask(self._queue.waiting)
@@ -124,7 +124,7 @@ class MessageLoad:
         return asyncio.get_running_loop().time() - self._begun
 
     def _count(self, outcome: Outcome) -> bool:
-        """A message that was sent is not answered yet."""
+        """Count what could not be sent; a message that was sent is not answered yet."""
         if not outcome.ok:
             self.tally.add(outcome)
         return False

@@ -11,7 +11,7 @@ from twin.load.scaling import Scale
 
 
 def plot(moments: Sequence[Moment], title: str) -> str:
-    """An SVG of three pictures with one time axis; the same moments give the same bytes."""
+    """Return an SVG of three pictures with one time axis; the same moments give the same bytes."""
     from matplotlib.figure import Figure  # here: half a second that only a load has to spend
     from matplotlib.ticker import MaxNLocator
 
@@ -37,10 +37,10 @@ def plot(moments: Sequence[Moment], title: str) -> str:
 
 
 def of_scale(moments: Sequence[Moment], number: Callable[[Scale], float]) -> list[float]:
-    """A number of the scale of each moment; a gap where the cluster did not answer."""
+    """Return a number of the scale of each moment; a gap where the cluster did not answer."""
     return [math.nan if moment.scale is None else number(moment.scale) for moment in moments]
 
 
 def p95(moments: Sequence[Moment]) -> list[float]:
-    """The percentile of each moment; a gap where nothing was answered."""
+    """Return the percentile of each moment; a gap where nothing was answered."""
     return [math.nan if moment.p95_ms is None else moment.p95_ms for moment in moments]

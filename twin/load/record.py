@@ -45,14 +45,14 @@ class Tally:
         self._counted = 0
 
     def add(self, outcome: Outcome) -> None:
-        """One request came to its end."""
+        """Count a request that came to its end."""
         if outcome.ok:
             self.answered.append(outcome)
         else:
             self.failures[outcome.code] += 1
 
     def moment(self, now: float, scale: Scale | None, waiting: int | None = None) -> Moment:
-        """What was since the moment before, which has to be earlier."""
+        """Return what was since the moment before, which has to be earlier."""
         since, self._moment = self._moment, now
         new, self._counted = len(self.answered) - self._counted, len(self.answered)
         offered = bisect_right(self._due, now) - bisect_right(self._due, since)

@@ -13,7 +13,7 @@ _REASONS = 5
 
 
 def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
-    """What was answered, and what the pods did meanwhile."""
+    """Yield lines that say what was answered, and what the pods did meanwhile."""
     answered, failed = len(tally.answered), tally.failures.total()
     yield f"{answered + failed} requests: {answered} answered, {failed} failed{_latency(tally)}"
     for reason, count in tally.failures.most_common(_REASONS):
@@ -46,7 +46,7 @@ def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:
 
 
 def _starts(seen: Sequence[tuple[float, Scale]]) -> list[float]:
-    """How long each further pod took from wanted to ready, the first one wanted first; without those that never were."""
+    """Return how long each further pod took from wanted to ready, first wanted first, but for those that never were."""
     starts: list[float] = []
     waiting: deque[float] = deque()
     _, before = seen[0]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tritonclient.grpc import InferInput
 
-from modelctl import repository
 from modelctl.loadgen import Outcome, Schedule, run
+from modelctl.loadgen.requests import request_of
 from modelctl.loadgen.result import NOT_SENT, UNFINISHED
-from modelctl.problems import ValidationFailed
+from modelctl.repository.load import Model, load
+from modelctl.repository.problems import ValidationFailed
 from modelctl.tune.errors import TuneError
-from modelctl.tune.requests import request_of
 from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.kube_api import KubeApi
 from twin.load import endpoints
@@ -25,10 +25,10 @@ _DRAIN_SECONDS = 30.0
 _ENDPOINTS_SECONDS = 10.0
 
 
-def model_of(models: Path, name: str) -> repository.Model:
-    """A model of the repository that the twin has released. Raises LoadRefused."""
+def model_of(models: Path, name: str) -> Model:
+    """Return a model of the repository that the twin has released. Raises LoadRefused."""
     try:
-        found = {model.name: model for model in repository.load(models)}
+        found = {model.name: model for model in load(models)}
     except ValidationFailed as failure:
         raise LoadRefused(f"the models in {models} cannot be read: {failure}") from None
     if name not in found:
@@ -36,8 +36,8 @@ def model_of(models: Path, name: str) -> repository.Model:
     return found[name]
 
 
-def inputs_of(model: repository.Model) -> list[InferInput]:
-    """One request of a batch of one. Raises LoadRefused."""
+def inputs_of(model: Model) -> list[InferInput]:
+    """Return one request of a batch of one. Raises LoadRefused."""
     try:
         return request_of(model, seed=1)
     except TuneError as error:
@@ -54,7 +54,7 @@ class RequestLoad:
         self._balancer = Balancer(model, inputs)
 
     async def run(self) -> None:
-        """As `watch.Load` has it. Raises LoadRefused when no pod is ready."""
+        """Send everything, as `watch.Load` has it. Raises LoadRefused when no pod is ready."""
         ready = asyncio.Event()
 
         def tell(addresses: list[str]) -> None:
@@ -75,7 +75,7 @@ class RequestLoad:
                 self.tally.add(outcome)
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """As `watch.Load` has it."""
+        """Return the moment, as `watch.Load` has it."""
         return self.tally.moment(at, scale)
 
     @staticmethod

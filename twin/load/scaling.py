@@ -72,7 +72,7 @@ class Scale:
 
 
 async def look(api: KubeApi, workload: Workload) -> Scale | None:
-    """The scale of a workload now; None while the API does not answer, or has no such Deployment."""
+    """Return the scale of a workload now; None while the API does not answer, or has no such Deployment."""
     try:
         return await _look(api, workload)
     except KubeError:
@@ -95,7 +95,7 @@ async def _look(api: KubeApi, workload: Workload) -> Scale:
 
 
 def scale(deployment: Object, pods: Sequence[Object], scaled: Object | None, autoscaler: Object | None) -> Scale:
-    """What these objects say: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
+    """Return what these objects say: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
     ending = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
     ready = sum(_is_ready(pod) for pod in pods if "deletionTimestamp" not in pod["metadata"])
     wanted = deployment["spec"].get("replicas", 1)
@@ -161,7 +161,7 @@ def _average(metric: dict[str, Any] | None, of: str) -> float | None:
 
 
 def _trigger_name(metric: str, triggers: Sequence[dict[str, Any]]) -> str:
-    """What the stack calls it (`busy-classify`), where KEDA numbers it."""
+    """Return what the stack calls it (`busy-classify`), where KEDA numbers it."""
     found = _KEDA_METRIC.fullmatch(metric)
     place = int(found[1]) if found else len(triggers)
     return str(triggers[place].get("name", metric)) if place < len(triggers) else metric

@@ -17,10 +17,10 @@ class Load(Protocol):
     """Something that is sent for a while, and answered."""
 
     async def run(self) -> None:
-        """Sends everything; returns when all is answered, or never will be."""
+        """Send everything; return when all is answered, or never will be."""
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """What was since the moment before, `at` seconds after the beginning."""
+        """Return what was since the moment before, `at` seconds after the beginning."""
 
 
 Look = Callable[[], Awaitable[Scale | None]]
@@ -29,7 +29,7 @@ Look = Callable[[], Awaitable[Scale | None]]
 async def watch(
     load: Load, look: Look, show: Display, stop: asyncio.Event, follow_seconds: float | None = None
 ) -> list[Moment]:
-    """Runs the load, shows a moment a second, and goes on until the pods are as few as without a load.
+    """Run the load, show a moment a second, and go on until the pods are as few as without a load.
 
     `follow_seconds`: how long at most after the load; None: as long as the autoscaler's own times allow. `stop` ends it at
     the next moment, the load too. Raises what the load raises.
@@ -73,12 +73,12 @@ def _following(scale: Scale | None, wanted: float | None, show: Display) -> floa
 
 
 def _next(at: float) -> float:
-    """The next full period: on a machine that is too busy to show each, some are left out."""
+    """Return the next full period: on a machine that is too busy to show each, some are left out."""
     return (at // _PERIOD_SECONDS + 1) * _PERIOD_SECONDS
 
 
 async def _until(moment: float, stop: asyncio.Event) -> None:
-    """Waits until then, or until `stop`."""
+    """Wait until then, or until `stop`."""
     seconds = moment - asyncio.get_running_loop().time()
     if seconds > 0:
         try:

@@ -22,12 +22,12 @@ class AgentPrograms:
         self._cancelled = cancelled
 
     def stand_for(self, chart: str) -> bool:
-        """Whether there is an agent, and it has programs for the chart. A preview's cluster has none."""
+        """Return whether there is an agent, and it has programs for the chart. A preview's cluster has none."""
         said = self._client.find(AGENT_PATH)
         return said is not None and chart in (said.get("data") or {}).get(CHARTS, "").split()
 
     def wait_ready(self, namespace: str, release: str, installation: str, seconds: float) -> None:
-        """Until the agent says that this installation's programs answer. Raises PluginError with what it says instead."""
+        """Wait until the agent says that this installation's programs answer. Raises PluginError with its last message."""
         deadline = time.monotonic() + seconds
         while True:
             said = self._annotations(namespace, release)
@@ -44,7 +44,7 @@ class AgentPrograms:
             self._pause(namespace, release)
 
     def wait_gone(self, namespace: str, release: str, seconds: float) -> None:
-        """Until the agent has ended the programs of a release that was deleted. Raises PluginError."""
+        """Wait until the agent has ended the programs of a release that was deleted. Raises PluginError."""
         deadline = time.monotonic() + seconds
         while self._ours(self._client.find(config_map_path(namespace, release))):
             if time.monotonic() > deadline:

@@ -6,7 +6,7 @@ import hashlib
 
 
 def autoname(logical: str, seed: bytes, digits: int) -> str:
-    """``<logical>-<hex digits>``; the same seed gives the same name.
+    """Return ``<logical>-<hex digits>``; the same seed gives the same name.
 
     The engine's seed belongs to one resource in one run, so a preview shows the name that the update then uses only
     where the engine repeats the seed; afterwards Check keeps the name from the old inputs.

@@ -167,7 +167,7 @@ def _default_tags(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _structured(value: Any) -> Any:
-    """The engine sends structured configuration as JSON text."""
+    """Return structured configuration as a value: the engine sends it as JSON text."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -176,7 +176,7 @@ def _external(inputs: Mapping[str, Any]) -> Values:
 
 
 def main() -> None:
-    """The plugin's process."""
+    """Run the plugin's process."""
     leave_on_signals()
     from pulumi.runtime.proto import provider_pb2_grpc
 

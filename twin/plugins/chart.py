@@ -69,13 +69,13 @@ def build(component: Component, client: KubeClient, log: EngineLog, namespace: s
 
 
 def type_token(manifest: Mapping[str, Any]) -> str:
-    """``kubernetes:apps/v1:Deployment``; the core group is spelled out: ``kubernetes:core/v1:Service``."""
+    """Return ``kubernetes:apps/v1:Deployment``; the core group is spelled out: ``kubernetes:core/v1:Service``."""
     api_version = manifest["apiVersion"]
     return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{manifest['kind']}"
 
 
 def child_name(prefix: str, manifest: Mapping[str, Any]) -> str:
-    """``<chart>:<namespace>/<name>``."""
+    """Return ``<chart>:<namespace>/<name>``."""
     return f"{prefix}:{kube_rules.object_id(manifest)}"
 
 
@@ -141,7 +141,7 @@ def _value_files(inputs: Mapping[str, Any]) -> Iterator[list[Path]]:
 
 
 def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
-    """The object with the release's namespace where its kind has one and it names none."""
+    """Return the object with the release's namespace where its kind has one and it names none."""
     try:
         served = client.kind(manifest["apiVersion"], manifest["kind"])
     except Unreachable:
@@ -151,12 +151,12 @@ def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
 
 
 def _goes_before(earlier: str, kind: str) -> bool:
-    """Whether an object of kind ``earlier`` must be there first: definitions before all, what pods use before pods."""
+    """Return whether an object of kind ``earlier`` must be there first: definitions before all, workloads last."""
     return earlier in FIRST or (kind in WORKLOADS and earlier not in WORKLOADS)
 
 
 def _with_secrets(manifest: Values, secret_values: bool) -> Values:
-    """A Secret's content marked secret, and all content when a value of the chart was a secret."""
+    """Return a Secret's content marked secret, and all content when a value of the chart was a secret."""
     if not secret_values and manifest["kind"] != "Secret":
         return manifest
     plain = {"apiVersion", "kind", "metadata"} if secret_values else manifest.keys() - {"data", "stringData"}

@@ -132,7 +132,7 @@ class Component:
         return Registered(response.urn, response.id or UNKNOWN, strip_secrets(from_struct(response.object)))
 
     def resolve(self, urn: str) -> Values:
-        """The outputs of a resource that the program registered, for one that came as a reference.
+        """Return the outputs of a resource that the program registered, for one that came as a reference.
 
         Raises PluginError when there is none, EngineStopping.
         """
@@ -148,7 +148,7 @@ class Component:
         return state
 
     def finish(self, outputs: Mapping[str, Any]) -> provider_pb2.ConstructResponse:
-        """Register the component's outputs; the response to the engine.
+        """Register the component's outputs; return the response to the engine.
 
         Each output depends on all children: what uses one of them is deleted before any child is.
         """
@@ -166,7 +166,7 @@ def construct(
     versions: Mapping[str, str],
     build: Callable[[Component], provider_pb2.ConstructResponse],
 ) -> provider_pb2.ConstructResponse:
-    """What ``build`` makes of the component of a Construct request."""
+    """Return what ``build`` makes of the component of a Construct request."""
     component = _open(request, versions)
     try:
         return build(component)
@@ -206,7 +206,7 @@ def _register(
 
 @contextmanager
 def _answers(what: str) -> Iterator[None]:
-    """Turns the monitor's errors about ``what`` into ours."""
+    """Turn the monitor's errors about ``what`` into ours."""
     try:
         yield
     except grpc.RpcError as error:
@@ -218,5 +218,5 @@ def _answers(what: str) -> Iterator[None]:
 
 
 def urns(registered: Iterable[Registered]) -> tuple[str, ...]:
-    """The URNs of resources, for ``depends_on``."""
+    """Return the URNs of resources, for ``depends_on``."""
     return tuple(resource.urn for resource in registered)

@@ -28,7 +28,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The changed leaves, smallest paths that say it all. Null means absent; keys that begin with ``__`` are internal."""
+    """Return the changed leaves by the shortest paths. Null means absent; keys that begin with ``__`` are left out."""
     return list(_mapping((), old, new))
 
 
@@ -57,12 +57,12 @@ def _value(path: Path, old: Any, new: Any) -> Iterable[Change]:
 
 
 def same(old: Any, new: Any) -> bool:
-    """Equality of values; unlike Python's, true is not 1."""
+    """Return whether two values are equal; unlike in Python, true is not 1."""
     return isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
 
 
 def render(path: Path) -> str:
-    """``spec.containers[0].image``; keys that are not plain names as ``annotations["a.b/c"]``."""
+    """Return ``spec.containers[0].image``; keys that are not plain names as ``annotations["a.b/c"]``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -76,12 +76,12 @@ def render(path: Path) -> str:
 
 
 def starts_with(path: Path, prefixes: Iterable[Sequence[str | int]]) -> bool:
-    """Whether the path lies at or under one of the prefixes."""
+    """Return whether the path lies at or under one of the prefixes."""
     return any(path[: len(prefix)] == tuple(prefix) for prefix in prefixes)
 
 
 def refreshed(inputs: Any, before: Any, now: Any) -> Any:
-    """The inputs with every value that drifted replaced by what is there now.
+    """Return the inputs with every value that drifted replaced by what is there now.
 
     ``before`` is the state that the last operation left, ``now`` the state just read. A value that the server
     normalised (``1000m`` to ``1``) differs from its input in both and is not drift.

@@ -58,7 +58,7 @@ class EksProvider(Provider):
 
 
 def twin_kubeconfig(_cluster: str) -> Values:
-    """The kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
+    """Return the kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
     from twin.host.home import TwinHome
 
     path = TwinHome.from_environment().load_endpoints().kubeconfig
@@ -94,7 +94,7 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
 
 
 def main() -> None:
-    """The plugin's process."""
+    """Run the plugin's process."""
     leave_on_signals()
     provider = EksProvider(EngineLog(engine_address(sys.argv[1:])))
     serve(lambda server: provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server))

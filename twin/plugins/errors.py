@@ -43,7 +43,7 @@ class Failure:
 
 
 def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Callable[[], Response]) -> Response:
-    """The result of ``work``, or a gRPC error with a sentence in place of what it raised.
+    """Return the result of ``work``, or a gRPC error with a sentence in place of what it raised.
 
     Anything but a PluginError or a KubeError is a defect of the plugin: it is named with the place that raised it.
     """

@@ -101,7 +101,7 @@ def _status_of(leaving: SystemExit) -> int:
 
 
 def _trace_of_program(error: Exception, program: str) -> str:
-    """The traceback from the program's first own frame on; all of it when the program has none in it."""
+    """Return the traceback from the program's first own frame on; all of it when the program has none in it."""
     root = program if Path(program).is_dir() else str(Path(program).parent)
     trace = error.__traceback__
     while trace is not None and not _is_within(trace.tb_frame.f_code.co_filename, root):

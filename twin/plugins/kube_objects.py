@@ -68,7 +68,7 @@ class KubeObjects:
         )
 
     def preview_create(self, resource: Resource, inputs: Values) -> Values:
-        """The inputs, once the API server's admission has seen them in a dry run.
+        """Return the inputs, once the API server's admission has seen them in a dry run.
 
         Before the first update the namespace or the object's kind may not exist yet; that is not an error here.
         """
@@ -111,7 +111,7 @@ class KubeObjects:
         return differences.refreshed(inputs, state, outputs), outputs
 
     def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
-        """The state with the new inputs over it, once the API server has seen them in a dry run."""
+        """Return the state with the new inputs over it, once the API server has seen them in a dry run."""
         if not has_unknown(inputs):
             try:
                 served = self._client.kind(inputs["apiVersion"], inputs["kind"])
@@ -188,13 +188,13 @@ def _path(served: ApiResource, id: str) -> str:
 
 
 def _outputs(live: Object) -> Values:
-    """The live object without the server's bookkeeping of field owners, which is larger than the object."""
+    """Return the live object without the server's bookkeeping of field owners, which is larger than the object."""
     metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
     return {**live, "metadata": metadata}
 
 
 def _interrupted_create(existing: Object) -> bool:
-    """Whether an earlier run of ours applied the object and was killed before it could note that down."""
+    """Return whether an earlier run of ours applied the object and was killed before it could note that down."""
     managers = existing["metadata"].get("managedFields") or []
     return any(entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers)
 
@@ -205,7 +205,7 @@ def _refused(error: ApiError, inputs: Mapping[str, Any]) -> PluginError:
 
 
 def _holding(found: Object) -> str:
-    """What keeps an object from going, as far as it says."""
+    """Return what keeps an object from going, as far as it says."""
     finalizers = [
         *(found["metadata"].get("finalizers") or []),
         *((found.get("spec") or {}).get("finalizers") or []),

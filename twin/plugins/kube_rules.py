@@ -75,17 +75,17 @@ CONFIG_FIELDS: dict[str, tuple[Path, ...]] = {
 
 
 def group_of(api_version: Any) -> str:
-    """``apps`` of ``apps/v1``, "" of ``v1``."""
+    """Return ``apps`` of ``apps/v1``, "" of ``v1``."""
     return str(api_version).rpartition("/")[0]
 
 
 def manifest(inputs: Mapping[str, Any]) -> Values:
-    """The object to send: the inputs without the keys that are ours."""
+    """Return the object to send: the inputs without the keys that are ours."""
     return {key: value for key, value in inputs.items() if not key.startswith("__")}
 
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> list[Failure]:
-    """What is wrong with an object before any server is asked."""
+    """Return what is wrong with an object before any server is asked."""
     failures = [
         Failure(key, f"{type_token} needs {key}; the twin takes it from the inputs (twin/plugins/kubernetes.py)")
         for key in ("apiVersion", "kind")
@@ -101,7 +101,7 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> list[Failure]:
 
 
 def with_name(inputs: Mapping[str, Any], old: Mapping[str, Any], logical: str, seed: bytes) -> Values:
-    """The inputs with ``metadata.name``: the autoname of the last deployment, else a new one, marked as such."""
+    """Return the inputs with ``metadata.name``: the autoname of the last deployment, else a new one, marked as such."""
     metadata = inputs.get("metadata") or {}
     if metadata == UNKNOWN or metadata.get("name") or metadata.get("generateName"):
         return dict(inputs)
@@ -114,7 +114,7 @@ def with_name(inputs: Mapping[str, Any], old: Mapping[str, Any], logical: str, s
 
 
 def with_namespace(inputs: Mapping[str, Any], namespaced: bool, default: str) -> Values:
-    """The inputs with ``metadata.namespace`` where the kind has one."""
+    """Return the inputs with ``metadata.namespace`` where the kind has one."""
     metadata = inputs.get("metadata") or {}
     if not namespaced or metadata == UNKNOWN or metadata.get("namespace"):
         return dict(inputs)
@@ -122,12 +122,12 @@ def with_namespace(inputs: Mapping[str, Any], namespaced: bool, default: str) ->
 
 
 def autonamed(inputs: Mapping[str, Any]) -> bool:
-    """Whether the provider made the object's name."""
+    """Return whether the provider made the object's name."""
     return annotation(inputs, AUTONAMED) == "true"
 
 
 def annotation(inputs: Mapping[str, Any], key: str) -> str | None:
-    """One annotation; None when it is absent or not known yet."""
+    """Return one annotation; None when it is absent or not known yet."""
     metadata = inputs.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     value = annotations.get(key) if isinstance(annotations, Mapping) else None
@@ -135,20 +135,20 @@ def annotation(inputs: Mapping[str, Any], key: str) -> str | None:
 
 
 def object_id(inputs: Mapping[str, Any]) -> str:
-    """``<namespace>/<name>``, or ``<name>`` without a namespace."""
+    """Return ``<namespace>/<name>``, or ``<name>`` without a namespace."""
     metadata = inputs["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
 def split_id(id: str) -> tuple[str | None, str]:
-    """Namespace and name of an id."""
+    """Return namespace and name of an id."""
     namespace, _, name = id.rpartition("/")
     return namespace or None, name
 
 
 def replacing(old: Mapping[str, Any], new: Mapping[str, Any], mutable: frozenset[str]) -> list[Path]:
-    """The paths whose change replaces the object. ``mutable``: the kinds of CONFIG_FIELDS that may be changed in place."""
+    """Return the paths whose change replaces the object. ``mutable``: the kinds of CONFIG_FIELDS that change in place."""
     paths: list[Path] = [("kind",), ("metadata", "name"), ("metadata", "namespace")]
     group, kind = group_of(new.get("apiVersion")), str(new.get("kind"))
     if group_of(old.get("apiVersion")) != group:
@@ -160,7 +160,7 @@ def replacing(old: Mapping[str, Any], new: Mapping[str, Any], mutable: frozenset
 
 
 def must_go_first(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a replacement would have the old object's kind, namespace and name, which the server can hold only once.
+    """Return whether the replacement has the old object's kind, namespace and name, which the server can hold only once.
 
     An autonamed object gets a new name when it is replaced.
     """

@@ -123,12 +123,12 @@ class KubernetesProvider(Provider):
 
 
 def _true(config: Mapping[str, Any], option: str) -> bool:
-    """The engine sends booleans of a provider's configuration as text."""
+    """Return whether an option is true: the engine sends booleans of a provider's configuration as text."""
     return config.get(option) in (True, "true")
 
 
 def main() -> None:
-    """The plugin's process."""
+    """Run the plugin's process."""
     leave_on_signals()
     provider = KubernetesProvider(EngineLog(engine_address(sys.argv[1:])))
     serve(lambda server: provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server))

@@ -106,7 +106,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
 
 def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any]:
-    """What ``executor`` reads: the program and its settings."""
+    """Return what ``executor`` reads: the program and its settings."""
     info = request.info
     return {
         "project": request.project,
@@ -127,7 +127,7 @@ def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any
 
 
 def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[str]:
-    """What Python runs for a plugin: policy packs through the policy SDK, anything else as the program that it is.
+    """Return what Python runs for a plugin: policy packs through the policy SDK, anything else as the program that it is.
 
     `arguments` begin with the engine's address, which the policy SDK takes before the pack.
     """
@@ -135,7 +135,7 @@ def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[st
 
 
 def program_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program: the host's own, with the twin's checkout off PYTHONPATH."""
+    """Return the environment for a program: the host's own, with the twin's checkout off PYTHONPATH."""
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = [path for path in paths if path and Path(path).resolve() != REPOSITORY]
     rest = {key: value for key, value in environment.items() if key != "PYTHONPATH"}
@@ -170,7 +170,7 @@ def _output_of(process: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPlu
 
 
 def main() -> None:
-    """The plugin's process."""
+    """Run the plugin's process."""
     leave_on_signals()
     host = LanguageHost(engine_address(sys.argv[1:]))
     serve(lambda server: language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server))

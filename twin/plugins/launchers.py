@@ -19,7 +19,7 @@ MODULES = {
 
 
 def write_launchers(directory: Path, python: Path) -> list[Path]:
-    """Write one executable per plugin into ``directory``, replacing what is there; the paths, sorted by name.
+    """Write one executable per plugin into ``directory``, replacing what is there; return the paths, sorted by name.
 
     ``python`` is the interpreter of the project's virtual environment. ``-P`` keeps the folder that the engine runs
     in, which may be another revision of this project, off the plugin's import path.

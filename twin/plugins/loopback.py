@@ -9,7 +9,7 @@ from twin.plugins.errors import PluginError
 
 
 def require_loopback(url: str, what: str) -> str:
-    """``url`` when its host is a loopback address; else PluginError says that ``what`` must be local."""
+    """Return ``url`` when its host is a loopback address; raise PluginError, which says that ``what`` must be local."""
     host = urlsplit(url).hostname or ""
     try:
         local = host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -73,38 +73,38 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         """Take the provider's configuration. Raises PluginError."""
 
     def check_config(self, config: Values) -> list[Failure]:
-        """Problems of the provider's configuration, before it is used."""
+        """Return the problems of the provider's configuration, before it is used."""
         return []
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
-        """The inputs with defaults and the physical name filled in, and what is wrong with them.
+        """Return the inputs with defaults and the physical name filled in, and what is wrong with them.
 
         ``old`` are the checked inputs of the last deployment, empty for a new resource.
         """
         raise NotImplementedError
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
-        """What changes from the checked inputs ``old`` to ``new``."""
+        """Return what changes from the checked inputs ``old`` to ``new``."""
         raise NotImplementedError
 
     def preview_create(self, resource: Resource, inputs: Values) -> Values:
-        """The outputs that a create would have, UNKNOWN where only the create tells."""
+        """Return the outputs that a create would have, UNKNOWN where only the create tells."""
         raise NotImplementedError
 
     def create(self, resource: Resource, inputs: Values, timeout: float) -> tuple[str, Values]:
-        """Create; the id and the outputs."""
+        """Create; return the id and the outputs."""
         raise NotImplementedError
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
-        """Inputs and outputs of what is really there; None when it is gone."""
+        """Return inputs and outputs of what is really there; None when it is gone."""
         raise NotImplementedError
 
     def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
-        """The outputs that an update would leave."""
+        """Return the outputs that an update would leave."""
         return {**state, **inputs}
 
     def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
-        """Change in place; the new outputs."""
+        """Change in place; return the new outputs."""
         raise NotImplementedError
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
@@ -112,11 +112,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         raise NotImplementedError
 
     def invoke(self, token: str, arguments: Values) -> Values:
-        """The result of a function. Raises PluginError."""
+        """Return the result of a function. Raises PluginError."""
         raise NotSupported(f"the twin's {self.package} provider has no function {token}: extend {self.source()}")
 
     def source(self) -> str:
-        """The file to extend, for messages."""
+        """Return the file to extend, for messages."""
         return type(self).__module__.replace(".", "/") + ".py"
 
     # The protocol.

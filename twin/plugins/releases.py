@@ -94,7 +94,7 @@ class Releases:
         return self._install(inputs, revision=(state.get("status") or {}).get("revision", 0) + 1)
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
-        """Removes the release. A namespace that it created stays, as it does with Helm."""
+        """Remove the release. A namespace that it created stays, as it does with Helm."""
         namespace, name = kube_rules.split_id(resource.id)
         self._uninstall(namespace or self._namespace, name, _chart(state))
 
@@ -180,8 +180,8 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
         failures.append(
             Failure(
                 "chart",
-                f"the twin has no stand-in for {chart_name(chart)} (it has: {', '.join(sorted(CHARTS))}): "
-                "add its record to twin/charts/registry.py",
+                f"{chart_name(chart)} is not among the charts that are pinned ({', '.join(sorted(CHARTS))}): "
+                "add it to spec/versions.py, and what stands for it to twin/charts/registry.py",
             )
         )
     if version != UNKNOWN and not (isinstance(version, str) and EXACT_VERSION.match(version)):

@@ -28,11 +28,11 @@ class EngineLog:
         self._lock = threading.Lock()
 
     def info(self, message: str, urn: str = "") -> None:
-        """A line for the user."""
+        """Say a line to the user."""
         self._log(engine_pb2.INFO, message, urn)
 
     def warning_once(self, message: str) -> None:
-        """A warning about the whole run; repeated calls with the same text say it once."""
+        """Warn about the whole run; repeated calls with the same text say it once."""
         with self._lock:
             if message in self._said:
                 return
@@ -58,7 +58,7 @@ def leave_on_signals() -> None:
 
 
 def engine_address(argv: list[str]) -> str:
-    """The engine's own address: the last argument that is not a flag. Exits with a sentence when there is none."""
+    """Return the engine's own address: the last argument that is not a flag. Exits with a sentence when there is none."""
     addresses = [argument for argument in argv if not argument.startswith("-")]
     if not addresses:
         sys.exit("this is a Pulumi plugin: the pulumi program starts it, with its own address as the argument")

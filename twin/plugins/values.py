@@ -25,7 +25,7 @@ Values = dict[str, Any]
 
 
 def from_struct(struct: Struct) -> Values:
-    """Plain Python of a property bag: whole numbers as ints, nulls left out as the engine's own SDKs do."""
+    """Return the plain Python of a property bag: whole numbers as ints, nulls left out as the engine's own SDKs do."""
     return {key: _from_value(value) for key, value in struct.fields.items() if value.WhichOneof("kind") != "null_value"}
 
 
@@ -44,7 +44,7 @@ def _from_value(value: Value) -> Any:
 
 
 def to_struct(values: Mapping[str, Any]) -> Struct:
-    """The property bag of plain Python values; None is left out. Raises TypeError for anything JSON does not have."""
+    """Return the property bag of plain Python values; None is left out. Raises TypeError for anything JSON does not have."""
     struct = Struct()
     for key, value in values.items():
         if value is not None:
@@ -53,7 +53,7 @@ def to_struct(values: Mapping[str, Any]) -> Struct:
 
 
 def to_value(value: Any) -> Value:
-    """One value of a property bag."""
+    """Return one value of a property bag."""
     if value is None:
         return Value(null_value=0)  # type: ignore[arg-type]
     if isinstance(value, bool):
@@ -70,29 +70,29 @@ def to_value(value: Any) -> Value:
 
 
 def secret(value: Any) -> Values:
-    """``value`` marked as a secret."""
+    """Return ``value`` marked as a secret."""
     return {SIGNATURE: SECRET, "value": value}
 
 
 def resource_reference(urn: str, id: str) -> Values:
-    """A reference to a custom resource, as component outputs carry them. ``id`` may be UNKNOWN."""
+    """Return a reference to a custom resource, as component outputs carry them. ``id`` may be UNKNOWN."""
     return {SIGNATURE: RESOURCE, "urn": urn, "id": id}
 
 
 def is_asset(value: Any) -> bool:
-    """Whether the value is a file or string asset."""
+    """Return whether the value is a file or string asset."""
     return isinstance(value, Mapping) and value.get(SIGNATURE) == ASSET
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without keys whose value is null, at any depth: to the engine and to Kubernetes they are absent."""
+    """Return the value without keys whose value is null, at any depth: to the engine and to Kubernetes they are absent."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether anything inside the value is not known yet."""
+    """Return whether anything inside the value is not known yet."""
     return any(item == UNKNOWN for item in _leaves(value))
 
 
@@ -142,12 +142,12 @@ def _strip(value: Any, found: Unwrapped) -> Any:
 
 
 def strip_secrets(value: Any) -> Any:
-    """The value without its secret marks."""
+    """Return the value without its secret marks."""
     return unwrap(value).value
 
 
 def annotate_secrets(values: Values, marked: Mapping[str, Any]) -> Values:
-    """``values`` with every property marked secret that ``marked`` holds a secret under, as the engine itself does it."""
+    """Return ``values`` with each property marked secret that holds a secret in ``marked``, as the engine itself does it."""
     return {key: _annotate(value, marked.get(key)) for key, value in values.items()}
 
 

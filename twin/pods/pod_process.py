@@ -67,7 +67,7 @@ class ContainerProcess:
         self._ending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Starts the process, again and again as the restart policy says; returns when it is not to run any more."""
+        """Start the process, again and again as the restart policy says; return when it is not to run any more."""
         record = processes.find(self._home, self.name)
         failures = 0
         if record is None and "running" in self.status.state:
@@ -110,7 +110,7 @@ class ContainerProcess:
                     await self._stopping.wait()
 
     async def stop(self, grace: float) -> None:
-        """Ends the container as a deletion does: preStop, SIGTERM, and SIGKILL when `grace` seconds are over."""
+        """End the container as a deletion does: preStop, SIGTERM, and SIGKILL when `grace` seconds are over."""
         self.hurry(grace)
         self._stopping.set()
         record = processes.find(self._home, self.name)
@@ -120,11 +120,11 @@ class ContainerProcess:
             await self._end(record, grace, f"Stopping container {self._container['name']}")
 
     def hurry(self, grace: float) -> None:
-        """Shortens the time that an ongoing `stop` leaves."""
+        """Shorten the time that an ongoing `stop` leaves."""
         self._deadline = min(self._deadline, time.monotonic() + grace)
 
     async def _start(self) -> Record | None:
-        """A new process; None, with the reason in status and Event, when the specification does not allow one."""
+        """Return a new process; None, with the reason in status and Event, when the specification does not allow one."""
         try:
             self._service, self._rewrite = await self._prepare()
         except SpecError as error:
@@ -223,7 +223,7 @@ class ContainerProcess:
             await asyncio.sleep(probe.period)
 
     def _fail(self, probe: Probe, record: Record) -> None:
-        """Ends a process whose startup or liveness probe failed for good; the restart policy decides what follows."""
+        """End a process whose startup or liveness probe failed for good; the restart policy decides what follows."""
         grace = self._grace if probe.grace_period is None else float(probe.grace_period)
         why = f"Container {self._container['name']} failed {probe.kind} probe, will be restarted"
         if self._ending is None:
@@ -277,7 +277,7 @@ class ContainerProcess:
         return pod_spec.port_number(port, self._containers)
 
     async def _execute(self, command: list[str], timeout: float) -> tuple[int, str]:
-        """Runs a command with the container's environment; exit code (124 when it took too long) and output."""
+        """Run a command with the container's environment; return exit code (124 when it took too long) and output."""
         if self._service is None:
             return 1, "the container's environment could not be made"
         argv = [self._rewrite(word) for word in command]
@@ -315,10 +315,10 @@ class ContainerProcess:
 
 
 def process_name(pod: Object, container: Mapping[str, Any]) -> str:
-    """The name under which a container's process is recorded."""
+    """Return the name under which a container's process is recorded."""
     return f"pod-{pod['metadata']['uid']}-{container['name']}"
 
 
 def backoff(failures: int) -> float:
-    """Seconds before the next start after so many in a row: 1, 2, 4 … up to the longest."""
+    """Return the seconds before the next start after so many in a row: 1, 2, 4 … up to the longest."""
     return min(2.0**failures, _LONGEST_BACKOFF_SECONDS)

@@ -31,7 +31,7 @@ class Sources:
 
 
 async def load_sources(api: KubeApi, pod: Object) -> Sources:
-    """Fetches what the pod's environment and volumes refer to."""
+    """Fetch what the pod's environment and volumes refer to."""
     namespace = pod["metadata"]["namespace"]
     names: dict[str, set[str]] = {"configmaps": set(), "secrets": set()}
     _collect(pod["spec"], names)
@@ -50,7 +50,7 @@ async def load_sources(api: KubeApi, pod: Object) -> Sources:
 
 
 def environment(container: Mapping[str, Any], pod: Object, address: str, sources: Sources) -> dict[str, str]:
-    """The container's variables, expanded. `address` is where the process listens: it is what `status.podIP` means here.
+    """Return the container's variables, expanded. `address` is where the process listens: here `status.podIP` means it.
 
     Raises SpecError for a reference to something that does not exist and is not optional.
     """
@@ -74,13 +74,13 @@ def environment(container: Mapping[str, Any], pod: Object, address: str, sources
 
 
 def arguments(container: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """The container's command and arguments, expanded."""
+    """Return the container's command and arguments, expanded."""
     words = [*(container.get("command") or []), *(container.get("args") or [])]
     return [expand(word, variables) for word in words]
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces `$(NAME)`; `$$` is a literal `$`, and a name that is not known stays as it is written."""
+    """Replace `$(NAME)`; `$$` is a literal `$`, and a name that is not known stays as it is written."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -91,7 +91,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def field_value(pod: Object, path: str, address: str) -> str:
-    """What `fieldRef.fieldPath` stands for. Raises SpecError for a path that Kubernetes does not offer."""
+    """Return what `fieldRef.fieldPath` stands for. Raises SpecError for a path that Kubernetes does not offer."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     keyed = re.fullmatch(r"metadata\.(labels|annotations)\['([^']*)'\]", path)
     if keyed:
@@ -116,12 +116,12 @@ def field_value(pod: Object, path: str, address: str) -> str:
 
 
 def ports(container: Mapping[str, Any]) -> list[int]:
-    """The ports that the container says it listens on."""
+    """Return the ports that the container says it listens on."""
     return [int(port["containerPort"]) for port in container.get("ports") or []]
 
 
 def port_number(port: int | str, containers: Sequence[Mapping[str, Any]]) -> int:
-    """A probe's port, by number or by a container port's name. Raises SpecError for an unknown name."""
+    """Return a probe's port, by number or by a container port's name. Raises SpecError for an unknown name."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     named = {p.get("name"): p["containerPort"] for c in containers for p in c.get("ports") or []}
@@ -150,7 +150,7 @@ def _value_from(
 
 
 def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    """What `resourceFieldRef` stands for: the request or limit in whole divisors, rounded up. 0 for none."""
+    """Return what `resourceFieldRef` stands for: the request or limit in whole divisors, rounded up. 0 for none."""
     kind, _, resource = reference["resource"].partition(".")
     amount = ((container.get("resources") or {}).get(kind) or {}).get(resource, "0")
     divisor = quantity.parse(str(reference.get("divisor") or "1")) or Decimal(1)

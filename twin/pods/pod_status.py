@@ -26,7 +26,7 @@ class ContainerStatus:
 
     @classmethod
     def resume(cls, container: Object, pod: Object) -> ContainerStatus:
-        """What the API knows of the container, for an agent that starts anew; a fresh status for a new container."""
+        """Return what the API knows of the container, for an agent that starts anew; a fresh status for a new container."""
         status_now = pod.get("status", {})
         known = [s for kind in ("initContainerStatuses", "containerStatuses") for s in status_now.get(kind) or []]
         before = next((s for s in known if s["name"] == container["name"]), None)
@@ -47,13 +47,13 @@ class ContainerStatus:
 
     @classmethod
     def simulated(cls, container: Object) -> ContainerStatus:
-        """A container beside Triton in its pod: it does not run here, and counts as running and ready."""
+        """Return a container beside Triton in its pod: it does not run here, and counts as running and ready."""
         status = cls(container["name"], container["image"], ready=True, started=True)
         status.state = {"running": {"startedAt": timestamp()}}
         return status
 
     def to_api(self) -> Object:
-        """The entry of `containerStatuses`."""
+        """Return the entry of `containerStatuses`."""
         return {
             "name": self.name,
             "image": self.image,
@@ -68,12 +68,12 @@ class ContainerStatus:
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
-    """The state of a container that does not run yet, or not now."""
+    """Return the state of a container that does not run yet, or not now."""
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
 def terminated(code: int, reason: str, started_at: str) -> dict[str, Any]:
-    """The state of a container that ended."""
+    """Return the state of a container that ended."""
     details = {"exitCode": code, "reason": reason, "startedAt": started_at, "finishedAt": timestamp()}
     return {"terminated": details}
 
@@ -85,7 +85,7 @@ def pod_status(
     start_time: str,
     inits: Sequence[ContainerStatus] = (),
 ) -> Object:
-    """The whole status. Conditions that others own (the scheduler's, readiness gates) are left to them.
+    """Return the whole status. Conditions that others own (the scheduler's, readiness gates) are left to them.
 
     `inits` are the init containers that run here.
     """
@@ -124,7 +124,7 @@ def pod_status(
 
 
 def phase(pod: Object, containers: Sequence[ContainerStatus]) -> str:
-    """Pending before the first container ran, Succeeded or Failed once none will run again, else Running."""
+    """Return Pending before the first container ran, Succeeded or Failed once none will run again, else Running."""
     ended = [c.state["terminated"] for c in containers if "terminated" in c.state]
     final = pod["spec"].get("restartPolicy", "Always") != "Always" or "deletionTimestamp" in pod["metadata"]
     if final and len(ended) == len(containers):
@@ -134,7 +134,7 @@ def phase(pod: Object, containers: Sequence[ContainerStatus]) -> str:
 
 
 def is_ready(status: Object) -> bool | None:
-    """What a pod's status says of its readiness; None when it says nothing."""
+    """Return what a pod's status says of its readiness; None when it says nothing."""
     said = next((c["status"] for c in status.get("conditions") or [] if c["type"] == "Ready"), None)
     return None if said is None else said == "True"
 
@@ -149,7 +149,7 @@ def _condition(kind: str, true: bool, reason: str, message: str, before: dict[st
 
 
 def _completed(container: Object, at: str) -> Object:
-    """An init container: it does not run here, and counts as done (or, as a sidecar, as running)."""
+    """Return the status of an init container that does not run here: it counts as done, or as running if it is a sidecar."""
     sidecar = container.get("restartPolicy") == "Always"
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}}
     return {

@@ -48,7 +48,7 @@ class PathRewriter:
 
 
 def rewriter(container: Mapping[str, Any], directories: Mapping[str, Path]) -> PathRewriter:
-    """The rewriter for one container, from its mounts and the volumes' directories by name.
+    """Return the rewriter for one container, from its mounts and the volumes' directories by name.
 
     /dev/shm stays: shared memory is the machine's, and its names are the process's own.
     """
@@ -64,7 +64,7 @@ def rewriter(container: Mapping[str, Any], directories: Mapping[str, Path]) -> P
 async def materialize(
     pod: Object, root: Path, sources: Sources, request_token: TokenRequest, localize: Localize = _unchanged
 ) -> dict[str, Path]:
-    """Makes the directories of the volumes that the pod's containers mount, and fills those that have content.
+    """Make the directories of the volumes that the pod's containers mount, and fill those that have content.
 
     Raises SpecError (FailedMount) for a missing source, or a kind of volume that a process here cannot have.
     """
@@ -84,17 +84,17 @@ async def materialize(
 
 
 def directories(pod: Object, root: Path) -> dict[str, Path]:
-    """Where the volumes lie that the pod's containers mount, by name."""
+    """Return where the volumes lie that the pod's containers mount, by name."""
     return {volume["name"]: root / volume["name"] for volume in _mounted(pod)}
 
 
 def follows_sources(pod: Object) -> bool:
-    """Whether `update` has anything to do for this pod."""
+    """Return whether `update` has anything to do for this pod."""
     return any(_changes(volume) for volume in _mounted(pod))
 
 
 async def update(pod: Object, root: Path, sources: Sources, localize: Localize = _unchanged) -> None:
-    """Brings files of volumes that exist up to date with their ConfigMaps and Secrets, as the kubelet does it.
+    """Bring files of volumes that exist up to date with their ConfigMaps and Secrets, as the kubelet does it.
 
     A source that went away leaves its files. Tokens stay as they are: the API server makes those of a pod last.
     """
@@ -173,7 +173,7 @@ async def _projection(
 def _pick(
     volume: str, kind: str, reference: Mapping[str, Any], known: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, bytes]:
-    """The files of a ConfigMap or Secret: all of its keys, or those that `items` lists under other names."""
+    """Return the files of a ConfigMap or Secret: all of its keys, or those that `items` lists under other names."""
     data = known.get(reference["name"])
     if data is None:
         if reference.get("optional"):

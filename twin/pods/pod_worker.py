@@ -89,7 +89,7 @@ class PodWorker:
         return self._pod
 
     def update(self, pod: Object) -> None:
-        """Takes the pod's new version: it may be deleted now, or its deletion may be more urgent."""
+        """Take the pod's new version: it may be deleted now, or its deletion may be more urgent."""
         self._pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             grace = self._grace()
@@ -101,14 +101,14 @@ class PodWorker:
             self._dirty.set()
 
     def remove(self) -> None:
-        """The pod is gone from the API (a forced deletion): its processes end at once."""
+        """End its processes at once: the pod is gone from the API (a forced deletion)."""
         self._gone = True
         for process in (*self._inits, *self._processes):
             process.hurry(0)
         self._deleted.set()
 
     async def run(self) -> None:
-        """Runs the pod; returns when it is gone from the API, or ended for good by its restart policy."""
+        """Run the pod; return when it is gone from the API, or ended for good by its restart policy."""
         if self._pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             await self._deleted.wait()
             await self._finish()
@@ -150,7 +150,7 @@ class PodWorker:
             failures += 1
 
     async def _finish(self) -> None:
-        """Says how the containers ended, removes the pod from the API and its volumes from the disk."""
+        """Say how the containers ended, remove the pod from the API and its volumes from the disk."""
         while not self._gone:
             try:
                 await self._leave_the_api()
@@ -196,7 +196,7 @@ class PodWorker:
             await self._shared.events.record(self._pod, reason, message, kind)
 
     async def _publish(self) -> None:
-        """Writes the status whenever something changed; an API server that is away is tried again."""
+        """Write the status whenever something changed; an API server that is away is tried again."""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
@@ -212,7 +212,7 @@ class PodWorker:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _is_said_to_be_unready(self) -> bool:
-        """Whether the API says so of a pod that is ready: the node controller does it to a node that was silent for a while.
+        """Return whether the API says so of a ready pod: the node controller does it where a node was silent for a while.
 
         The kubelet says otherwise as soon as it is back.
         """
@@ -310,7 +310,7 @@ class PodWorker:
         )
 
     async def _identity(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """What EKS's webhook and STS give a pod whose service account names a role; {} for one that names none."""
+        """Return what EKS's webhook and STS give a pod whose service account names a role; {} for one that names none."""
         namespace = self._pod["metadata"]["namespace"]
         name = self._pod["spec"].get("serviceAccountName", "default")
         account = await self._shared.api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
@@ -345,7 +345,7 @@ _NO_REAL_AWS = {
 
 
 def discard(home: TwinHome, uid: str) -> None:
-    """Removes a pod's volumes and address; its log stays until newer pods have pushed it out."""
+    """Remove a pod's volumes and address; its log stays until newer pods have pushed it out."""
     directory = home.pods / uid
     for name in ("volumes", "tmp"):
         shutil.rmtree(directory / name, ignore_errors=True)

@@ -27,7 +27,7 @@ class Probe:
 
     @classmethod
     def parse(cls, kind: str, spec: Mapping[str, Any] | None) -> Probe | None:
-        """The `startup`, `readiness` or `liveness` probe of a container; None when it has none."""
+        """Return the `startup`, `readiness` or `liveness` probe of a container; None when it has none."""
         if not spec:
             return None
         return cls(
@@ -51,7 +51,7 @@ class Verdict:
         self._in_a_row = 0
 
     def record(self, success: bool) -> bool | None:
-        """Takes an answer; True or False when that many in a row decide, None while they do not."""
+        """Take an answer; return True or False when that many in a row decide, None while they do not."""
         self._in_a_row = self._in_a_row + 1 if success is self._last else 1
         self._last = success
         threshold = self._probe.success_threshold if success else self._probe.failure_threshold
@@ -59,7 +59,7 @@ class Verdict:
 
 
 async def ask(probe: Probe, address: str, resolve_port: Callable[[int | str], int]) -> tuple[bool, str]:
-    """Asks once over the network (httpGet, tcpSocket, grpc); whether the answer is a success, and what it was.
+    """Ask once over the network (httpGet, tcpSocket, grpc); return whether the answer is a success, and what it was.
 
     Never raises for a server's misbehaviour; `resolve_port` may raise for a port's name.
     """
@@ -74,7 +74,7 @@ async def ask(probe: Probe, address: str, resolve_port: Callable[[int | str], in
 
 
 async def http_get(action: Mapping[str, Any], address: str, resolve_port: Callable[[int | str], int], timeout: float) -> int:
-    """An httpGet action's status code, over a connection of its own: an idle one would hold up Triton's shutdown."""
+    """Return an httpGet action's status code, over a connection of its own: an idle one would hold up Triton's shutdown."""
     scheme = (action.get("scheme") or "HTTP").lower()
     host = action.get("host") or address
     path = "/" + (action.get("path") or "").removeprefix("/")

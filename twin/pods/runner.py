@@ -27,7 +27,7 @@ class PodRunner:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Follows the pods for ever. Cancelling it leaves the processes running, for the next agent to take over."""
+        """Follow the pods for ever. Cancelling it leaves the processes running, for the next agent to take over."""
         try:
             async for kind, changed in self._shared.api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
                 if kind == "SYNC":
@@ -43,7 +43,7 @@ class PodRunner:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def uid(self, namespace: str, name: str) -> str | None:
-        """The UID of a pod that runs here."""
+        """Return the UID of a pod that runs here."""
         for uid, worker in self._workers.items():
             metadata = worker.pod["metadata"]
             if (metadata["namespace"], metadata["name"]) == (namespace, name):

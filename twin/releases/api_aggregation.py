@@ -37,7 +37,7 @@ class AggregatedApi:
         return f"/apis/apiregistration.k8s.io/v1/apiservices/{self.name}"
 
     async def register(self, api: KubeApi, namespace: str, port: int, authority: Path) -> None:
-        """Makes the API server hand the group to 127.0.0.1:`port`, and waits until it does.
+        """Make the API server hand the group to 127.0.0.1:`port`, and wait until it does.
 
         The certificate there must be for `<service>.<namespace>.svc`, by the `authority` (a PEM file). Raises ChartFailed
         when the API server does not reach it.
@@ -61,7 +61,7 @@ class AggregatedApi:
             ) from None
 
     async def remove(self, api: KubeApi) -> None:
-        """Takes both objects away, unless the group is somebody else's.
+        """Take both objects away, unless the group is somebody else's.
 
         The APIService goes first: while it is there and nobody answers for it, no namespace can be deleted.
         """

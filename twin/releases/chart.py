@@ -100,7 +100,7 @@ class Chart:
     """
 
     pin: ChartPin
-    stand_in: str
+    stand_in: str = "nothing of it runs here"
     module: GoModule | None = None
     definitions: str = ""
     accounts: Accounts | None = None

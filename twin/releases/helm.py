@@ -72,7 +72,7 @@ def render(
     kube_version: str = DEFAULT_KUBE_VERSION,
     api_versions: Sequence[str] = (),
 ) -> list[Object]:
-    """Kubernetes objects of a chart, in Helm's install order and always in the same one.
+    """Return the Kubernetes objects of a chart, in Helm's install order and always in the same one.
 
     `value_files` are merged in their order and `values` over them. `kube_version` ("v1.35.0") and `api_versions`
     ("monitoring.coreos.com/v1") are what the templates see as `.Capabilities`.
@@ -163,7 +163,7 @@ def _require_kube_version(metadata: Mapping[str, Any], kube_version: str) -> Non
 
 @cache
 def _satisfies(constraint: str, version: str) -> bool:
-    """Whether the version meets the constraint, decided by Helm's own semver library inside a one-line chart."""
+    """Return whether the version meets the constraint, decided by Helm's own semver library inside a one-line chart."""
     with tempfile.TemporaryDirectory(prefix="helm-") as folder:
         templates = Path(folder) / "templates"
         templates.mkdir()
@@ -199,7 +199,7 @@ def _schema_sentences(text: str, layers: Mapping[str, Mapping[str, Any]], values
 
 
 def _origin(steps: Sequence[str], layers: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> str:
-    """The value file that says what stands at that path in the end; "" when none does, or `values` does."""
+    """Return the value file that says what stands at that path in the end; "" when none does, or `values` does."""
     if _has(values, steps):
         return ""
     return next((file for file, content in reversed([*layers.items()]) if _has(content, steps)), "")
@@ -217,6 +217,6 @@ def _has(content: Any, steps: Sequence[str]) -> bool:
 
 
 def _value_path(steps: Sequence[str]) -> str:
-    """The path as one writes it: `tolerations[0].key`."""
+    """Return the path as one writes it: `tolerations[0].key`."""
     path = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
     return path.removeprefix(".") or "values"

@@ -37,7 +37,7 @@ class Program:
 
 
 async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
-    """Starts the programs in order, each when the one before answers, calls `ready`, and starts again what ends, for ever.
+    """Start the programs in order, each when the one before answers, call `ready`, and start again what ends, for ever.
 
     A program needs those before it: when one is started again, those after it are too. One that runs already as it should is
     taken over. Raises ChartFailed, with the end of its log, for a program that does not come up before `ready`; later that
@@ -62,19 +62,19 @@ async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Annou
 
 
 async def stop(home: TwinHome, name: str) -> None:
-    """Ends a program by its record, if it has one."""
+    """End a program by its record, if it has one."""
     record = next((r for r in processes.records(home) if r.name == name), None)
     if record is not None:
         await _to_its_end(processes.stop, home, record)
 
 
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
-    """Whether `url` is answered with 200."""
+    """Return whether `url` is answered with 200."""
     return (await client.get(url)).status_code == 200
 
 
 async def _to_its_end(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What blocking `work` returns. Who cancels waits for it: a thread goes on, and would start or end a process later."""
+    """Return what blocking `work` returns. Cancelling waits for it: its thread goes on, and would act on a process later."""
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
     try:
         return await asyncio.shield(working)

@@ -39,7 +39,7 @@ class ChartRunner:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Follows for ever. Cancelling it leaves the programs running, for the next agent to take over."""
+        """Follow for ever. Cancelling it leaves the programs running, for the next agent to take over."""
         try:
             async for kind, changed in self._api.watch("/api/v1/configmaps", labelSelector=f"{LABEL}=true"):
                 if kind == "SYNC":
@@ -56,7 +56,7 @@ class ChartRunner:
             await asyncio.gather(*self._tasks.values(), *self._letting_go, return_exceptions=True)
 
     async def _advertise(self) -> None:
-        """Says in the cluster for which charts this agent has programs, so that whoever installs one waits for them."""
+        """Say in the cluster for which charts this agent has programs, so that whoever installs one waits for them."""
         path, _, name = AGENT_PATH.rpartition("/")
         metadata = {"name": name, "namespace": path.split("/")[4]}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CHARTS: " ".join(self._programs)}}
@@ -93,7 +93,7 @@ class ChartRunner:
         return before != what
 
     def _begin(self, chart: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Starts `work` on a chart as soon as all that was at work there has let go."""
+        """Start `work` on a chart as soon as all that was at work there has let go."""
 
         async def in_turn() -> None:
             async with self._turns[chart]:
@@ -151,7 +151,7 @@ class ChartRunner:
 
 
 def release_of(config_map: Object) -> Release:
-    """What a release's ConfigMap says."""
+    """Return what a release's ConfigMap says."""
     metadata, data = config_map["metadata"], config_map["data"]
     return Release(
         name=metadata["name"].removeprefix("twin-release-"),

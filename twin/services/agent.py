@@ -56,7 +56,7 @@ class Ports(NamedTuple):
 
 
 def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
-    """Makes the agent run and caught up with the API; says whether it had to be started.
+    """Make the agent run and caught up with the API; say whether it had to be started.
 
     `region` is the AWS region of the cluster. Needs the endpoints of a running moto and control plane. An agent of other
     code, other endpoints or another region is replaced. Raises ProcessFailed or DeadlinePassed.
@@ -90,7 +90,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
 
 
 async def work(home: TwinHome, region: str, listen: Ports) -> None:
-    """Runs until cancelled."""
+    """Run until cancelled."""
     endpoints = home.load_endpoints()
     if not (endpoints.api_server_url and endpoints.aws_url):
         raise SystemExit(f"{home.path}: the control plane and AWS must have been started before the agent")
@@ -127,7 +127,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
 
 
 def main() -> None:
-    """`python -m twin.services.agent`: ended by SIGTERM, which leaves the pods' processes running."""
+    """Run `python -m twin.services.agent` until SIGTERM, which leaves the pods' processes running."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
 

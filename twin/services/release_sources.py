@@ -13,12 +13,12 @@ SLOW_MODEL = "timed_batch"
 
 
 def directory(home: TwinHome) -> Path:
-    """Where the models lie that this twin's `make up` releases."""
+    """Return where the models lie that this twin's `make up` releases."""
     return home.cache / "release" / "models" if stack_files.autoscaling(home) else SAMPLES
 
 
 def prepare(home: TwinHome) -> Path:
-    """Makes `directory` what it has to be, and returns it.
+    """Make `directory` what it has to be, and return it.
 
     The samples alone are released with the tracked stacks beside them. Together with SLOW_MODELS they lie beside this
     twin's own copy of its stack, which alone wants something of those.

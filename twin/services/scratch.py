@@ -11,19 +11,22 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
 from twin.host import claim, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
 
 
-class UnknownRevision(RuntimeError):
+class UnknownRevision(Failure):
     """git does not know the revision; the text is git's."""
+
+    exit_code = NOT_TRIED
 
 
 @contextlib.contextmanager
 def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
-    """A twin of its own below `home`, without pods; gone, with all its processes, when the block ends. Raises NotATwin."""
+    """Make a twin below `home`, without pods; it is gone, with all its processes, when the block ends. Raises NotATwin."""
     claim.claim(home.path)
     own = TwinHome(home.path / "scratch" / f"twin-{secrets.token_hex(4)}")
     claim.claim(own.path)
@@ -35,17 +38,17 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
 
 
 def leftovers(home: TwinHome) -> list[TwinHome]:
-    """Scratch twins of commands that were killed before they could clean up."""
+    """Return the scratch twins of commands that were killed before they could clean up."""
     return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
 
 
 def check(revision: str) -> None:
-    """Raises UnknownRevision unless git knows `revision` as a commit."""
+    """Raise UnknownRevision unless git knows `revision` as a commit."""
     _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
 
 
 def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
-    """Applies the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+    """Apply the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
     program = servers.home.path / "program"
     _extract(revision, program)
     engine = replace(servers.engine(), program=program)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.names import PROMETHEUS_PORT
 from twin.aws import moto_server
@@ -29,8 +30,10 @@ PROGRAMS = ("etcd", "kubernetes", "kwok", "pulumi", "helm")
 """The families of built programs (twin/host/tools.py) that a twin consists of."""
 
 
-class NotRunning(RuntimeError):
+class NotRunning(Failure):
     """The command needs a twin that is up, and there is none at this home."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Servers:
 
     @classmethod
     def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True, families: Sequence[str] = ()) -> "Servers":
-        """Builds the tools that are missing and starts the servers that do not run; what runs is left alone.
+        """Build the tools that are missing and start the servers that do not run; what runs is left alone.
 
         `with_agent` starts nodes and pods too, which a preview does not need. `families` of programs are built beside
         PROGRAMS. Raises ToolError, ProcessFailed or DeadlinePassed.
@@ -70,7 +73,7 @@ class Servers:
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
-        """The servers of a twin that is up. Raises NotRunning."""
+        """Return the servers of a twin that is up. Raises NotRunning."""
         known = home.load_endpoints()
         if not (known.aws_url and known.kubeconfig):
             raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
@@ -88,7 +91,7 @@ class Servers:
         return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new, started)
 
     def engine(self) -> Engine:
-        """The Pulumi engine on this checkout's program."""
+        """Return the Pulumi engine on this checkout's program."""
         return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
 
     def cluster(self) -> ClusterView:
@@ -101,7 +104,7 @@ class Servers:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def variables(self) -> dict[str, str]:
-        """The environment variables that make a shell talk to this twin."""
+        """Return the environment variables that make a shell talk to this twin."""
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
@@ -136,5 +139,5 @@ def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:
             link.unlink(missing_ok=True)
             link.symlink_to(programs[name])
     python, repository, own = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path))
-    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi "$@"\n'
+    script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi -- "$@"\n'
     write_whole(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 
+from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
 from twin.host.home import SHARED_MEMORY
@@ -35,12 +36,12 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Passed on to the models: with one thread each it is the number of instances that a measurement varies."""
 
 
-class StandaloneFailed(RuntimeError):
+class StandaloneFailed(Failure):
     """The server could not be started, or ended by itself; the text says why."""
 
 
 def serve(models: Path, say: Callable[[str], None]) -> None:
-    """Runs a server over the model repository `models` until SIGINT or SIGTERM, and says where it listens once it answers.
+    """Run a server over the model repository `models` until SIGINT or SIGTERM, and say where it listens once it answers.
 
     The server's own log goes to standard error. Raises StandaloneFailed, or TritonUnavailable.
     """

@@ -30,7 +30,7 @@ _LONGEST_TAIL = 256 * 1024
 
 
 def causes(log: Path) -> list[str]:
-    """What kept the server from loading its models, a sentence each, as often as it said it once; [] when it does not say.
+    """Return what kept the server from loading its models, a sentence each, none of them twice; [] when it does not say.
 
     Where it names models that failed to load, those are the cause and all else follows from them. Python's stack is left
     out, but for the line of the model that it begins at. Without any error, models that hang are named.
@@ -46,7 +46,7 @@ def _errors(text: str) -> Iterator[str]:
 
 
 def _hanging(text: str) -> list[str]:
-    """The models whose load the python backend gave up without ending it."""
+    """Return the models whose load the python backend gave up without ending it."""
     reasons = dict.fromkeys(_sentence(match["reason"]) for match in _STUB.finditer(text))
     if not reasons:
         return []
@@ -60,14 +60,14 @@ def _hanging(text: str) -> list[str]:
 
 
 def _sentence(message: str) -> str:
-    """One line, without the stack: `what (1/model.py(line): function)`; the folder above is another one at each start."""
+    """Return one line, without the stack: `what (1/model.py(line): function)`; the folder above differs at each start."""
     what, _, stack = _DOWNLOAD.sub("", message.replace("\\n", "\n")).partition("\n\nAt:\n")
     place = next((line.strip() for line in stack.splitlines() if line.strip()), "")
     return " ".join(what.split()) + (f" ({place})" if place else "")
 
 
 def _tail(log: Path) -> str:
-    """The end of the log; nothing when there is none."""
+    """Return the end of the log; nothing when there is none."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _LONGEST_TAIL))

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spec.failure import NOT_TRIED, Failure
 from spec.triton_options import FLAGS, newer_than
 
 DISTRIBUTION = "nvidia-pytriton"
@@ -43,8 +44,10 @@ _PROGRAM_NAMES = frozenset({"tritonserver", "/opt/tritonserver/bin/tritonserver"
 _HELP_OPTION = re.compile(r"^  (--[a-z0-9-]+)( <.*>)?$", re.MULTILINE)
 
 
-class TritonUnavailable(RuntimeError):
+class TritonUnavailable(Failure):
     """This machine cannot run the server; the text says what is missing and what would be right."""
+
+    exit_code = NOT_TRIED
 
 
 class TritonArgumentError(ValueError):
@@ -72,7 +75,7 @@ class TritonServer:
     flags: Mapping[str, bool]
 
     def localize(self, args: Sequence[str], address: str) -> tuple[list[str], list[str]]:
-        """The process's argv for a container's `args` on `address`, and the flags dropped on the way.
+        """Return the process's argv for a container's `args` on `address`, and the flags dropped on the way.
 
         `args` may begin with the program's name. Listening addresses and the backend, cache and agent
         directories are replaced; ports, the model repository and everything else stay as they are. Raises
@@ -97,7 +100,7 @@ class TritonServer:
         return argv, dropped
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The complete environment of the process: `env` (the pod's own) and what the installation needs.
+        """Return the complete environment of the process: `env` (the pod's own) and what the installation needs.
 
         Nothing else of the caller's environment passes: a developer's AWS_PROFILE must not reach a "pod".
         """
@@ -135,7 +138,7 @@ class TritonServer:
 
 
 def locate(cache: Path) -> TritonServer:
-    """The installed server, with a backend directory prepared under `cache` (made when absent, reused when
+    """Return the installed server, with a backend directory prepared under `cache` (made when absent, reused when
     present).
 
     Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, the
@@ -165,7 +168,7 @@ def locate(cache: Path) -> TritonServer:
 
 
 def refuse_blanks(path: Path, remedy: str) -> None:
-    """Raises TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
+    """Raise TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
     if any(character.isspace() for character in str(path)):
         raise TritonUnavailable(
             f"{path} has a blank in it, and Triton starts its Python backend with a line that is split at blanks: {remedy}"
@@ -173,7 +176,7 @@ def refuse_blanks(path: Path, remedy: str) -> None:
 
 
 def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Mapping[str, str]) -> Command:
-    """What to start so that a pod's `args` and `env` run as a process that listens on `address` only.
+    """Return what to start so that a pod's `args` and `env` run as a process that listens on `address` only.
 
     `env` must already hold the pod's values with paths of this machine; see `locate` and
     `TritonServer.localize` for the errors.
@@ -184,7 +187,7 @@ def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Ma
 
 
 def _find_libpython() -> Path | None:
-    """The directory to search for the stub's libpython; None when the system's loader finds it by itself."""
+    """Return the directory to search for the stub's libpython; None when the system's loader finds it by itself."""
     library = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
     own = Path(sysconfig.get_config_var("LIBDIR") or "/nonexistent")
     if (own / library).is_file():
@@ -201,7 +204,7 @@ def _find_libpython() -> Path | None:
 
 
 def _prepare_backends(installation: Path, cache: Path) -> Path:
-    """A backend directory whose python backend has the stub of this interpreter, made of links."""
+    """Return a backend directory whose python backend has the stub of this interpreter, made of links."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     stubs = installation / "python_backend_stubs"
     stub = stubs / version / "triton_python_backend_stub"
@@ -237,7 +240,7 @@ def _known_flags(binary: Path) -> Mapping[str, bool]:
 
 @functools.cache
 def _flags_of_help(binary: str, _mtime_ns: int) -> Mapping[str, bool]:
-    """The flags in the server's own help, and whether each takes a value."""
+    """Return the flags in the server's own help, and whether each takes a value."""
     result = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=30, check=False)
     flags = {flag: bool(value) for flag, value in _HELP_OPTION.findall(result.stdout + result.stderr)}
     if "--model-repository" not in flags:

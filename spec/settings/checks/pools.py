@@ -12,7 +12,7 @@ from spec.catalog import (
 )
 from spec.settings.checks.sizes import sizes_are_ordered
 from spec.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject, pool_name
-from spec.settings.model import SYSTEM_GROUP_NAME
+from spec.settings.nodes import SYSTEM_GROUP_NAME
 from spec.settings.problem import Problem
 from spec.wording import did_you_mean, one_of
 

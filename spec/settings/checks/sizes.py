@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from spec.settings.model import GpuPool, SystemGroup
+from spec.settings.gpu import GpuPool
+from spec.settings.nodes import SystemGroup
 from spec.settings.problem import Problem
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from spec.settings.model import Document, GpuPool
+from spec.settings.gpu import GpuPool
+from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.section import Absent
 

@@ -8,7 +8,7 @@ from spec.catalog import InstanceType
 from spec.settings.checks.pools import known_types
 from spec.settings.checks.subject import Check, Subject, pool_name
 from spec.settings.fields import cpu_millis
-from spec.settings.model import GpuPool
+from spec.settings.gpu import GpuPool
 from spec.settings.problem import Problem
 from spec.settings.section import Absent
 from spec.versions import KUBERNETES, OLDEST_TRITON_VERSION, TRITON_RELEASES, driver_key, example_digest

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelctl.manifest import Manifest
-from modelctl.release import release
-from modelctl.store import Store
+from modelctl.release.publish import release
+from modelctl.store.bucket import Store
+from modelctl.store.manifest import Manifest
 
 CONFIG = """\
 backend: "python"

@@ -12,10 +12,10 @@ import boto3
 import pytest
 from moto.core.botocore_stubber import BotocoreStubber
 
-from modelctl.rollout.journal import Journal, Lock
 from modelctl.rollout.lease import JournalChanged, Lease, LockTaken
-from modelctl.rollout.live import LiveRepository
-from modelctl.store import Store, open_store
+from modelctl.store.bucket import Store, open_store
+from modelctl.store.journal import Journal, Lock
+from modelctl.store.live import LiveRepository
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server
 from twin.host.processes import wait_until
@@ -25,8 +25,8 @@ HOUR = 3600.0
 RACER = """
 import sys
 from modelctl.rollout.lease import Lease, LockTaken
-from modelctl.rollout.live import LiveRepository
-from modelctl.store import open_store
+from modelctl.store.live import LiveRepository
+from modelctl.store.bucket import open_store
 live = LiveRepository(open_store(sys.argv[1], sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()

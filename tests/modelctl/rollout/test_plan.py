@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.manifest import Manifest
 from modelctl.rollout import plan
-from modelctl.rollout.journal import Change
 from modelctl.rollout.plan import Refused, StackRelease
-from modelctl.store import Store
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change
+from modelctl.store.manifest import Manifest
 from tests.modelctl.rollout.releases import CODE, CONFIG, ENSEMBLE, GOLDEN, model, publish
 
 Published = Callable[..., StackRelease]

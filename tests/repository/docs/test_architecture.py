@@ -53,3 +53,9 @@ def test_a_component_waits_for_what_its_children_name() -> None:
 def test_a_block_that_nothing_draws_is_an_error() -> None:
     with pytest.raises(KeyError):
         generate.generated("<!-- generated: nothing -->\n<!-- end -->")
+
+
+def test_what_is_not_between_the_two_lines_of_a_block_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(generate.BLOCKS, "packages", lambda: "new")
+    page = "before\n<!-- generated: packages -->\n{}\n<!-- end -->\nafter\n"
+    assert generate.generated(page.format("old")) == page.format("new")

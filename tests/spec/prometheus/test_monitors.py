@@ -17,7 +17,6 @@ from tests import crds
 from tests.charts import rendering
 from tests.spec.prometheus.stacks import ROOT, STACKS, settings
 from twin.charts.registry import CHARTS
-from twin.host.tools import ToolError
 from twin.releases import go_module
 
 RUNBOOKS = "https://wiki.example.com/triton/runbooks"
@@ -95,10 +94,7 @@ def test_envoys_pods_are_selected_by_what_envoy_gateway_calls_them() -> None:
     assert spec["namespaceSelector"] == {"matchNames": ["envoy-gateway-system"]}
     (endpoint,) = spec["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("metrics", "/stats/prometheus")
-    try:
-        source = go_module.folder(CHARTS["gateway-helm"]) / "internal/infrastructure/kubernetes/proxy/resource.go"
-    except ToolError as error:
-        pytest.skip(str(error))
+    source = go_module.folder(CHARTS["gateway-helm"]) / "internal/infrastructure/kubernetes/proxy/resource.go"
     text = source.read_text()
     assert re.search(r'"app.kubernetes.io/name":\s+"envoy"', text)
     assert re.search(r'Name:\s+"metrics",\s+ContainerPort: bootstrap.EnvoyStatsPort', text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelctl.configure.derive import histogram_buckets_ms
+from modelctl.repository.configure.derive import histogram_buckets_ms
 from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
 from spec.prometheus.rule import JOB, duration
 from spec.prometheus.rule_file import groups, prometheus_rule

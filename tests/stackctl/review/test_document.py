@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from stackctl.review import document, markdown
 from stackctl.review.plan import WAITING_POLICY, Plan, Step, Violation
 from stackctl.review.report import Report
+from tests.golden import Golden
 from tests.stackctl.review import scenarios
 from triton_policies.waiting import Waiting
 
@@ -28,13 +28,9 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_comment_is_as_reviewed(name: str) -> None:
-    """UPDATE_GOLDEN=1 writes the files; review their difference."""
+def test_the_comment_is_as_reviewed(name: str, golden: Golden) -> None:
     text = document.render([make() for make in SCENARIOS[name]], title="What this pull request does", name="preview")
-    file = GOLDEN / f"{name}.md"
-    if os.environ.get("UPDATE_GOLDEN"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    golden.check(GOLDEN / f"{name}.md", text)
 
 
 def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> None:

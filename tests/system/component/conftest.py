@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.system.component.engine.stack_run import STACKS, StackRun, bring_up
 
 ROOT = Path(__file__).parents[3]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--update-snapshots",
-        action="store_true",
-        help="rewrite tests/system/component/snapshots from this run; review the diff",
-    )
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +23,3 @@ def stack_runs() -> Callable[[str], StackRun]:
 def stack_run(request: pytest.FixtureRequest, stack_runs: Callable[[str], StackRun]) -> StackRun:
     """Each of the four stacks in turn."""
     return stack_runs(request.param)
-
-
-@pytest.fixture
-def update_snapshots(request: pytest.FixtureRequest) -> Any:
-    """Whether snapshots are to be rewritten."""
-    return request.config.getoption("--update-snapshots", default=False)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spec.gpu_pool import gpu_toleration
 from spec.settings.fields import TagKey
-from spec.settings.model import GpuPool
+from spec.settings.gpu import GpuPool
 from tests.system.component.engine.recording import Registration
 from tests.system.component.engine.stack_run import StackRun
 from twin.aws import table

@@ -44,7 +44,7 @@ def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path)
 
 def test_an_unknown_revision_is_one_sentence(twin: Twin) -> None:
     done = twin.run("preview", "dev", "--against", "no-such-branch")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no-such-branch" in done.stdout
     assert "Traceback" not in done.stdout
 

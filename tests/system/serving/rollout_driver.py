@@ -13,9 +13,9 @@ from benchmarks.rollout_servers import LocalFleet
 from modelctl.rollout.controller import Controller, Wanted
 from modelctl.rollout.lease import Lease, LockTaken
 from modelctl.rollout.limits import Limits
-from modelctl.rollout.live import LiveRepository
 from modelctl.rollout.plan import Refused
-from modelctl.store import open_store
+from modelctl.store.bucket import open_store
+from modelctl.store.live import LiveRepository
 
 LIMITS = Limits(load=60, restart=120, canary=120, canary_requests=20, drain=60, quiet=0.3, settle=60, poll=0.1)
 """Ends of waits that no test waits for, but for `quiet` and `poll`."""

@@ -16,14 +16,14 @@ from typing import Any
 import httpx
 
 from benchmarks.rollout_servers import LocalFleet, Servers
-from modelctl.manifest import Manifest
 from modelctl.rollout import parity
 from modelctl.rollout.controller import Controller, Result, Wanted
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.lease import LEASE_SECONDS, Lease
 from modelctl.rollout.limits import Limits
-from modelctl.rollout.live import LiveRepository
-from modelctl.store import Store
+from modelctl.store.bucket import Store
+from modelctl.store.live import LiveRepository
+from modelctl.store.manifest import Manifest
 from tests.system.serving import rollout_driver
 from tests.system.serving.rollout_releases import MODEL, publish
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from modelctl.cli import app
-from modelctl.manifest import Manifest
-from modelctl.release import release
-from modelctl.rollout.golden import Golden
-from modelctl.store import open_store
+from modelctl.release.publish import release
+from modelctl.repository.golden import Golden
+from modelctl.store.bucket import open_store
+from modelctl.store.manifest import Manifest
 from tests.modelctl.conftest import SAMPLES
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.pods import Bucket, Kubelet, Pod

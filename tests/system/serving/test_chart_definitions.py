@@ -13,19 +13,16 @@ from rich.console import Console
 from infra.platform import monitors
 from tests.spec.prometheus.stacks import settings
 from tests.twin.plugins.recording_engine import recording_engine
-from twin.charts.registry import CHARTS
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.host import processes, tools
 from twin.host.home import TwinHome
-from twin.host.tools import ToolError
 from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
 from twin.plugins.releases import Releases
 from twin.plugins.server import EngineLog
-from twin.releases import go_module
 
 CHART = "kube-prometheus-stack"
 
@@ -48,10 +45,6 @@ def _resource(kind: str, name: str) -> Resource:
 
 
 def test_monitors_and_rules_can_be_made_once_the_chart_is_released(client: KubeClient) -> None:
-    try:
-        go_module.definitions(CHARTS[CHART])
-    except ToolError as error:
-        pytest.skip(str(error))
     namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}
     client.create("/api/v1/namespaces", namespace)
     manifests = monitors.manifests(settings("prod"), "https://wiki.example.com/triton")

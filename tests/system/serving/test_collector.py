@@ -32,7 +32,7 @@ from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet
 from tests.system.serving.test_tracing import ARRIVAL_SECONDS, CALLER, over_http, send_each
 from twin.host import tools
-from twin.host.tools import FAMILIES, ToolError
+from twin.host.tools import FAMILIES
 
 SLO_MS = 2000
 DECISION_SECONDS = 6
@@ -48,10 +48,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def otelcol() -> Path:
-    try:
-        return tools.ensure(["otelcol"], Console(stderr=True))["otelcol"]
-    except ToolError as error:
-        pytest.skip(str(error))
+    return tools.ensure(["otelcol"], Console(stderr=True))["otelcol"]
 
 
 @pytest.fixture

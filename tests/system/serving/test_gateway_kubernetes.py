@@ -18,9 +18,7 @@ from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
 from twin.host import processes, tools
 from twin.host.home import TwinHome
-from twin.host.tools import ToolError
 from twin.plugins import definitions, kubeconfig
-from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -37,10 +35,6 @@ Manifest = dict[str, Any]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     """A real control plane of its own with the kinds that the twin installs in place of the chart."""
-    try:
-        go_module.definitions(CHARTS[CHART])
-    except ToolError as error:
-        pytest.skip(str(error))
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:

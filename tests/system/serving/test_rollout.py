@@ -16,14 +16,14 @@ from tritonclient.utils import InferenceServerException
 
 from benchmarks.rollout_servers import LocalFleet, local_servers
 from modelctl.loadgen import RequestFailed, Result, Schedule, run
-from modelctl.manifest import Manifest, ModelEntry, ObjectEntry
 from modelctl.rollout.controller import Outcome
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.served import ServedVersion
-from modelctl.store import open_store
+from modelctl.store.bucket import open_store
+from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_driver import LIMITS
 from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.rollout_servers import local_servers
 from modelctl.rollout.controller import Outcome
-from modelctl.store import open_store
+from modelctl.store.bucket import open_store
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_releases import MODEL, code
 from tests.system.serving.rollout_site import Site

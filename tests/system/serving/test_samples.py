@@ -23,9 +23,9 @@ from examples.failures import CallFailed
 from examples.server import MODELS
 from examples.stream_client import Prompt, Word, generate
 from examples.tensors import to_inputs
-from modelctl.progress import Silent
-from modelctl.release import prepare
-from modelctl.store import PART_BYTES
+from modelctl.release.progress import Silent
+from modelctl.release.publish import prepare
+from modelctl.store.bucket import PART_BYTES
 from tests.system.serving.pods import Kubelet, Pod, running_kubelet
 
 DEADLINE_SECONDS = 30

@@ -21,7 +21,6 @@ from twin.charts.registry import CHARTS
 from twin.cluster import control_plane
 from twin.host import processes, tools
 from twin.host.home import TwinHome
-from twin.host.tools import ToolError
 from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
@@ -32,10 +31,7 @@ _ESTABLISHED_SECONDS = 60
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.DynamicClient]:
     """A real control plane of its own with the kinds of KEDA and Karpenter."""
-    try:
-        crds = [*go_module.definitions(CHARTS["keda"]), *go_module.definitions(CHARTS["karpenter-crd"])]
-    except ToolError as error:
-        pytest.skip(str(error))
+    crds = [*go_module.definitions(CHARTS["keda"]), *go_module.definitions(CHARTS["karpenter-crd"])]
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:

@@ -12,6 +12,7 @@ from spec.versions import ChartPin
 from twin.charts.registry import CHARTS, POD_PROGRAMS
 from twin.host import tools
 from twin.host.home import REPOSITORY
+from twin.releases.chart import Chart
 
 PINS = [pin for pin in vars(versions).values() if isinstance(pin, ChartPin)]
 
@@ -20,8 +21,12 @@ def pod(*images: str) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", "image": image} for image in images]}}
 
 
-def test_every_pinned_chart_has_a_record_and_every_record_a_pinned_chart() -> None:
+def test_every_pinned_chart_and_no_other_may_be_installed() -> None:
     assert {pin.name: pin for pin in PINS} == {name: chart.pin for name, chart in CHARTS.items()}
+
+
+def test_a_chart_without_a_record_has_nothing_that_runs() -> None:
+    assert CHARTS["opencost"] == Chart(versions.OPENCOST, "nothing of it runs here")
 
 
 def test_what_stands_for_a_chart_is_the_rest_of_a_sentence() -> None:

@@ -1,5 +1,6 @@
 """The preview as a document for programs."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_a_step_names_the_changed_paths_and_why_it_replaces(tmp_path: Path) -> N
 
 
 def test_the_document_counts_by_operation_as_the_engine_does_what_stays_the_same_too(tmp_path: Path) -> None:
-    document = json.loads(read(tmp_path).to_json())
+    document = dataclasses.asdict(read(tmp_path))
     assert document["stack"] == "prod"
     assert document["summary"] == {"delete": 1, "replace": 1, "same": 110, "update": 1}
     assert len(document["steps"]) == 3

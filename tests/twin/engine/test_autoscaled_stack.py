@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from infra.serving import triton_values
-from modelctl import repository
-from modelctl.progress import Silent
-from modelctl.release import prepare
+from modelctl.release.progress import Silent
+from modelctl.release.publish import prepare
+from modelctl.repository.load import load
 from spec.scaling.signal import signals
-from spec.settings import load
+from spec.settings import load as settings_of
 from twin.charts import registry
 from twin.engine import stack_files
 from twin.host.home import TwinHome
@@ -53,7 +53,7 @@ def test_no_other_stack_changes(autoscaled: TwinHome, tmp_path: Path) -> None:
 
 
 def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
-    settings = load(stack_files.config(autoscaled, "local"), "local")
+    settings = settings_of(stack_files.config(autoscaled, "local"), "local")
     assert (settings.triton.autoscaler, settings.triton.replicas) == ("keda", None)
     assert settings.worker is not None
     assert (settings.worker.scaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
@@ -77,7 +77,7 @@ def test_asking_again_keeps_the_release_and_changing_ones_mind_drops_it(home: Tw
 def test_what_it_releases_is_the_samples_and_the_slow_model_beside_the_stack_that_wants_it(autoscaled: TwinHome) -> None:
     models = release_sources.prepare(autoscaled)
     assert models == release_sources.prepare(autoscaled), "a second time, over what the first one made"
-    assert [model.name for model in repository.load(models)] == ["classify", "normalize", "pipeline", "timed_batch"]
+    assert [model.name for model in load(models)] == ["classify", "normalize", "pipeline", "timed_batch"]
     stacks = models.parent / "stacks"
     assert [path.name for path in stacks.iterdir()] == ["Pulumi.local.yaml"]
     plan = prepare(models, PART_BYTES, Silent(), stacks)

@@ -87,6 +87,8 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
         os.kill(int(ready.read_text()), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A test run that a shell put in the background was born with SIGINT ignored, and so would be the program here.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
@@ -95,3 +97,4 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
             assert Engine(TwinHome(tmp_path), pulumi, {}, tmp_path).run("local", ["up"]) == ends
     finally:
         thread.join()
+        signal.signal(signal.SIGINT, handler)

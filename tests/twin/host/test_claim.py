@@ -1,11 +1,14 @@
 """What a twin takes for its directory, and what `down` removes: every other directory is as it was afterwards."""
 
+import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from twin.host.claim import MARKER, NotATwin
 from twin.host.home import REPOSITORY, TwinHome
 from twin.host.processes import Service
 from twin.services import scratch
+
+NOBODY = 65534
 
 
 def listed(folder: Path) -> list[str]:
@@ -47,7 +52,7 @@ def persons(tmp_path: Path) -> Path:
 def test_every_command_refuses_a_directory_that_is_not_a_twins(persons: Path, arguments: list[str]) -> None:
     before = listed(persons)
     done = twin(persons, *arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     said = done.stderr or done.stdout
     assert f"s directory: it has cache, endpoints.json, lock, logs and 2 more, and no {MARKER} as a twin writes it. " in said
     assert "Nothing in it was touched. Set TWIN_HOME to a directory that is empty, or does not exist yet." in said
@@ -100,17 +105,34 @@ def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path, given: str, sa
     (tmp_path / "file").touch()
     (tmp_path / "circle").symlink_to("circle")
     done = twin(given.replace("{tmp}", str(tmp_path)), "up")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert said.replace("{tmp}", str(tmp_path)) in done.stderr
     assert "Traceback" not in done.stderr
     assert listed(tmp_path) == ["circle", "file"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_home_that_may_not_be_written_is_a_sentence(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
-    done = twin(tmp_path / "home", "up")
-    assert (done.returncode, f"{tmp_path}/home cannot be written: Permission denied" in done.stderr) == (1, True)
+@contextlib.contextmanager
+def without_roots_rights() -> Iterator[None]:
+    """Let root be refused as anybody else is: the kernel asks for the effective user."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_home_that_may_not_be_written_is_a_sentence() -> None:
+    # Not below tmp_path, which nobody but its owner may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        home = Path(folder).resolve() / "home"
+        said = f"^{re.escape(str(home))} cannot be written: Permission denied; set TWIN_HOME to a directory of yours$"
+        with without_roots_rights(), pytest.raises(NotATwin, match=said):
+            claim.claim(home)
+        assert listed(Path(folder)) == []
 
 
 def test_an_empty_home_directory_is_no_twins_either(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ _CONFIG = Config(
 
 @cache
 def _service_models() -> Loader:
-    """One for the process: reading EC2's model takes half a second."""
+    """Return the loader of the process: reading EC2's model takes half a second."""
     return create_loader()
 
 
@@ -73,5 +73,5 @@ class Clients:
         return frozenset(self("ec2").describe_vpc_endpoint_services()["ServiceNames"])
 
     def arn(self, service: str, resource: str) -> str:
-        """An ARN of this account and region."""
+        """Return an ARN of this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account_id}:{resource}"

@@ -15,7 +15,7 @@ _STATEMENT_KEYS = frozenset(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The document; ValueError when it is not a JSON object."""
+    """Return the document; ValueError when it is not a JSON object."""
     document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
@@ -23,25 +23,25 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def statements(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The statements; a single one may stand without its list."""
+    """Return the statements; a single one may stand without its list."""
     found = document.get("Statement", [])
     return found if isinstance(found, list) else [found]
 
 
 def as_list(value: Any) -> list[Any]:
-    """AWS writes a list of one as the item itself."""
+    """Return a list: AWS writes a list of one as the item itself."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def size(text: str) -> int:
-    """Characters as IAM counts them: without white space."""
+    """Return the number of characters as IAM counts them: without white space."""
     return len("".join(text.split()))
 
 
 def json_problems(inputs: Values, key: str) -> Iterator[Problem]:
-    """The value of ``key``, if any, must be a JSON object in a string."""
+    """Yield a problem unless the value of ``key``, if any, is a JSON object in a string."""
     value = inputs.get(key)
     if value is None or value == UNKNOWN:
         return
@@ -55,7 +55,7 @@ def json_problems(inputs: Values, key: str) -> Iterator[Problem]:
 
 
 def policy_problems(inputs: Values, key: str, *, limit: int, resource: bool, principal: bool) -> Iterator[Problem]:
-    """Grammar of an IAM policy: version, statement keys, effect, what must and must not be there, size in characters."""
+    """Yield what breaks the grammar of an IAM policy: version, statement keys, effect, size in characters."""
     value = inputs.get(key)
     if value is None or value == UNKNOWN or UNKNOWN in str(value):
         return

@@ -55,7 +55,7 @@ Invoke = Callable[[Clients, Values], Values]
 
 
 def explain(error: BaseException) -> str:
-    """One line for a person: which AWS operation refused what."""
+    """Return one line for a person: which AWS operation refused what."""
     if isinstance(error, ClientError):
         detail = error.response.get("Error", {})
         return f"{error.operation_name}: {detail.get('Code', 'Unknown')}: {detail.get('Message', '')}".rstrip(": ")
@@ -63,7 +63,7 @@ def explain(error: BaseException) -> str:
 
 
 def known(inputs: Mapping[str, Any], key: str) -> Any:
-    """The value of ``key``, or None when it is absent or not known yet."""
+    """Return the value of ``key``, or None when it is absent or not known yet."""
     value = inputs.get(key)
     return None if value == UNKNOWN else value
 
@@ -130,28 +130,28 @@ class Handler:
         return checked
 
     def physical_name(self, autoname: str) -> str:
-        """The name to use for an autoname; overridden where the service wants a prefix or lower case."""
+        """Return the name to use for an autoname; overridden where the service wants a prefix or lower case."""
         return autoname
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        """Rules of this type that need no AWS call. Inputs have the right types but may be UNKNOWN anywhere."""
+        """Return what breaks rules that need no AWS call. Inputs have the right types but may be UNKNOWN anywhere."""
         return ()
 
     def preview(self, inputs: Values) -> Values:
-        """The outputs of a create that is only planned: computed ones UNKNOWN."""
+        """Return the outputs of a create that is only planned: computed ones UNKNOWN."""
         return self.outputs(inputs, dict.fromkeys(self.computed - inputs.keys(), UNKNOWN))
 
     def outputs(self, inputs: Values, computed: Mapping[str, Any]) -> Values:
-        """Defaults, inputs and computed values together, with ``tagsAll`` for taggable types."""
+        """Return defaults, inputs and computed values together, with ``tagsAll`` for taggable types."""
         tags = {"tagsAll": inputs.get("tags", {})} if self.taggable else {}
         return {**self.defaults, **inputs, **tags, **computed}
 
     def kept(self, new: Values, old: Mapping[str, Any]) -> Values:
-        """The outputs of an update that leaves the computed values as they were."""
+        """Return the outputs of an update that leaves the computed values as they were."""
         return self.outputs(new, {key: old[key] for key in self.computed - new.keys() if key in old})
 
     def preview_update(self, old: Values, new: Values) -> Values:
-        """The outputs of an update that is only planned; overridden where an update changes computed values."""
+        """Return the outputs of an update that is only planned; overridden where an update changes computed values."""
         return self.kept(new, old)
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
@@ -166,7 +166,7 @@ class Handler:
         return same_name or self.delete_before_replace
 
     def refreshed_inputs(self, old_inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Values:
-        """The inputs that would give the observed outputs: what Read reports to the engine."""
+        """Return the inputs that would give the observed outputs: what Read reports to the engine."""
         return {
             key: _seen_through(old_inputs[key], outputs[key]) if key in self.partly_computed else outputs[key]
             for key in old_inputs

@@ -27,13 +27,13 @@ _NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError")
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Whether AWS says that the thing asked for does not exist."""
+    """Return whether AWS says that the thing asked for does not exist."""
     code = error.response.get("Error", {}).get("Code", "")
     return code in _NOT_FOUND or code.endswith(_NOT_FOUND_ENDINGS)
 
 
 def or_none(call: Callable[..., T], **parameters: Any) -> T | None:
-    """The answer of a describe or get call, or None when its object does not exist."""
+    """Return the answer of a describe or get call, or None when its object does not exist."""
     try:
         return call(**parameters)
     except ClientError as error:
@@ -44,7 +44,7 @@ def or_none(call: Callable[..., T], **parameters: Any) -> T | None:
 
 @contextmanager
 def gone_is_fine() -> Iterator[None]:
-    """Deletes are idempotent: swallow "does not exist", nothing else."""
+    """Swallow "does not exist", nothing else: deletions are idempotent."""
     try:
         yield
     except ClientError as error:

@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def path(*parts: str) -> str:
-    """A parameter name; parts that SSM would refuse (ARNs) are replaced by a digest of themselves."""
+    """Return a parameter name; parts that SSM would refuse (ARNs) are replaced by a digest of themselves."""
     safe = (part if _PLAIN.fullmatch(part) else hashlib.sha256(part.encode()).hexdigest()[:24] for part in parts)
     return "/twin/" + "/".join(safe)
 
@@ -31,7 +31,7 @@ def put(clients: Clients, name: str, record: dict[str, Any]) -> None:
 
 
 def get(clients: Clients, name: str) -> dict[str, Any] | None:
-    """One record, or None."""
+    """Return one record, or None."""
     answer = or_none(clients("ssm").get_parameter, Name=name)
     if answer is None:
         return None
@@ -40,7 +40,7 @@ def get(clients: Clients, name: str) -> dict[str, Any] | None:
 
 
 def below(clients: Clients, name: str) -> dict[str, dict[str, Any]]:
-    """All records whose names lie below ``name``, by name."""
+    """Return all records whose names lie below ``name``, by name."""
     pages = clients("ssm").get_paginator("get_parameters_by_path").paginate(Path=name, Recursive=True)
     return {item["Name"]: json.loads(item["Value"]) for page in pages for item in page["Parameters"]}
 

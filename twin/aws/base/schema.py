@@ -23,19 +23,19 @@ from twin.aws.base.errors import Problem, UnsupportedType
 
 
 def problems(token: str, inputs: Mapping[str, Any]) -> list[Problem]:
-    """Unknown keys, wrong types and missing required properties, nested ones too."""
+    """Return the unknown keys, wrong types and missing required properties, nested ones too."""
     return list(_object_problems(inputs, _arguments_class(token), ""))
 
 
 @cache
 def input_names(token: str) -> frozenset[str]:
-    """The input keys of the type, as the provider spells them."""
+    """Return the input keys of the type, as the provider spells them."""
     return frozenset(reflection.input_type_types(_arguments_class(token)))
 
 
 @cache
 def output_names(token: str) -> frozenset[str]:
-    """The output keys of the type, inputs included."""
+    """Return the output keys of the type, inputs included."""
     return frozenset(reflection._types_from_py_properties(_resource_class(token)))
 
 
@@ -105,7 +105,7 @@ def _value_problems(value: Any, hint: Any, path: str) -> Iterator[Problem]:
 
 
 def _options(hint: Any) -> list[Any]:
-    """The plain alternatives of ``Input[T]``: without Awaitable, Output and None."""
+    """Return the plain alternatives of ``Input[T]``: without Awaitable, Output and None."""
     if typing.get_origin(hint) is not typing.Union:
         return [hint]
     plain = []

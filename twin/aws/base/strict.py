@@ -32,7 +32,7 @@ def install(session: boto3.Session) -> None:
 
 
 def check(client: Any, operation: str, params: dict[str, Any]) -> None:
-    """What a call would be refused for, without the call: for operations that moto lacks.
+    """Refuse parameters that AWS would refuse, without a call: for operations that moto lacks.
 
     Raises StrictError.
     """
@@ -103,7 +103,7 @@ def _choices(value: str, allowed: Sequence[str]) -> str:
 
 @cache
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    """The pattern, or None where Python's ``re`` does not know the syntax (Java classes such as ``\\p{L}``)."""
+    """Return the pattern, or None where Python's ``re`` does not know the syntax (Java classes such as ``\\p{L}``)."""
     if not pattern:
         return None
     try:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def merge_default_tags(handler: Handler, inputs: Mapping[str, Any], default_tags: Mapping[str, str]) -> dict[str, Any]:
-    """Inputs with the provider's default tags below the resource's own, where the type takes tags.
+    """Return the inputs with the provider's default tags below the resource's own, where the type takes tags.
 
     The official provider does the same before its check; an unknown ``tags`` stays unknown.
     """
@@ -21,22 +21,22 @@ def merge_default_tags(handler: Handler, inputs: Mapping[str, Any], default_tags
 
 
 def to_list(tags: Mapping[str, str] | None) -> list[dict[str, str]]:
-    """``[{"Key": …, "Value": …}]`` in a stable order."""
+    """Return ``[{"Key": …, "Value": …}]`` in a stable order."""
     return [{"Key": key, "Value": value} for key, value in sorted((tags or {}).items())]
 
 
 def from_list(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """The mapping of an AWS tag list, without the tags that AWS itself puts there."""
+    """Return the mapping of an AWS tag list, without the tags that AWS itself puts there."""
     pairs = ((tag.get("Key", tag.get("TagKey", "")), tag.get("Value", tag.get("TagValue", ""))) for tag in tags or ())
     return {key: value for key, value in pairs if not key.startswith("aws:")}
 
 
 def removed(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> list[str]:
-    """Keys to untag, in a stable order."""
+    """Return the keys to untag, in a stable order."""
     return sorted((old or {}).keys() - (new or {}).keys())
 
 
 def observed(state: Mapping[str, Any], seen: Mapping[str, str]) -> dict[str, Any]:
-    """``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them, for a handler's read."""
+    """Return ``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them, for a handler's read."""
     tags = dict(seen)
     return {"tagsAll": tags, **({"tags": tags} if tags or "tags" in state else {})}

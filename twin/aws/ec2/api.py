@@ -29,7 +29,7 @@ _DESCRIBE = {
 
 
 def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
-    """The one resource of this kind and id, or None."""
+    """Return the one resource of this kind and id, or None."""
     operation, parameter, key = _DESCRIBE[kind]
     answer = or_none(getattr(clients("ec2"), operation), **{parameter: [id]})
     items: list[dict[str, Any]] = answer[key] if answer else []
@@ -38,7 +38,7 @@ def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
 
 
 def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, Any]:
-    """The resource; raises HandlerError naming who wants it when it does not exist."""
+    """Return the resource; raises HandlerError naming who wants it when it does not exist."""
     found = describe(clients, kind, id)
     if found is None:
         raise HandlerError(f"{wanted_by}: {kind} {id} does not exist in {clients.region}")
@@ -46,7 +46,7 @@ def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, A
 
 
 def tag_specifications(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The TagSpecifications parameter of a create call, absent when there is no tag."""
+    """Return the TagSpecifications parameter of a create call, absent when there is no tag."""
     pairs = tags.to_list(inputs.get("tags"))
     return {"TagSpecifications": [{"ResourceType": kind, "Tags": pairs}]} if pairs else {}
 
@@ -62,12 +62,12 @@ def retag(clients: Clients, id: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def observed_tags(state: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """``tags`` and ``tagsAll`` as a describe call shows them."""
+    """Return ``tags`` and ``tagsAll`` as a describe call shows them."""
     return tags.observed(state, tags.from_list(found.get("Tags")))
 
 
 def cidr_problem(key: str, value: Any, *, narrowest: int = 32, widest: int = 0) -> list[Problem]:
-    """Problems of an IPv4 CIDR: syntax, host bits, prefix length bounds."""
+    """Return the problems of an IPv4 CIDR: syntax, host bits, prefix length bounds."""
     if value is None or value == UNKNOWN:
         return []
     try:

@@ -98,7 +98,7 @@ class LaunchTemplate(Handler):
             clients("ec2").delete_launch_template(LaunchTemplateId=id)
 
     def _data(self, values: Values) -> Values:
-        """The inputs that make up a version: AWS makes a new one when any of them changes."""
+        """Return the inputs that make up a version: AWS makes a new one when any of them changes."""
         return {key: values[key] for key in self.inputs - _NOT_DATA if values.get(key) is not None}
 
     def _request(self, clients: Clients, inputs: Values) -> Values:

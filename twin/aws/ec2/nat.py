@@ -120,7 +120,7 @@ class NatGateway(Handler):
 
 
 def nat_using(clients: Clients, allocation_id: str) -> str | None:
-    """The id of the living NAT gateway that holds this elastic address."""
+    """Return the id of the living NAT gateway that holds this elastic address."""
     for nat in clients("ec2").describe_nat_gateways()["NatGateways"]:
         held = [address.get("AllocationId") for address in nat["NatGatewayAddresses"]]
         if nat["State"] not in ("deleted", "deleting") and allocation_id in held:

@@ -11,7 +11,7 @@ from twin.aws.base.handler import Handler, Values, known
 
 
 def record_name(name: str) -> str:
-    """Where the record of the placement group of this name is kept."""
+    """Return where the record of the placement group of this name is kept."""
     return records.path("ec2", "placement-groups", name)
 
 

@@ -101,7 +101,7 @@ class DefaultSecurityGroup(Handler):
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Nothing: AWS does not let the default group go before its VPC."""
+        """Do nothing: AWS does not let the default group go before its VPC."""
 
     @staticmethod
     def _find(clients: Clients, vpc_id: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def revoke_all(clients: Clients, group_id: str) -> None:
 
 
 def text_problems(inputs: Values, key: str) -> Iterable[Problem]:
-    """Problems of a group name or of a description of a group or rule."""
+    """Yield the problems of a group name or of a description of a group or rule."""
     value = known(inputs, key)
     if value is not None and not _TEXT.fullmatch(value):
         yield Problem(key, f"{value!r}: at most 255 of letters, digits, spaces and ._-:/()#,@[]+=&;{{}}!$*")

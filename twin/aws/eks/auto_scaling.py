@@ -51,7 +51,7 @@ def delete(clients: Clients, name: str) -> None:
 
 
 def find(clients: Clients, name: str) -> dict[str, Any] | None:
-    """The group of this name, or None."""
+    """Return the group of this name, or None."""
     groups = clients("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
     return dict(groups[0]) if groups else None
 

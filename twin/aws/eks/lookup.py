@@ -12,14 +12,14 @@ from twin.aws.base.lookup import or_none
 
 
 def cluster(clients: Clients, name: str) -> dict[str, Any] | None:
-    """moto's description of the cluster, or None."""
+    """Return moto's description of the cluster, or None."""
     answer = or_none(clients("eks").describe_cluster, name=name)
     found: dict[str, Any] | None = answer["cluster"] if answer else None
     return found
 
 
 def require_cluster(clients: Clients, name: str, wanted_by: str) -> dict[str, Any]:
-    """The description; HandlerError when there is no such cluster."""
+    """Return the description; HandlerError when there is no such cluster."""
     found = cluster(clients, name)
     if found is None:
         raise HandlerError(f"{wanted_by}: EKS cluster {name} does not exist")
@@ -27,17 +27,17 @@ def require_cluster(clients: Clients, name: str, wanted_by: str) -> dict[str, An
 
 
 def record_name(name: str, kind: str = "cluster", *key: str) -> str:
-    """The record of something of this cluster: ``record_name("prod", "addons", "coredns")``."""
+    """Return the record of something of this cluster: ``record_name("prod", "addons", "coredns")``."""
     return records.path("eks", name, kind, *key)
 
 
 def record(clients: Clients, name: str) -> dict[str, Any]:
-    """The twin's own record of the cluster: what moto drops."""
+    """Return the twin's own record of the cluster: what moto drops."""
     return records.get(clients, record_name(name)) or {}
 
 
 def require_attached(clients: Clients, role_name: str, policies: Iterable[str], wanted_by: str) -> None:
-    """HandlerError unless these AWS managed policies are attached to the role already."""
+    """Raise HandlerError unless these AWS managed policies are attached to the role already."""
     attached = clients("iam").list_attached_role_policies(RoleName=role_name)["AttachedPolicies"]
     names = {policy["PolicyName"] for policy in attached}
     missing = [policy for policy in policies if policy not in names]

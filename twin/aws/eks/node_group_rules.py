@@ -37,7 +37,7 @@ def check(clients: Clients, inputs: Values) -> str:
 
 
 def instance_types(clients: Clients, inputs: Values) -> list[str]:
-    """The types of the group, from itself or from its launch template; HandlerError when both or none has them."""
+    """Return the types of the group, from itself or from its launch template; HandlerError when both or none has them."""
     where = _where(inputs)
     own = list(inputs.get("instanceTypes", []))
     data = launch_template_data(clients, inputs["launchTemplate"], where)
@@ -51,7 +51,7 @@ def instance_types(clients: Clients, inputs: Values) -> list[str]:
 
 
 def launch_template_data(clients: Clients, template: Values, where: str) -> dict[str, Any]:
-    """The data of the version that the group names; HandlerError when template or version do not exist."""
+    """Return the data of the version that the group names; HandlerError when template or version do not exist."""
     which = {"LaunchTemplateId": template["id"]} if "id" in template else {"LaunchTemplateName": template["name"]}
     version = str(template.get("version", "$Default"))
     answer = or_none(clients("ec2").describe_launch_template_versions, **which, Versions=[version])

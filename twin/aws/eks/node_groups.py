@@ -18,14 +18,14 @@ _OBSERVED = ("scalingConfig", "labels", "taints")
 
 
 def describe(clients: Clients, cluster: str, name: str) -> dict[str, Any] | None:
-    """moto's description of the node group, or None."""
+    """Return moto's description of the node group, or None."""
     answer = or_none(clients("eks").describe_nodegroup, clusterName=cluster, nodegroupName=name)
     found: dict[str, Any] | None = answer["nodegroup"] if answer else None
     return found
 
 
 def has_plain_node(clients: Clients, cluster: str) -> bool:
-    """Whether some node group without taints wants at least one node."""
+    """Return whether some node group without taints wants at least one node."""
     for name in clients("eks").list_nodegroups(clusterName=cluster)["nodegroups"]:
         group = describe(clients, cluster, name)
         if group and not group.get("taints") and group["scalingConfig"]["desiredSize"] > 0:
@@ -182,7 +182,7 @@ def _label_changes(old: Values, new: Values) -> Values:
 
 
 def _taint_changes(old: list[Values], new: list[Values]) -> Values:
-    """A taint is what its key and effect say; a new value of it is an update, not a removal and an addition."""
+    """Return the taints by key and effect: a new value of one is an update, not a removal and an addition."""
     kept = {(taint["key"], taint["effect"]) for taint in new}
     return {
         "addOrUpdateTaints": [taint for taint in new if taint not in old],

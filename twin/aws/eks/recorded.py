@@ -18,18 +18,18 @@ class RecordedHandler(Handler):
     """The folder of the records: ``addons``, ``access-entries``, …"""
 
     def key(self, values: Values) -> tuple[str, ...]:
-        """What identifies it within its cluster; together with the cluster's name it is the provider id."""
+        """Return what identifies it within its cluster; together with the cluster's name it is the provider id."""
         raise NotImplementedError
 
     def check_references(self, clients: Clients, inputs: Values) -> None:
         """Refuse what EKS refuses; called before create and update, the cluster exists."""
 
     def computed_values(self, clients: Clients, inputs: Values) -> Values:
-        """The computed outputs of a new one."""
+        """Return the computed outputs of a new resource."""
         return {}
 
     def where(self, values: Values) -> str:
-        """How error messages call it."""
+        """Return what error messages call it."""
         return f"EKS {self.kind} {' '.join(self.key(values))} of {values['clusterName']}"
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
@@ -63,5 +63,5 @@ class RecordedHandler(Handler):
 
 
 def now() -> str:
-    """The time as AWS writes it in JSON."""
+    """Return the time as AWS writes it in JSON."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -31,12 +31,12 @@ _CONFIGURATION: dict[str, str] = {
 
 
 def record_name(id: str) -> str:
-    """Where the record of the file system of this id is kept."""
+    """Return where the record of the file system of this id is kept."""
     return records.path("fsx", "file-systems", id)
 
 
 def find(clients: Clients, id: str) -> dict[str, Any] | None:
-    """moto's description of the file system, or None. It answers an unknown id with an empty list, AWS with an error."""
+    """Return moto's description of the file system, or None: moto answers an unknown id with [], AWS with an error."""
     found = clients("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
     return dict(found[0]) if found else None
 
@@ -152,7 +152,7 @@ class LustreFileSystem(Handler):
 
 
 def association_folder(file_system_id: str) -> str:
-    """Where the records of a file system's associations are kept."""
+    """Return where the records of a file system's associations are kept."""
     return records.path("fsx", "associations", file_system_id)
 
 

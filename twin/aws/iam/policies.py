@@ -124,6 +124,6 @@ class RolePolicyAttachment(Handler):
 
 
 def _observed(declared: str, document: object) -> str:
-    """The declared text while it means the same, else what is really there."""
+    """Return the declared text while it means the same, else what is really there."""
     found = json.loads(document) if isinstance(document, str) else document
     return declared if documents.parse(declared) == found else json.dumps(found)

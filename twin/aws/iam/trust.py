@@ -18,7 +18,7 @@ _AWS_PRINCIPAL = re.compile(r"\*|\d{12}|arn:aws[a-z-]*:(iam|sts)::\d{12}:.+")
 
 
 def role_of(clients: Clients, arn: str) -> dict[str, Any] | None:
-    """The role of this ARN in the account, or None."""
+    """Return the role of this ARN in the account, or None."""
     match = _ROLE_ARN.fullmatch(arn)
     if match is None:
         return None
@@ -30,7 +30,7 @@ def role_of(clients: Clients, arn: str) -> dict[str, Any] | None:
 
 
 def require_role(clients: Clients, arn: str, wanted_by: str, *, service: str | None = None) -> dict[str, Any]:
-    """The role; HandlerError when it does not exist or does not let ``service`` assume it."""
+    """Return the role; HandlerError when it does not exist or does not let ``service`` assume it."""
     role = role_of(clients, arn)
     if role is None:
         raise HandlerError(f"{wanted_by}: IAM role {arn} does not exist")

@@ -17,7 +17,7 @@ _POLICY_LIMIT = 32768
 
 
 def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
-    """Metadata of the key of this id, ARN or alias, or None when there is none or it is being deleted."""
+    """Return the metadata of the key of this id, ARN or alias, or None when there is none or it is being deleted."""
     answer = or_none(clients("kms").describe_key, KeyId=key_id)
     if answer is None or answer["KeyMetadata"]["KeyState"] == "PendingDeletion":
         return None
@@ -26,7 +26,7 @@ def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
 
 
 def require_key(clients: Clients, key_id: str, wanted_by: str) -> dict[str, Any]:
-    """The key's metadata; HandlerError when it cannot be used."""
+    """Return the key's metadata; HandlerError when it cannot be used."""
     found = find_key(clients, key_id)
     if found is None:
         raise HandlerError(f"{wanted_by}: KMS key {key_id} does not exist or is pending deletion")

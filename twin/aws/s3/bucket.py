@@ -18,7 +18,7 @@ _RESERVED = re.compile(r"(xn--|sthree-|amzn-s3-demo-).*|.*(-s3alias|--ol-s3|\.mr
 
 
 def require_bucket(clients: Clients, bucket: str, wanted_by: str) -> None:
-    """HandlerError when the bucket does not exist."""
+    """Raise HandlerError when the bucket does not exist."""
     if or_none(clients("s3").head_bucket, Bucket=bucket) is None:
         raise HandlerError(f"{wanted_by}: bucket {bucket} does not exist")
 

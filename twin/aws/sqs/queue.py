@@ -29,13 +29,13 @@ _MOST_RECEIVES = 1000
 
 
 def find_queue(clients: Clients, url: str) -> dict[str, str] | None:
-    """All attributes of a queue, None when it does not exist."""
+    """Return all attributes of a queue, None when it does not exist."""
     answer = or_none(clients("sqs").get_queue_attributes, QueueUrl=url, AttributeNames=["All"])
     return None if answer is None else dict(answer["Attributes"])
 
 
 def require_queue(clients: Clients, url: str, wanted_by: str) -> dict[str, str]:
-    """The attributes of a queue; HandlerError when it does not exist."""
+    """Return the attributes of a queue; HandlerError when it does not exist."""
     found = find_queue(clients, url)
     if found is None:
         raise HandlerError(f"{wanted_by}: queue {url} does not exist")
@@ -43,27 +43,27 @@ def require_queue(clients: Clients, url: str, wanted_by: str) -> dict[str, str]:
 
 
 def url_of(clients: Clients, arn: str) -> str | None:
-    """The URL of the queue with this ARN, None when there is none in this account and region."""
+    """Return the URL of the queue with this ARN, None when there is none in this account and region."""
     name = arn.rpartition(":")[2]
     answer = or_none(clients("sqs").get_queue_url, QueueName=name)
     return answer["QueueUrl"] if answer is not None and arn == clients.arn("sqs", name) else None
 
 
 def set_attributes(clients: Clients, url: str, attributes: dict[str, str]) -> None:
-    """Sets some and leaves the others: moto forgets a queue's policy with every call that does not repeat it."""
+    """Set these attributes and leave the others: moto forgets a queue's policy with every call that does not repeat it."""
     policy = (find_queue(clients, url) or {}).get("Policy")
     kept = {"Policy": policy} if policy and "Policy" not in attributes else {}
     clients("sqs").set_queue_attributes(QueueUrl=url, Attributes={**kept, **attributes})
 
 
 def redrive_allow_policy(clients: Clients, url: str) -> str | None:
-    """Which queues may send their dead letters here; moto keeps no such attribute."""
+    """Return which queues may send their dead letters here; moto keeps no such attribute."""
     record = records.get(clients, _allow_record(url))
     return None if record is None else str(record["policy"])
 
 
 def set_redrive_allow_policy(clients: Clients, url: str, policy: str | None) -> None:
-    """Sets it; None takes it away."""
+    """Set which queues may send their dead letters here; None lets all do it."""
     if policy is None:
         records.delete(clients, _allow_record(url))
     else:
@@ -146,7 +146,7 @@ class Queue(Handler):
         set_redrive_allow_policy(clients, id, None)
 
     def _with_defaults(self, inputs: Values) -> Values:
-        """The provider sends its own defaults, some of which are not those of SQS."""
+        """Return the attributes as the provider sends them: with its own defaults, some of which are not those of SQS."""
         return {**{key: self.defaults[key] for key in _NUMBERS}, **inputs}
 
     def _outputs(self, clients: Clients, url: str, inputs: Values) -> Values:
@@ -155,7 +155,7 @@ class Queue(Handler):
         return self.outputs(inputs, {"arn": arn, "url": url, "sqsManagedSseEnabled": managed})
 
     def _attributes(self, clients: Clients, inputs: Values) -> dict[str, str]:
-        """The attributes in the inputs. HandlerError for a key or a dead-letter queue that cannot be used."""
+        """Return the attributes in the inputs. HandlerError for a key or a dead-letter queue that cannot be used."""
         where = f"queue {inputs['name']}"
         attributes = {name: str(inputs[key]) for key, (name, _, _) in _NUMBERS.items() if key in inputs}
         if "kmsMasterKeyId" in inputs:

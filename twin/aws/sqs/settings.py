@@ -50,11 +50,11 @@ class _QueueSetting(Handler):
         self.store(clients, inputs["queueUrl"], inputs[self.key])
 
     def load(self, clients: Clients, url: str) -> str | None:
-        """The document that the queue has."""
+        """Return the document that the queue has."""
         raise NotImplementedError
 
     def store(self, clients: Clients, url: str, text: str | None) -> None:
-        """Gives the queue the document; None takes it away."""
+        """Give the queue the document; None takes it away."""
         raise NotImplementedError
 
     def check_references(self, clients: Clients, arn: str, document: Values) -> None:

@@ -71,7 +71,7 @@ class Keda:
                 await keep_running(self._home, running, aggregated)
 
     async def remove(self) -> None:
-        """See ChartPrograms."""
+        """End the programs of a release: see ChartPrograms."""
         await _METRICS.remove(self._context.api)
         for name in (ADAPTER, OPERATOR):
             await programs.stop(self._home, name)

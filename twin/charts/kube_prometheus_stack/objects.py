@@ -52,14 +52,14 @@ _PROMETHEUS_RULES: list[Object] = [
 
 
 def full_name(release: str, values: Mapping[str, Any]) -> str:
-    """What the names of the chart's objects begin with."""
+    """Return what the names of the chart's objects begin with."""
     name = values.get("nameOverride") or CHART
     default = release if name in release else f"{release}-{name}"
     return str(values.get("fullnameOverride") or default)[:26].removesuffix("-")
 
 
 def prometheus_name(release: str, values: Mapping[str, Any]) -> str:
-    """The name of the Prometheus, its Service and its ClusterRole."""
+    """Return the name of the Prometheus, its Service and its ClusterRole."""
     return f"{full_name(release, values)}-prometheus"
 
 
@@ -75,7 +75,7 @@ _PLURALS = {kind: plural for _, kind, plural in KINDS}
 
 
 def objects(release: str, namespace: str, values: Mapping[str, Any], server: str) -> list[tuple[str, Object]]:
-    """Path and object of all that the release has here, in the order in which it is applied.
+    """Return path and object of all that the release has here, in the order in which it is applied.
 
     `server` is the API server's URL, which Prometheus finds its targets with.
     """
@@ -105,7 +105,7 @@ def objects(release: str, namespace: str, values: Mapping[str, Any], server: str
 
 
 def specification(release: str, values: Mapping[str, Any], account: str, server: str) -> Object:
-    """The specification of the Prometheus: the program's, what the chart adds to it, and what this machine needs.
+    """Return the specification of the Prometheus: the program's, what the chart adds to it, and what this machine needs.
 
     What this machine cannot have is left out: volumes (the samples go with the pod), remote writes (they would go to AWS),
     and an Alertmanager to tell.

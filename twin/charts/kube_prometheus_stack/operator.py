@@ -123,7 +123,7 @@ class PrometheusStack:
 
 
 def _availability(prometheus: Object) -> Object:
-    """The condition `Available`, once it is of the specification as it is now; {} before."""
+    """Return the condition `Available`, once it is of the specification as it is now; {} before."""
     generation = prometheus["metadata"].get("generation")
     conditions = (prometheus.get("status") or {}).get("conditions") or []
     found = (c for c in conditions if c["type"] == "Available" and c.get("observedGeneration") == generation)

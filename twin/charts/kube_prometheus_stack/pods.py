@@ -44,12 +44,12 @@ def reloader_command(launch: Launch) -> LocalCommand:
 
 
 def prometheus_arguments(words: Sequence[str], address: str, port: int) -> list[str]:
-    """The arguments of Prometheus, listening on `address` only."""
+    """Return the arguments of Prometheus, listening on `address` only."""
     return [*(word for word in words if not word.startswith(_LISTEN)), f"{_LISTEN}{address}:{port}"]
 
 
 def reloader_arguments(words: Sequence[str], address: str) -> list[str]:
-    """The arguments of the reloader in the pod at `address`. Raises SpecError for another program."""
+    """Return the arguments of the reloader in the pod at `address`. Raises SpecError for another program."""
     if not words or words[0] != _RELOADER:
         raise SpecError("RunContainerError", f"the reloader is started by {_RELOADER!r}, not by {' '.join(words)!r}")
     return [_OF_THE_POD.sub(rf"\g<1>{address}", word) for word in words[1:]]

@@ -57,7 +57,7 @@ class PrometheusAdapter:
                 await keep_running(self._home, [program], aggregated)
 
     async def remove(self) -> None:
-        """See ChartPrograms."""
+        """End the program of a release: see ChartPrograms."""
         await _METRICS.remove(self._context.api)
         await programs.stop(self._home, NAME)
 

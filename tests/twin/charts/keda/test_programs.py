@@ -18,7 +18,6 @@ from twin.charts.registry import CHARTS
 from twin.cluster import certificates
 from twin.host import tools
 from twin.host.home import TwinHome
-from twin.host.tools import ToolError
 from twin.releases import go_module
 from twin.releases.chart import Announce, ChartContext, Release
 from twin.releases.programs import Program
@@ -119,10 +118,7 @@ def test_another_ones_metrics_server_is_left_alone(home: TwinHome) -> None:
 
 
 def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> None:
-    try:
-        objects = go_module.accounts(CHARTS["keda"], "scalers", keda_chart.values(ROLE, monitored=False))
-    except ToolError as error:
-        pytest.skip(str(error))
+    objects = go_module.accounts(CHARTS["keda"], "scalers", keda_chart.values(ROLE, monitored=False))
     kinds = [item["kind"] for item in objects]
     assert kinds[0] == "ServiceAccount"
     assert set(kinds) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}

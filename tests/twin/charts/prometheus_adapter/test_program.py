@@ -20,7 +20,6 @@ from twin.charts.registry import CHARTS
 from twin.cluster import certificates
 from twin.host import tools
 from twin.host.home import TwinHome
-from twin.host.tools import ToolError
 from twin.releases import go_module
 from twin.releases.chart import Announce, ChartContext, ChartFailed, Release
 from twin.releases.programs import Program
@@ -131,10 +130,7 @@ def test_with_the_release_goes_what_it_registered_and_nothing_of_anybody_else(ho
 
 
 def test_the_accounts_are_those_of_the_module_in_the_releases_namespace() -> None:
-    try:
-        objects = go_module.accounts(CHARTS["prometheus-adapter"], "metrics", {})
-    except ToolError as error:
-        pytest.skip(str(error))
+    objects = go_module.accounts(CHARTS["prometheus-adapter"], "metrics", {})
     assert [(item["kind"], item["metadata"].get("namespace")) for item in objects] == [
         ("ServiceAccount", "metrics"),
         ("ClusterRole", None),

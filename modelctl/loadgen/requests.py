@@ -1,0 +1,77 @@
+"""The request that the load is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from tritonclient.grpc import InferInput
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
+from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
+
+from modelctl.repository.golden import FILE as GOLDEN_FILE
+from modelctl.repository.golden import Golden, GoldenError, flat
+from modelctl.repository.load import Model
+from modelctl.tune.errors import TuneError
+
+_FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
+
+
+def request_of(model: Model, seed: int) -> list[InferInput]:
+    """The inputs of one request of a batch of one: those of the model's golden.json, else random ones of the right shape.
+
+    Raises TuneError when there is no golden.json and a shape or a type leaves open what to send.
+    """
+    golden = _golden(model)
+    return [_tensor(tensor.name, value) for tensor, value in _values(model.config, golden, np.random.default_rng(seed))]
+
+
+def _values(
+    config: ModelConfig, golden: Golden | None, source: np.random.Generator
+) -> Iterator[tuple[ModelInput, npt.NDArray[np.generic]]]:
+    for tensor in config.input:
+        if golden is not None and tensor.name in golden.inputs:
+            known = golden.inputs[tensor.name]
+            value = np.array(list(flat(known.data)), dtype=triton_to_np_dtype(known.datatype)).reshape(known.shape)
+            yield tensor, value[:1] if config.max_batch_size else value
+        elif not tensor.optional:
+            yield tensor, _random(tensor, config, source)
+
+
+def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator) -> npt.NDArray[np.generic]:
+    where = f"{config.name}: input {tensor.name}"
+    if any(size < 0 for size in tensor.dims):
+        raise TuneError(
+            f"{where} has a variable shape {list(tensor.dims)}; put a {GOLDEN_FILE} with a typical one in its version"
+        )
+    datatype = DataType.Name(tensor.data_type).removeprefix("TYPE_")
+    shape = [1, *tensor.dims] if config.max_batch_size else list(tensor.dims)
+    if datatype == "STRING":
+        raise TuneError(f"{where} is text; put a {GOLDEN_FILE} with a typical one in its version")
+    if datatype == "BOOL":
+        return source.random(shape) < 0.5
+    dtype = triton_to_np_dtype(datatype)
+    if dtype is None:
+        raise TuneError(f"{where} has the type {datatype}, of which no values can be made")
+    if datatype in _FLOATS:
+        return source.random(shape).astype(dtype)
+    # Small numbers: an index into a vocabulary must exist.
+    return source.integers(0, 2, size=math.prod(shape)).reshape(shape).astype(dtype)
+
+
+def _tensor(name: str, value: npt.NDArray[np.generic]) -> InferInput:
+    request = InferInput(name, list(value.shape), np_to_triton_dtype(value.dtype))
+    request.set_data_from_numpy(value)
+    return request
+
+
+def _golden(model: Model) -> Golden | None:
+    path = model.directory / str(model.version) / GOLDEN_FILE
+    if not path.is_file():
+        return None
+    try:
+        return Golden.parse(str(path), path.read_text(encoding="utf-8"))
+    except GoldenError as error:
+        raise TuneError(str(error)) from None

@@ -1,0 +1,87 @@
+"""What releases a bucket holds, finished or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from modelctl.release.retire import is_retired
+from modelctl.store.bucket import Store
+from modelctl.store.manifest import Manifest, ManifestError
+
+
+class State(StrEnum):
+    """`released` has its manifest; `retired` too, and will be removed; `unfinished` has none; `damaged` has one that
+    cannot be trusted.
+    """
+
+    RELEASED = "released"
+    RETIRED = "retired"
+    UNFINISHED = "unfinished"
+    DAMAGED = "damaged"
+
+
+class UnknownRelease(LookupError):
+    """The bucket holds no such release, or only an unfinished one; the text says which."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One release: `bytes`, `objects` and `created` of an unfinished one are those of what has arrived so far."""
+
+    id: str
+    state: State
+    created: datetime
+    bytes: int
+    objects: int
+    models: dict[str, int]
+
+
+def releases(store: Store) -> list[Listed]:
+    """Every release in the bucket, oldest first. Raises StoreError."""
+    listed = [_listed(store, release_id) for release_id in store.release_ids()]
+    return sorted(listed, key=lambda release: (release.created, release.id))
+
+
+def finished(store: Store, release_id: str) -> Manifest:
+    """The manifest of a finished release. Raises UnknownRelease, ManifestError and StoreError."""
+    manifest = store.manifest(release_id)
+    if manifest is not None:
+        if manifest.id != release_id:
+            raise ManifestError(f"id: releases/{release_id}/manifest.json is that of release {manifest.id}")
+        return manifest
+    known = store.release_ids()
+    if release_id in known:
+        raise UnknownRelease(
+            f"release {release_id} in {store.place} is unfinished (it has no manifest): "
+            "run `modelctl release` on the same models again, it continues"
+        )
+    names = ", ".join(known) or "none"
+    raise UnknownRelease(f"there is no release {release_id} in {store.place}; releases: {names}")
+
+
+def _listed(store: Store, release_id: str) -> Listed:
+    try:
+        manifest = store.manifest(release_id)
+        state = State.UNFINISHED
+    except ManifestError:
+        manifest, state = None, State.DAMAGED
+    if manifest is not None:
+        return Listed(
+            id=release_id,
+            state=State.RETIRED if is_retired(store, release_id) else State.RELEASED,
+            created=manifest.created,
+            bytes=manifest.bytes,
+            objects=len(manifest.objects),
+            models=manifest.versions,
+        )
+    present = store.objects(release_id)
+    return Listed(
+        id=release_id,
+        state=state,
+        created=max((stored.modified for stored in present.values()), default=datetime.fromtimestamp(0).astimezone()),
+        bytes=sum(stored.bytes for stored in present.values()),
+        objects=len(present),
+        models={},
+    )

@@ -1,0 +1,214 @@
+"""The release in a stack file, `triton-eks:models.release`: writing it with everything else left as it is, and finding
+the files that name one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
+from modelctl.release.stacks import MODELS_KEY, stack_files, stack_name
+from modelctl.store.manifest import Manifest
+from spec import stack_file
+from spec.files import NotWritten
+from spec.stack_editor import NotEditable, StackEditor
+from spec.stack_file import StackFileError
+
+KEY = MODELS_KEY
+_RELEASE_ID = re.compile(r"[0-9a-f]{12}")
+
+
+class PinError(Exception):
+    """A stack file cannot be read or changed; the text says why."""
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What a stack file says of its release: its id, and that of the one before, for `modelctl rollback`.
+
+    `serving` is the digest of the wants that the release was made from.
+    """
+
+    id: str
+    previous: str | None
+    serving: str | None
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The stack files that need a release: `files` pin it, `as_previous` could be rolled back to it."""
+
+    files: list[Path]
+    as_previous: list[Path]
+
+
+def pin(file: Path, manifest: Manifest) -> list[str]:
+    """Pins the release in a Pulumi stack file and says what changed, a line each (empty: it was pinned already).
+
+    The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
+    order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
+    YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
+    """
+    editor = edit(file)
+    models = section(editor)
+    written = models.get("release") if models else None
+    before = written if isinstance(written, dict) else {}
+    values = _values(before, manifest, _serving(file, manifest))
+    changes = _changes(before, values)
+    if changes:
+        _write_release(editor.config, editor.key(KEY), values)
+        save(editor, {(editor.key(KEY), "release"): values})
+    return changes
+
+
+def pinned_by(stacks: Path, release_id: str) -> Pins:
+    """The stack files in the directory `stacks` that need the release, sorted.
+
+    Raises PinError when there is none to look at, or one that cannot be understood: that a release is not pinned is
+    never concluded from a file that was not read.
+    """
+    files = required_stack_files(stacks)
+    found = {file: pinned(file) for file in files}
+    return Pins(
+        files=[file for file, release in found.items() if release and release.id == release_id],
+        as_previous=[file for file, release in found.items() if release and release.previous == release_id],
+    )
+
+
+def required_stack_files(stacks: Path) -> list[Path]:
+    """The stack files in a directory that somebody named, sorted. Raises PinError when there is none."""
+    files = stack_files(stacks)
+    if not files:
+        raise PinError(f"{stacks}: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks")
+    return files
+
+
+def pinned(file: Path) -> Pinned | None:
+    """The release in a stack file, None when it pins none. Raises PinError."""
+    try:
+        found = stack_file.read(file.read_bytes())
+    except FileNotFoundError:
+        raise PinError(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
+    except OSError as error:
+        raise PinError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except StackFileError as error:
+        raise PinError("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
+    models = stack_file.decoded((found.config or {}).get(KEY))  # without `config`: as `pulumi stack init` leaves it
+    if models is not None and not isinstance(models, dict):
+        raise PinError(f"{file}: config.{KEY} is not a mapping")
+    release = models.get("release") if models else None
+    if release is None:
+        return None
+    values = release if isinstance(release, dict) else {}
+    for key in ("id", "previous", "serving"):
+        value = values.get(key)
+        # Without quotes, digits alone were read as a number.
+        if not isinstance(value, str) and (value is not None or key == "id"):
+            raise PinError(f"{file}: config.{KEY}.release.{key} is not text; write the 12 hex digits in quotes")
+    return Pinned(values["id"], values.get("previous"), values.get("serving"))
+
+
+def edit(file: Path) -> StackEditor:
+    """The stack file, to be changed. Raises PinError."""
+    try:
+        return StackEditor(file)
+    except NotEditable as error:
+        raise PinError(str(error)) from None
+
+
+def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any]) -> None:
+    """Write these changes, and nothing else. Raises PinError, also for a file that may not be written."""
+    try:
+        editor.save(changes)
+    except (NotEditable, NotWritten) as error:
+        raise PinError(str(error)) from None
+
+
+def section(editor: StackEditor) -> CommentedMap | None:
+    """What the stack says of its models (None: nothing). Raises PinError when it is no mapping."""
+    try:
+        return editor.section(KEY)
+    except NotEditable as error:
+        raise PinError(str(error)) from None
+
+
+def _serving(file: Path, manifest: Manifest) -> str | None:
+    """The digest of the wants that the release was made from for the stack of this file."""
+    stack = stack_name(file)
+    if stack is None and manifest.serving:
+        raise PinError(
+            f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack's configs the release has for it"
+        )
+    return manifest.serving.get(stack) if stack is not None else None
+
+
+def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
+    """The section `release`, in the order in which it is written.
+
+    Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.
+    """
+    replaced = before.get("id")
+    previous = before.get("previous") if replaced == manifest.id else replaced
+    values: dict[str, Any] = {"id": DoubleQuotedScalarString(manifest.id), "bytes": manifest.download_bytes}
+    values["models"] = manifest.versions
+    if manifest.others:
+        values["others"] = {model: _on_one_line(versions) for model, versions in manifest.others.items()}
+    if serving is not None:
+        values["serving"] = DoubleQuotedScalarString(serving)
+    if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
+        values["previous"] = DoubleQuotedScalarString(previous)
+    return values
+
+
+def _on_one_line(versions: list[int]) -> CommentedSeq:
+    written = CommentedSeq(versions)
+    written.fa.set_flow_style()
+    return written
+
+
+def _write_release(config: CommentedMap, models_key: str, values: dict[str, Any]) -> None:
+    mappings = {key: CommentedMap(value) for key, value in values.items() if isinstance(value, dict)}
+    complete = CommentedMap({**values, **mappings})
+    if not config.get(models_key):
+        merge_mapping(config, models_key, {"release": complete})
+        return
+    models = config[models_key]
+    if not isinstance(models.get("release"), CommentedMap) or not models["release"]:
+        merge_mapping(models, "release", complete)
+        return
+    release = models["release"]
+    for key, value in values.items():
+        if isinstance(value, dict):
+            merge_mapping(release, key, value)
+        else:
+            set_key(release, key, value)
+    for key in [key for key in release if key not in values]:
+        delete_key(release, key)
+
+
+def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """What differs, a line each; `previous` follows from the release's own line."""
+    changes = [
+        f"{'release' if key == 'id' else key} {before.get(key, 'none')} → {values.get(key, 'none')}"
+        for key in ("id", "bytes", "serving")
+        if before.get(key) != values.get(key)
+    ]
+    old, new = _served(before), _served(values)
+    for name in sorted(old.keys() | new.keys()):
+        was, becomes = old.get(name, "none"), new.get(name, "none")
+        if was != becomes:
+            changes.append(f"{name} {was} → {becomes}")
+    return changes
+
+
+def _served(release: Mapping[str, Any]) -> dict[str, str]:
+    """`1` or `1, 2` of each model of a section `release`, which may be one that a person wrote wrong."""
+    models, others = (found if isinstance(found := release.get(key), dict) else {} for key in ("models", "others"))
+    return {name: ", ".join(map(str, (*(others.get(name) or ()), version))) for name, version in models.items()}

@@ -1,0 +1,147 @@
+"""Releasing a model repository: validate, hash, upload what is missing, and write the manifest last.
+
+A release that was interrupted is continued by running it again: its id follows from its content, so the same prefix is
+found, and objects that are there already are not sent again. Until the manifest is written nobody may use the prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from modelctl.release.progress import Observer, Silent
+from modelctl.release.retire import is_retired, refuse_retired
+from modelctl.release.stack_configs import StackConfigs, stack_configs
+from modelctl.release.stacks import read_stacks
+from modelctl.repository.load import CONFIG_FILE, Model, load
+from modelctl.repository.problems import ValidationFailed
+from modelctl.store.bucket import Store
+from modelctl.store.digest import Digest, digest
+from modelctl.store.errors import StoreError
+from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
+
+
+@dataclass(frozen=True)
+class PlannedObject:
+    """One object to upload: a file, or the text of a config that was completed."""
+
+    source: Path | bytes
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A release that is ready to be uploaded, by key relative to its prefix."""
+
+    manifest: Manifest
+    objects: dict[str, PlannedObject]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What `publish` did. `already_released`: it was finished before, nothing was sent."""
+
+    manifest: Manifest
+    already_released: bool
+    uploaded: int
+    reused: int
+
+
+def release(models_dir: Path, store: Store, watch: Observer | None = None, stacks: Path | None = None) -> Manifest:
+    """Releases the repository, or finds it released already; `stacks` as in `prepare`.
+
+    Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
+    or holds something else under this id; RetirementError when it was released and retired; OSError when a file cannot
+    be read.
+    """
+    watch = watch or Silent()
+    return publish(prepare(models_dir, store.part_bytes, watch, stacks), store, watch).manifest
+
+
+def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | None = None) -> Plan:
+    """Validates the repository, makes the configs of each stack in the directory `stacks`, and hashes everything.
+
+    `stacks` None: no stack's wants are looked at. Raises ValidationFailed and OSError.
+    """
+    models, made = _load(models_dir, stacks)
+    sources = {key: source for model in models for key, source in _sources(model).items()}
+    sources.update({key: text.encode() for key, text in made.texts.items()})
+    watch.begin("hashing", sum(_size(source) for source in sources.values()))
+    objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
+    manifest = Manifest.of(
+        {key: ObjectEntry(sha256=planned.digest.sha256, bytes=planned.digest.bytes) for key, planned in objects.items()},
+        {model.name: ModelEntry(version=model.version, backend=model.backend, others=model.others) for model in models},
+        datetime.now(UTC),
+        made.digests,
+    )
+    return Plan(manifest, objects)
+
+
+def publish(plan: Plan, store: Store, watch: Observer) -> Published:
+    """Uploads what the bucket does not hold yet, then finishes the release. Raises StoreError and RetirementError."""
+    release_id = plan.manifest.id
+    finished = store.manifest(release_id)
+    if finished is not None:
+        _check_finished(finished, plan.manifest, store)
+        return Published(finished, already_released=True, uploaded=0, reused=len(plan.objects))
+    present = store.objects(release_id)
+    if foreign := sorted(set(present) - set(plan.objects)):
+        raise StoreError(
+            f"{store.place}/releases/{release_id}/ holds {len(foreign)} objects that are not part of this release "
+            f"(first: {foreign[0]}), and the server would load them: delete them, then run the same command again"
+        )
+    uploaded = 0
+    watch.begin("uploading", plan.manifest.bytes)
+    for key, planned in plan.objects.items():
+        # What a removed release left behind is still tagged and would be removed too; a new version has no tags.
+        if key in present and store.holds(release_id, key, planned.digest) and not is_retired(store, release_id, key):
+            watch.advance(planned.digest.bytes)
+            watch.finished(key, planned.digest.bytes, "found")
+            continue
+        store.upload(release_id, key, planned.source, planned.digest, watch.advance)
+        watch.finished(key, planned.digest.bytes, "uploaded")
+        uploaded += 1
+    if not store.write_manifest(plan.manifest):  # someone else released the same content meanwhile
+        finished = store.manifest(release_id)
+        if finished is None:
+            raise StoreError(f"{store.place}/releases/{release_id}/ is being finished by someone else; run it again")
+        _check_finished(finished, plan.manifest, store)
+        return Published(finished, already_released=True, uploaded=uploaded, reused=len(plan.objects) - uploaded)
+    return Published(plan.manifest, already_released=False, uploaded=uploaded, reused=len(plan.objects) - uploaded)
+
+
+def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
+    """A finished release must really be this content, and must still be all there, to stay."""
+    if finished.objects != wanted.objects:
+        raise StoreError(f"{store.place} has a release {wanted.id} with other content; run `modelctl verify {wanted.id}`")
+    present = store.objects(wanted.id)
+    damaged = [key for key, o in finished.objects.items() if key not in present or present[key].bytes != o.bytes]
+    if damaged:
+        raise StoreError(
+            f"release {wanted.id} is finished in {store.place}, but {len(damaged)} of its objects are missing or have "
+            f"another size (first: {damaged[0]}); run `modelctl verify {wanted.id}` and restore their earlier versions"
+        )
+    refuse_retired(finished, store)
+
+
+def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConfigs]:
+    """The models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
+    wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
+    try:
+        models = load(models_dir)
+    except ValidationFailed as failure:
+        raise ValidationFailed([*failure.problems, *problems]) from None
+    made = stack_configs(models, wants)
+    if problems := [*problems, *made.problems]:
+        raise ValidationFailed(problems)
+    return models, made
+
+
+def _sources(model: Model) -> dict[str, Path | bytes]:
+    files: dict[str, Path | bytes] = {f"{model.name}/{path.as_posix()}": model.directory / path for path in model.files}
+    return {f"{model.name}/{CONFIG_FILE}": model.config_text.encode(), **files}
+
+
+def _size(source: Path | bytes) -> int:
+    return source.stat().st_size if isinstance(source, Path) else len(source)

@@ -1,0 +1,112 @@
+"""Retiring a release: the tag that lets the bucket's lifecycle rule `retired-releases` remove its objects.
+
+The manifest is tagged last and untagged last: it says `retired` from when every object is tagged until none is any more,
+so a command that was interrupted is finished by running it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelctl.release.pin import pinned_by
+from modelctl.repository.problems import Refusal
+from modelctl.store.bucket import Store
+from modelctl.store.live import LiveRepository
+from modelctl.store.manifest import Manifest
+from spec.names import RELEASE_MANIFEST, RETIRED_TAG
+
+
+class RetirementError(Refusal):
+    """The release's pins or tags forbid what was asked for; the text is one sentence that says what would be right."""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What a command did to the tags: `changed` objects (the manifest is one), `unchanged` were as wanted before."""
+
+    changed: int
+    unchanged: int
+
+
+def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
+    """Tags everything under a finished release, also what is not in its manifest; other tags stay.
+
+    Raises RetirementError when a file in `stacks` pins the release or names it as the previous one, PinError when that
+    cannot be told; RetirementError when in-place pods serve it or may return to it; all before anything is tagged. Raises
+    StoreError and JournalError.
+    """
+    pins = pinned_by(stacks, manifest.id)
+    if pins.files:
+        names = ", ".join(map(str, pins.files))
+        raise RetirementError(f"release {manifest.id} is pinned by {names}: pin another release there first")
+    if pins.as_previous:
+        names = ", ".join(map(str, pins.as_previous))
+        raise RetirementError(
+            f"release {manifest.id} is what `modelctl rollback` returns to in {names}: pin another release there first, or "
+            "delete models.release.previous there to give that up"
+        )
+    if manifest.id in LiveRepository(store).read_journal()[0].releases:
+        raise RetirementError(
+            f"release {manifest.id} is what `modelctl rollout` serves, brings or returns to in {store.place}/live/: "
+            "roll another release out first"
+        )
+    return _tally([_tag(store, manifest.id, key) for key in [*sorted(store.objects(manifest.id)), RELEASE_MANIFEST]])
+
+
+def restore(manifest: Manifest, store: Store) -> Tagged:
+    """Takes the tags away again. Raises StoreError.
+
+    Raises RetirementError when objects have been removed meanwhile: what is left is untagged and thus safe, but the
+    release stays retired, because no server could load it.
+    """
+    changed = [_untag(store, manifest.id, key) for key in sorted(store.objects(manifest.id))]
+    # Listed again: what was there before and is untagged now cannot expire any more.
+    if missing := sorted(set(manifest.objects) - set(store.objects(manifest.id))):
+        raise RetirementError(
+            f"release {manifest.id} in {store.place} stays retired, because {len(missing)} of its {len(manifest.objects)} "
+            f"objects are removed already (first: {missing[0]}): restore their earlier versions, then run this again"
+        )
+    return _tally([*changed, _untag(store, manifest.id, RELEASE_MANIFEST)])
+
+
+def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
+    """Whether the object is tagged; the manifest speaks for the release. Raises StoreError."""
+    name, value = RETIRED_TAG
+    return (store.tags(release_id, key) or {}).get(name) == value
+
+
+def refuse_retired(manifest: Manifest, store: Store) -> None:
+    """Raises RetirementError when any object of the release is tagged, also by a retirement that was interrupted.
+
+    The servers of a stack that pins it would go on until S3 removes the object, and fail at their next start.
+    Raises StoreError.
+    """
+    keys = [*manifest.objects, RELEASE_MANIFEST]
+    if tagged := sum(is_retired(store, manifest.id, key) for key in keys):
+        raise RetirementError(
+            f"release {manifest.id} in {store.place} is retired ({tagged} of {len(keys)} objects), and S3 will remove it: "
+            f"run `modelctl retire --undo {manifest.id}` first"
+        )
+
+
+def _tag(store: Store, release_id: str, key: str) -> bool:
+    name, value = RETIRED_TAG
+    tags = store.tags(release_id, key)
+    if tags is None or tags.get(name) == value:
+        return False
+    store.write_tags(release_id, key, {**tags, name: value})
+    return True
+
+
+def _untag(store: Store, release_id: str, key: str) -> bool:
+    name, value = RETIRED_TAG
+    tags = store.tags(release_id, key)
+    if tags is None or tags.get(name) != value:
+        return False
+    store.write_tags(release_id, key, {other: tags[other] for other in tags if other != name})
+    return True
+
+
+def _tally(changed: list[bool]) -> Tagged:
+    return Tagged(changed=sum(changed), unchanged=len(changed) - sum(changed))

@@ -1,0 +1,128 @@
+"""`modelctl rollback`: a stack returns to the release that it served before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import join, quote
+from typing import Annotated
+
+import typer
+
+from modelctl.command_line import Bucket, Endpoint, failures
+from modelctl.release import catalog
+from modelctl.release.earlier_wants import commit_with
+from modelctl.release.pin import PinError, Pinned, pin, pinned
+from modelctl.release.retire import refuse_retired
+from modelctl.release.stacks import read_stack, stack_name
+from modelctl.repository.problems import Refusal, ValidationFailed
+from modelctl.store.bucket import Store, open_store
+from modelctl.store.manifest import Manifest
+
+_STACKS = Path("stacks")
+"""Where the file with the wants lies when what is given is one of pins alone."""
+
+
+class RollbackError(Refusal):
+    """There is no release to return to, or it does not fit the stack as it is now; with the commands that lead on."""
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    """What `roll_back` did: the release that the stack pins now, the one it left, and the lines that changed.
+
+    `forward`: the release is newer than the one it replaces, so an earlier rollback was undone.
+    """
+
+    release: Manifest
+    left: str
+    forward: bool
+    changes: list[str]
+
+
+def rollback(
+    bucket: Bucket,
+    file: Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")],
+    endpoint_url: Endpoint = None,
+) -> None:
+    """Pin the previous release again; the next `pulumi up` rolls it out. Twice returns to where it began."""
+    with failures():
+        done = roll_back(file, open_store(bucket, endpoint_url))
+        for change in done.changes:
+            typer.echo(f"{file}: {change}")
+        way = "forward again, to the newer release" if done.forward else "back to release"
+        typer.echo(f"{file}: {way} {done.release.id}; `pulumi up` rolls it out, another rollback returns to {done.left}")
+
+
+def roll_back(file: Path, store: Store) -> RolledBack:
+    """Pins the release that the file names as the previous one, and makes the pinned one the previous one.
+
+    Raises RollbackError and RetirementError when that cannot be served as things are; UnknownRelease and ManifestError when
+    it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has mistakes.
+    """
+    now = pinned(file)
+    if now is None:
+        raise RollbackError(f"{file}: pins no release, so there is none to go back from; run `modelctl pin` first")
+    if now.previous is None:
+        raise RollbackError(
+            f"{file}: names no previous release: none was replaced here since `previous` is kept; choose one that "
+            "`modelctl list` shows and run `modelctl pin`"
+        )
+    manifest = catalog.finished(store, now.previous)
+    refuse_retired(manifest, store)
+    _refuse_other_wants(file, now, manifest, store)
+    left = store.manifest(now.id)
+    return RolledBack(
+        release=manifest,
+        left=now.id,
+        forward=left is not None and manifest.created > left.created,
+        changes=pin(file, manifest),
+    )
+
+
+def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:
+    """The configs in a release are made from the wants of its time; the program refuses a stack whose wants differ."""
+    stack, problems = read_stack(file)
+    if problems:
+        raise ValidationFailed(problems)
+    name = stack_name(file)
+    if name is None:
+        raise PinError(f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack it is")
+    # A file of pins alone (the twin's) has no wants of its own: those of the release that it pins are the stack's.
+    wanted = stack.digest if stack is not None else now.serving
+    made_from = manifest.serving.get(name)
+    if made_from == wanted:
+        return
+    wants_file = file if stack is not None else _STACKS / file.name
+    # Without wants in the file nothing here can tell that they are again what they were.
+    compared = stack is not None and made_from is not None
+    again = _command("rollback", store, "--file", file) if compared else _command("pin", store, "--file", file, manifest.id)
+    raise RollbackError(
+        f"{file}: release {manifest.id} was made from other wants ({made_from or 'none'}) than the stack has now "
+        f"({wanted or 'none'}): models.serving, or the kind of GPU of Triton's pool, has changed since.\n"
+        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from)}, then run\n"
+        f"  {again}\n"
+        f"or keep those of now: have in models/ what it has ({_versions(manifest)}; models/release.yaml chooses among the "
+        "versions that are there), then run\n"
+        f"  {_command('release', store, '--pin', file, 'models')}"
+    )
+
+
+def _wants_of_then(file: Path, digest: str | None) -> str:
+    """What a person has to do to the stack file that has the wants."""
+    if digest is None:
+        return f"remove models.serving from {file}"
+    commit = commit_with(file, digest)
+    there = f", as `git -C {quote(str(file.parent))} show {commit}:./{file.name}` shows them" if commit is not None else ""
+    return f"write those of then into {file}{there}"
+
+
+def _command(name: str, store: Store, option: str, file: Path, *arguments: str) -> str:
+    place = store.place
+    endpoint = ["--endpoint-url", place.endpoint_url] if place.endpoint_url is not None else []
+    words = [*arguments, "--bucket", place.bucket, option, str(file), *endpoint]
+    return f"python3 -m modelctl {name} {join(words)}"
+
+
+def _versions(manifest: Manifest) -> str:
+    return ", ".join(f"{name} {' and '.join(map(str, (*m.others, m.version)))}" for name, m in manifest.models.items())

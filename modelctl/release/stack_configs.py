@@ -1,0 +1,89 @@
+"""The configs that a release holds for each stack: `<model>/configs/<stack>.pbtxt`.
+
+A server that is started with `--model-config-name=<stack>` takes them, and config.pbtxt where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl.release.stacks import Stack
+from modelctl.repository import backends
+from modelctl.repository.configure import ConfigureError, Facts, configure, render
+from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
+from modelctl.repository.problems import Problem
+from modelctl.repository.rules import ensembles, golden
+from spec.settings import ModelServing
+
+
+@dataclass(frozen=True)
+class StackConfigs:
+    """`texts` by key in the release, `digests` of the wants by stack, and everything that a stack wants in vain."""
+
+    texts: dict[str, str]
+    digests: dict[str, str]
+    problems: list[Problem]
+
+
+def config_key(model: str, stack: str) -> str:
+    """The key, relative to the release, of a model's config in a stack."""
+    return f"{model}/{CONFIGS_DIRECTORY}/{stack}.pbtxt"
+
+
+def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
+    """Makes the config of every model that a stack has wants of, and validates each like one that was written."""
+    by_name = {model.name: model for model in models}
+    texts: dict[str, str] = {}
+    problems: list[Problem] = []
+    for stack in stacks:
+        configs: dict[str, ModelConfig] = {}
+        for name, wants in sorted(stack.serving.items()):
+            if name not in by_name:
+                known = ", ".join(by_name) or "none"
+                problems.append(Problem(stack.file, f"models.serving.{name}: there is no such model; models: {known}"))
+                continue
+            try:
+                configs[name] = _config(by_name[name], wants, stack)
+            except ConfigureError as error:
+                problems += [_problem(stack, by_name[name], message) for message in error.problems]
+        problems += dict.fromkeys(_broken_rules(stack, by_name, configs))
+        texts |= {config_key(name, stack.name): render(config, _comment(stack, name)) for name, config in configs.items()}
+    return StackConfigs(texts, {stack.name: stack.digest for stack in stacks}, problems)
+
+
+def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
+    facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
+    return configure(model.config, wants, facts)
+
+
+def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[str, ModelConfig]) -> Iterator[Problem]:
+    """What the rules for written configs say of those that were made, alone and together."""
+    for name, config in configs.items():
+        model = models[name]
+        for message in config_messages(config, model.directory, model.versions):
+            yield _problem(stack, model, message)
+        for version in model.versions:
+            for message in golden.check(config, model.directory / str(version)):
+                yield _problem(stack, model, f"{version}/{golden.FILE}: {message}")
+    served = {name: configs.get(name, model.config) for name, model in models.items()}
+    peers = {name: ensembles.Peer(config, models[name].versions) for name, config in served.items()}
+    for name, config in served.items():
+        if backends.is_ensemble(config):
+            for message in ensembles.check(name, config, peers):
+                yield _problem(stack, models[name], f"{message} (in this stack)")
+
+
+def _problem(stack: Stack, model: Model, message: str) -> Problem:
+    return Problem(stack.file, f"models.serving.{model.name}.{message} [{model.directory / CONFIG_FILE}]")
+
+
+def _comment(stack: Stack, model: str) -> str:
+    # The digest makes another release of other wants even where they lead to the same config: the manifest, which is
+    # written once, names the wants that a release was made from.
+    return (
+        f"Made by `modelctl release` from {CONFIG_FILE} and models.serving.{model} of Pulumi.{stack.name}.yaml\n"
+        f"(all its models.serving: {stack.digest}). Change those, not this."
+    )

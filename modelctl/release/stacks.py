@@ -1,0 +1,95 @@
+"""What the stacks want of their models: `models.serving` of every stack file, with what follows from its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelctl.repository.problems import Problem
+from spec import stack_file
+from spec.settings import ModelServing, SettingsError, load, serving_digest
+from spec.settings.digest import compute_capabilities
+from spec.stack_file import StackFileError, decoded
+from spec.versions import TRITON_RELEASES
+
+MODELS_KEY = "triton-eks:models"
+_PREFIX, _SUFFIX = "Pulumi.", ".yaml"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that says what it wants of its models.
+
+    `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
+    its Triton server (`2.71.0`).
+    """
+
+    name: str
+    file: Path
+    serving: Mapping[str, ModelServing]
+    digest: str
+    compute_capabilities: tuple[str, ...]
+    server: str
+
+
+def stack_name(file: Path) -> str | None:
+    """`dev` of `stacks/Pulumi.dev.yaml`; None for a file of another name."""
+    name = file.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+    return name if name and file.name == f"{_PREFIX}{name}{_SUFFIX}" else None
+
+
+def stack_files(directory: Path) -> list[Path]:
+    """The stack files in a directory, sorted; empty when it holds none or is none."""
+    return sorted(file for file in directory.glob(f"{_PREFIX}*{_SUFFIX}") if stack_name(file))
+
+
+def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
+    """The stacks in `directory` that have wants, and everything that is wrong with their files."""
+    stacks: list[Stack] = []
+    problems: list[Problem] = []
+    for file in stack_files(directory):
+        stack, wrong = read_stack(file)
+        problems += wrong
+        if stack is not None:
+            stacks.append(stack)
+    return stacks, problems
+
+
+def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
+    """The wants of one stack file; None when it has none (or there are problems).
+
+    The pinned release is not looked at: a release is made because the pinned one does not fit the wants any more.
+    """
+    config, problems = _config(file)
+    models = decoded(config.get(MODELS_KEY))
+    name = stack_name(file)
+    if problems or name is None or not isinstance(models, dict) or not models.get("serving"):
+        return None, problems
+    config[MODELS_KEY] = {key: value for key, value in models.items() if key != "release"}
+    try:
+        settings = load(config, name)
+    except SettingsError as error:
+        return None, [Problem(file, str(problem)) for problem in error.problems]
+    return (
+        Stack(
+            name=name,
+            file=file,
+            serving=settings.models.serving,
+            digest=serving_digest(settings),
+            compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings.triton_pool)),
+            server=TRITON_RELEASES[settings.triton.version].server,
+        ),
+        [],
+    )
+
+
+def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
+    """The mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
+    try:
+        return dict(stack_file.read(file.read_bytes()).config or {}), []
+    except StackFileError as error:
+        return {}, [Problem(file, mistake.problem, mistake.line, mistake.column) for mistake in error.mistakes]
+    except OSError as error:
+        return {}, [Problem(file, f"cannot be read: {error.strerror or error}")]

@@ -1,0 +1,270 @@
+"""A model repository on disk: its models, the versions of each that a release serves, and everything wrong
+with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl.repository import backends, textproto
+from modelctl.repository.configure import render
+from modelctl.repository.configure.capability_files import files_by_capability
+from modelctl.repository.problems import Problem, ValidationFailed
+from modelctl.repository.rules import ensembles, files, golden, instances, scheduling, tensors, warmup
+from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
+
+CONFIG_FILE = "config.pbtxt"
+CONFIGS_DIRECTORY = "configs"
+"""Where Triton looks for the config of `--model-config-name=<name>`; here the name is that of a stack."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[1-9]\d*")
+_LOOKS_LIKE_VERSION = re.compile(r"[vV]?\d+")
+_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".DS_Store"})
+_TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of a release, its config completed by what only the release decides.
+
+    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files.
+    """
+
+    name: str
+    directory: Path
+    versions: tuple[int, ...]
+    config: ModelConfig
+    config_text: str
+    files: tuple[Path, ...]
+
+    @property
+    def version(self) -> int:
+        """The version that answers requests which name none."""
+        return self.versions[-1]
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The versions that are served beside it."""
+        return self.versions[:-1]
+
+    @property
+    def files_of_every_version(self) -> frozenset[str]:
+        """The names that lie in the directory of each served version: what its one config may name."""
+        return _common_names(self.versions, self.files)
+
+    @property
+    def backend(self) -> str:
+        """What loads it: the backend's name, or `ensemble`."""
+        return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
+
+
+@dataclass
+class _Draft:
+    """A model while it is being read; None, or no versions, marks what could not be."""
+
+    directory: Path
+    versions: tuple[int, ...] = ()
+    config: ModelConfig | None = None
+    config_text: str = ""
+    additions: ModelConfig = field(default_factory=ModelConfig)
+    files: tuple[Path, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+
+
+def validate(models_dir: Path) -> list[Problem]:
+    """Every mistake in the repository, ordered by path and place; empty when it can be released."""
+    return _read(models_dir)[1]
+
+
+def load(models_dir: Path) -> list[Model]:
+    """The models by name. Raises ValidationFailed with every mistake when there is any."""
+    drafts, problems = _read(models_dir)
+    if problems:
+        raise ValidationFailed(problems)
+    models = []
+    for name, draft in drafts.items():
+        if draft.config is None or not draft.versions:
+            raise AssertionError(f"{name} has neither a problem nor a config and version")
+        text = _completed(draft.config_text, draft.additions)
+        models.append(Model(name, draft.directory, draft.versions, draft.config, text, draft.files))
+    return models
+
+
+def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
+    if not models_dir.is_dir():
+        return {}, [Problem(models_dir, "no such directory; it is the one that holds a directory per model")]
+    problems = list(_stray_files(models_dir))
+    names = sorted(path.name for path in models_dir.iterdir() if path.is_dir() and path.name not in _IGNORED)
+    names = [name for name in names if not name.startswith(".")]
+    if not names:
+        problems.append(Problem(models_dir, "holds no model; a model is a directory with a config.pbtxt"))
+    selection = read_selection(models_dir, names)
+    problems += selection.problems
+    drafts = {name: _read_model(models_dir / name, selection) for name in names}
+    peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
+    for name, draft in drafts.items():
+        problems += draft.problems
+        if draft.config is not None and backends.is_ensemble(draft.config):
+            path = draft.directory / CONFIG_FILE
+            problems += [Problem(path, message) for message in ensembles.check(name, draft.config, peers)]
+    for draft in drafts.values():
+        # Beside a wrong config, golden.json would be wrong in the same way.
+        if not any(problem.path.is_relative_to(draft.directory) for problem in problems):
+            problems += _golden_problems(draft)
+    unique = dict.fromkeys(problems)
+    return drafts, sorted(unique, key=lambda p: (str(p.path), p.line or 0, p.column or 0))
+
+
+def _stray_files(models_dir: Path) -> Iterator[Problem]:
+    for path in sorted(models_dir.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.name not in _TOP_LEVEL_FILES:
+            yield Problem(path, "belongs to no model; a model's files lie in <model>/ and <model>/<version>/")
+
+
+def _read_model(directory: Path, selection: Selection) -> _Draft:
+    draft = _Draft(directory)
+    if not _NAME.fullmatch(directory.name):
+        draft.problems.append(
+            Problem(directory, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
+        )
+    available = _versions(directory, draft.problems)
+    draft.versions = selection.versions_of(directory.name, available, draft.problems)
+    _read_config(draft)
+    draft.files = tuple(_walk(directory, Path(), draft))
+    if draft.config is not None:
+        _complete(draft, draft.config)
+        draft.problems += [
+            Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.versions)
+        ]
+        for version in draft.versions:
+            draft.problems += files.check_model_files(draft.config, directory, version)
+    for relative in draft.files:
+        entry = relative in _entry_points(draft)
+        draft.problems += files.check_contents(directory / relative, entry_point=entry)
+    return draft
+
+
+def _versions(directory: Path, problems: list[Problem]) -> list[int]:
+    names = sorted(path.name for path in directory.iterdir() if path.is_dir())
+    for name in names:
+        if _LOOKS_LIKE_VERSION.fullmatch(name) and not _VERSION.fullmatch(name):
+            problems.append(Problem(directory / name, "not a version, the server ignores it; versions are named 1, 2, 3 …"))
+    versions = sorted(int(name) for name in names if _VERSION.fullmatch(name))
+    if not versions:
+        problems.append(Problem(directory, "has no version; the model's files belong in a directory named 1"))
+    return versions
+
+
+def _read_config(draft: _Draft) -> None:
+    path = draft.directory / CONFIG_FILE
+    if not path.is_file():
+        draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
+        return
+    try:
+        draft.config_text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        draft.problems.append(Problem(path, f"not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"))
+        return
+    draft.config, problems = textproto.parse(path, draft.config_text)
+    draft.problems += problems
+
+
+def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:
+    """What is wrong with the config of the model in `directory`, by itself, when these versions are released."""
+    name = directory.name
+    if config.name and config.name != name:
+        yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
+    yield from backends.check(config)
+    yield from tensors.check(config)
+    yield from _version_policy(config, versions)
+    if backends.is_ensemble(config):
+        return
+    yield from tensors.check_compute_capabilities(config)
+    yield from scheduling.check(config)
+    yield from instances.check(config)
+    yield from warmup.check(config, directory)
+
+
+def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:
+    if not config.HasField("version_policy") or not versions:
+        return
+    policy = config.version_policy
+    wanted = f"specific {{ versions: [ {', '.join(map(str, versions))} ] }}"
+    choice = policy.WhichOneof("policy_choice")
+    if choice != "specific":
+        yield (
+            f"version_policy: {choice or 'empty'}, but a release serves exactly the versions that {RELEASE_FILE} says; "
+            f"leave it out (the release adds {wanted})"
+        )
+    elif sorted(policy.specific.versions) != sorted(versions):
+        yield (
+            f"version_policy: specific {list(policy.specific.versions)}, but the release serves "
+            f"version {' and '.join(map(str, versions))}; leave it out (the release adds {wanted})"
+        )
+
+
+def _golden_problems(draft: _Draft) -> list[Problem]:
+    if draft.config is None:
+        return []
+    folders = [draft.directory / str(version) for version in draft.versions]
+    return [Problem(folder / golden.FILE, message) for folder in folders for message in golden.check(draft.config, folder)]
+
+
+def _complete(draft: _Draft, config: ModelConfig) -> None:
+    """What the server must never choose by itself: the versions, and the plan that fits its GPU."""
+    if not draft.versions:
+        return
+    added = draft.additions
+    if not config.HasField("version_policy"):
+        added.version_policy.specific.versions.extend(draft.versions)
+    names = _common_names(draft.versions, draft.files)
+    if not config.cc_model_filenames and backends.model_file_of(config) not in names:
+        added.cc_model_filenames.update(files_by_capability(config, names))
+    config.MergeFrom(added)
+
+
+def _completed(text: str, added: ModelConfig) -> str:
+    """The text as it is released."""
+    if not added.ListFields():
+        return text
+    return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"
+
+
+def _common_names(versions: Sequence[int], files: Sequence[Path]) -> frozenset[str]:
+    names = [frozenset(path.name for path in files if path.parent == Path(str(version))) for version in versions]
+    return frozenset.intersection(*names)
+
+
+def _entry_points(draft: _Draft) -> set[Path]:
+    if draft.config is None or backends.backend_of(draft.config) != "python":
+        return set()
+    return {Path(str(version)) / (draft.config.default_model_filename or "model.py") for version in draft.versions}
+
+
+def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
+    """What the release holds beside the config: the chosen versions, and whatever is shared between versions."""
+    for path in sorted((root / relative).iterdir()):
+        inner = relative / path.name
+        if inner == Path(CONFIGS_DIRECTORY):
+            draft.problems.append(
+                Problem(path, "is made by modelctl, a config per stack from its models.serving; remove this directory")
+            )
+            continue
+        if path.name in _IGNORED or inner == Path(CONFIG_FILE):
+            continue
+        if path.is_symlink() and not path.is_file():
+            draft.problems.append(Problem(path, "a link to a directory or to nothing; only links to files are followed"))
+        elif path.is_dir():
+            is_version = relative == Path() and _VERSION.fullmatch(path.name)
+            if not is_version or int(path.name) in draft.versions:
+                yield from _walk(root, inner, draft)
+        elif path.is_file():
+            yield inner
+        else:
+            draft.problems.append(Problem(path, "neither a file nor a directory"))

@@ -1,0 +1,58 @@
+"""Instance groups and optimization: what runs where, written down instead of guessed by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+
+from modelctl.repository.backends import backend_of
+
+
+def check(config: ModelConfig) -> Iterator[str]:
+    """Missing, contradictory or multiplying instance groups; optimizations that the backend ignores."""
+    if not config.instance_group:
+        yield (
+            "instance_group: missing, so the server starts one instance per GPU it finds, or one on the CPU; "
+            "write instance_group [ { kind: KIND_GPU count: 1 } ] or KIND_CPU"
+        )
+    for index, group in enumerate(config.instance_group):
+        yield from _group(f"instance_group[{index}]", group)
+    kinds = sorted({ModelInstanceGroup.Kind.Name(g.kind) for g in config.instance_group if g.kind})
+    if len(kinds) > 1:
+        yield (
+            f"instance_group: {' and '.join(kinds)} in one model share one queue, so the slower takes work from the "
+            "faster; use one kind"
+        )
+    yield from _optimization(config)
+
+
+def _group(where: str, group: ModelInstanceGroup) -> Iterator[str]:
+    kind = ModelInstanceGroup.Kind.Name(group.kind)
+    if group.kind == ModelInstanceGroup.KIND_AUTO:
+        yield f"{where}.kind: missing; KIND_GPU, KIND_CPU or KIND_MODEL"
+    if group.count < 1:
+        yield f"{where}.count: {group.count} is no number of instances (the server reads it as 1); write at least 1"
+    if not group.gpus:
+        return
+    if group.kind == ModelInstanceGroup.KIND_GPU:
+        total = max(group.count, 1) * len(group.gpus)
+        yield (
+            f"{where}.gpus: the device plugin decides which GPUs a pod sees, and count is per GPU "
+            f"({max(group.count, 1)} on each of {len(group.gpus)} is {total} instances); leave gpus out"
+        )
+    else:
+        yield f"{where}.gpus: {kind} takes no GPUs; leave gpus out"
+
+
+def _optimization(config: ModelConfig) -> Iterator[str]:
+    accelerators = config.optimization.execution_accelerators
+    for field in ("gpu_execution_accelerator", "cpu_execution_accelerator"):
+        for index, accelerator in enumerate(getattr(accelerators, field)):
+            if not accelerator.name:
+                yield (
+                    f"optimization.execution_accelerators.{field}[{index}].name: missing, so the server ignores it; "
+                    'for example "tensorrt"'
+                )
+    if config.optimization.cuda.graphs and backend_of(config) not in ("tensorrt", None):
+        yield f"optimization.cuda.graphs: the {backend_of(config)} backend ignores it; only tensorrt has CUDA graphs"

@@ -1,0 +1,110 @@
+"""config.pbtxt as Triton's own protobuf text, strictly, but with every unknown field reported at once.
+
+The server stops at the first mistake (docs/facts/triton-configuration.md#text-of-configpbtxt). Here an unknown field is
+reported, blanked out of the text, and the rest is parsed again, so that one run shows them all and later checks still
+see the rest of the config.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from google.protobuf import descriptor_pool, text_format
+from google.protobuf.descriptor import Descriptor
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl.repository.problems import Problem
+
+_UNKNOWN_FIELD = re.compile(r'Message type "(?P<message>[\w.]+)" has no field named "(?P<field>[^"]*)"')
+_UNKNOWN_ENUM = re.compile(r'Enum type "(?P<enum>[\w.]+)" has no value named (?P<value>[\w.]+)')
+_TOKEN = re.compile(r"""\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}\[\]<>:;,]|[^\s{}\[\]<>:;,"'#]+""")
+_OPENING, _CLOSING = "{[<", "}]>"
+
+_ADVICE = {
+    "backend_config": "settings of a backend are server flags, --backend-config=<backend>,<key>=<value>",
+    "rate_limit_resources": "write instance_group [ { rate_limiter { resources [ { name: … count: … } ] } } ]",
+    "use_cuda_graphs": "write optimization { cuda { graphs: true } }",
+    "max_queue_size": "write dynamic_batching { default_queue_policy { max_queue_size: … } }",
+}
+"""Fields that articles recommend and Triton never had.
+
+See docs/facts/triton-configuration.md#fields-that-articles-invent.
+"""
+
+
+def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
+    """The config, and what is wrong with the text; no config when it cannot be read beyond a mistake."""
+    problems: list[Problem] = []
+    while True:
+        config = ModelConfig()
+        try:
+            text_format.Parse(text, config)
+        except text_format.ParseError as error:
+            line, column = error.GetLine() or 1, error.GetColumn() or 1
+            problems.append(Problem(path, _sentence(error, text, line), line, column))
+            unknown = _UNKNOWN_FIELD.search(str(error))
+            shortened = _without_field(text, line, column) if unknown else text
+            if shortened == text:
+                return None, problems
+            text = shortened
+        else:
+            return config, problems
+
+
+def _sentence(error: text_format.ParseError, text: str, line: int) -> str:
+    if unknown := _UNKNOWN_FIELD.search(str(error)):
+        return _unknown_field(unknown["message"], unknown["field"])
+    message = re.sub(r"^\d+:\d+ : ", "", str(error))
+    lines = text.splitlines()
+    if line <= len(lines):
+        message = message.removeprefix(f"'{lines[line - 1]}': ")
+    message = re.sub(r"^'.*?': (?=[A-Z])", "", message).rstrip(".")
+    if unknown := _UNKNOWN_ENUM.search(message):
+        enum = descriptor_pool.Default().FindEnumTypeByName(unknown["enum"])
+        valid = ", ".join(value.name for value in enum.values if value.name not in {"TYPE_INVALID", "KIND_AUTO"})
+        return f"there is no {unknown['value']}; valid: {valid}"
+    return f"not valid protobuf text: {message}"
+
+
+def _unknown_field(message_name: str, field: str) -> str:
+    descriptor: Descriptor = descriptor_pool.Default().FindMessageTypeByName(message_name)
+    if field in _ADVICE:
+        advice = _ADVICE[field]
+    else:
+        names = [candidate.name for candidate in descriptor.fields]
+        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: "_" + match[1].lower(), field)
+        close = [snake] if snake in names else difflib.get_close_matches(snake, names, n=1)
+        advice = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
+    return f"{message_name.rpartition('.')[2]} has no field {field}; {advice}"
+
+
+def _without_field(text: str, line: int, column: int) -> str:
+    """`text` with the field that begins at line:column replaced by blanks, so that later places stay
+    right.
+    """
+    lines = text.splitlines(keepends=True)
+    start = sum(map(len, lines[: line - 1])) + column - 1
+    end = _end_of_field(text, start)
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _end_of_field(text: str, start: int) -> int:
+    tokens: Iterator[re.Match[str]] = (t for t in _TOKEN.finditer(text, start) if not t[0].startswith("#"))
+    name = next(tokens, None)
+    if name is None:
+        return start
+    end, depth = name.end(), 0
+    for token in tokens:
+        if depth == 0 and token[0] == ":":
+            continue
+        if depth == 0 and token[0] in _CLOSING:  # a name without a value, before the end of its message
+            return end
+        end = token.end()
+        depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
+        if depth == 0:
+            break
+    separator = re.compile(r"\s*[;,]").match(text, end)
+    return separator.end() if separator else end

@@ -1,0 +1,204 @@
+"""Releases in a bucket: `releases/<id>/<object>` and `releases/<id>/manifest.json`, which is written last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from console.not_aws import refuse_others_answers
+from modelctl.store.digest import Digest
+from modelctl.store.errors import Place, StoreError, sentences
+from modelctl.store.manifest import Manifest
+from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
+
+PART_BYTES = 16 * 1024 * 1024
+"""Size of the parts of a big object, and the size from which an object is uploaded in parts."""
+
+_SHA256_METADATA = "sha256"
+_READ_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """What a listing says of an object."""
+
+    bytes: int
+    modified: datetime
+
+
+def open_store(bucket: str, endpoint_url: str | None = None, *, part_bytes: int = PART_BYTES) -> Store:
+    """A store on `bucket` with the credentials and region of the environment, in botocore's standard retry mode.
+
+    `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
+    Raises StoreError when there is no region or the AWS configuration cannot be read.
+    """
+    endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    place = Place(bucket, endpoint_url)
+    with sentences(place):
+        region = os.environ.get("AWS_REGION") or boto3.Session().region_name
+        if region is None:
+            if endpoint_url is None:
+                raise StoreError("no AWS region: set AWS_REGION to the bucket's region")
+            region = "us-east-1"  # signed into requests, of no meaning to a store that is not AWS
+        config = Config(
+            retries={"mode": "standard", "max_attempts": 3},
+            connect_timeout=5,
+            read_timeout=60,
+            # A bucket is no host name of another store.
+            s3={"addressing_style": "path"} if endpoint_url else {},
+        )
+        try:
+            client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+        except ValueError as error:  # botocore's word for an endpoint that is no URL
+            raise StoreError(f"{endpoint_url!r} is no endpoint: {error}; write for example http://127.0.0.1:9000") from None
+    refuse_others_answers(client)
+    return Store(client, place, part_bytes=part_bytes)
+
+
+class Store:
+    """The releases in one bucket. Every method raises StoreError, in one sentence, when the bucket cannot be used."""
+
+    def __init__(self, client: Any, place: Place, *, part_bytes: int = PART_BYTES) -> None:
+        self._client = client
+        self.place = place
+        self.part_bytes = part_bytes
+
+    @property
+    def client(self) -> Any:
+        """The S3 client, for what lies beside the releases (`live/`)."""
+        return self._client
+
+    def release_ids(self) -> list[str]:
+        """Every id that has any object, finished or not, sorted."""
+        ids: list[str] = []
+        with sentences(self.place):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.place.bucket, Prefix=RELEASES_PREFIX, Delimiter="/"
+            )
+            for page in pages:
+                ids += [p["Prefix"].removeprefix(RELEASES_PREFIX).rstrip("/") for p in page.get("CommonPrefixes", [])]
+        return sorted(ids)
+
+    def manifest(self, release_id: str) -> Manifest | None:
+        """The manifest, None when there is none: the release is unfinished or unknown. Raises ManifestError."""
+        with sentences(self.place):
+            try:
+                answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, RELEASE_MANIFEST))
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
+                    return None
+                raise
+            content: bytes = answer["Body"].read()
+        return Manifest.parse(content.decode("utf-8", errors="replace"))
+
+    def write_manifest(self, manifest: Manifest) -> bool:
+        """Finishes a release; False when it has a manifest already, which then stays as it is."""
+        with sentences(self.place):
+            try:
+                self._client.put_object(
+                    Bucket=self.place.bucket,
+                    Key=_key(manifest.id, RELEASE_MANIFEST),
+                    Body=manifest.to_json().encode(),
+                    ContentType="application/json",
+                    ChecksumAlgorithm="SHA256",
+                    IfNoneMatch="*",
+                )
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict", "412"}:
+                    return False
+                raise
+        return True
+
+    def objects(self, release_id: str) -> dict[str, StoredObject]:
+        """What lies under the release, by key relative to it, without the manifest."""
+        found: dict[str, StoredObject] = {}
+        prefix = _key(release_id, "")
+        with sentences(self.place):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.place.bucket, Prefix=prefix)
+            for page in pages:
+                for entry in page.get("Contents", []):
+                    found[entry["Key"].removeprefix(prefix)] = StoredObject(entry["Size"], entry["LastModified"])
+        found.pop(RELEASE_MANIFEST, None)
+        return found
+
+    def holds(self, release_id: str, key: str, digest: Digest) -> bool:
+        """Whether the object is there with this content, by its size and by what S3 and we noted on its upload."""
+        with sentences(self.place):
+            try:
+                head = self._client.head_object(Bucket=self.place.bucket, Key=_key(release_id, key), ChecksumMode="ENABLED")
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"404", "NoSuchKey"}:
+                    return False
+                raise
+        if head["ContentLength"] != digest.bytes or head["Metadata"].get(_SHA256_METADATA) != digest.sha256:
+            return False
+        checksums = {name: value for name, value in head.items() if name.startswith("Checksum")}
+        if not checksums:  # a store that keeps none; AWS always does
+            return True
+        # AWS writes "<checksum>-<parts>" for an object in parts.
+        return str(checksums.get("ChecksumSHA256", "")).partition("-")[0] == digest.s3_checksum
+
+    def upload(
+        self, release_id: str, key: str, source: Path | bytes, digest: Digest, on_bytes: Callable[[int], None]
+    ) -> None:
+        """Uploads one object, in parts when it is big. `on_bytes` is called from several threads.
+
+        Raises StoreError also when what arrived is not what was hashed: the file was changed meanwhile.
+        """
+        target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
+        extra = {"Metadata": {_SHA256_METADATA: digest.sha256}, "ChecksumAlgorithm": "SHA256"}
+        with sentences(self.place):
+            if isinstance(source, bytes):
+                self._client.put_object(Body=source, **target, **extra)
+                on_bytes(len(source))
+            else:
+                transfer = TransferConfig(multipart_threshold=digest.part_bytes, multipart_chunksize=digest.part_bytes)
+                self._client.upload_file(Filename=str(source), **target, ExtraArgs=extra, Config=transfer, Callback=on_bytes)
+        if not self.holds(release_id, key, digest):
+            raise StoreError(
+                f"{key} arrived in {self.place} with other content than was read before: "
+                f"was {source if isinstance(source, Path) else key} changed meanwhile? Run the same command again"
+            )
+
+    def tags(self, release_id: str, key: str) -> dict[str, str] | None:
+        """The object's tags, None when there is no such object."""
+        with sentences(self.place):
+            try:
+                answer = self._client.get_object_tagging(Bucket=self.place.bucket, Key=_key(release_id, key))
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code in {"404", "NoSuchKey", "MethodNotAllowed"}:  # the last: its current version is a delete marker
+                    return None
+                if code == "NotImplemented":  # a compatible store without tags
+                    return {}
+                raise
+        return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
+
+    def write_tags(self, release_id: str, key: str, tags: Mapping[str, str]) -> None:
+        """Makes `tags` the only tags of the object; its content and date stay."""
+        target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
+        with sentences(self.place):
+            if tags:
+                tag_set = [{"Key": name, "Value": value} for name, value in tags.items()]
+                self._client.put_object_tagging(**target, Tagging={"TagSet": tag_set})
+            else:
+                self._client.delete_object_tagging(**target)
+
+    def chunks(self, release_id: str, key: str) -> Iterator[bytes]:
+        """The object's content, piece by piece."""
+        with sentences(self.place):
+            body = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, key))["Body"]
+            yield from body.iter_chunks(_READ_BYTES)
+
+
+def _key(release_id: str, key: str) -> str:
+    return f"{RELEASES_PREFIX}{release_id}/{key}"

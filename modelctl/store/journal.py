@@ -1,0 +1,120 @@
+"""`live/rollout.json`: what the prefix `live/` serves, who works on it, and how far that is.
+
+One object holds the lock and the journal, so that a step can only be recorded by whoever holds the lock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from modelctl.repository.problems import Refusal
+from modelctl.store.manifest import ReleaseId
+
+
+class JournalError(Refusal):
+    """live/rollout.json was not written by modelctl, or was changed afterwards."""
+
+
+class Phase(StrEnum):
+    """What an unfinished rollout does next. The order is that of `Rollout.next_phase`; UNDO_… belong to a rollback.
+
+    SEED fills an empty live/. COPY puts the new version beside the old one, LOAD loads it on every pod, CANARY gives it
+    a share of the requests, FLIP all of them, DRAIN waits until nobody asks for the old one, SETTLE unloads it, CLEAN
+    deletes it. UNDO_SERVE gives all requests to the old version again, UNDO_DRAIN waits until nobody asks for the new
+    one, UNDO_PODS unloads it, UNDO_CLEAN deletes it.
+    """
+
+    SEED = "seed"
+    COPY = "copy"
+    LOAD = "load"
+    CANARY = "canary"
+    FLIP = "flip"
+    DRAIN = "drain"
+    SETTLE = "settle"
+    CLEAN = "clean"
+    UNDO_SERVE = "undo-serve"
+    UNDO_DRAIN = "undo-drain"
+    UNDO_PODS = "undo-pods"
+    UNDO_CLEAN = "undo-clean"
+
+    @property
+    def undoing(self) -> bool:
+        return self.value.startswith("undo-")
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Lock(_Document):
+    """Who works on live/, until when at the latest (renewed while it works)."""
+
+    holder: str
+    expires: datetime
+
+
+class Change(_Document):
+    """One model of a rollout; `old` None: the release brings it."""
+
+    model: str
+    old: Annotated[int, Field(ge=1)] | None
+    new: Annotated[int, Field(ge=1)]
+
+
+class Rollout(_Document):
+    """An unfinished rollout of `release`. `percent`: the share of requests that the new versions have been given.
+
+    `back`: it returns to an earlier release. `reason`: why it is being undone; `without_traffic`: because its canary
+    was given too few requests to be judged.
+    """
+
+    release: ReleaseId
+    phase: Phase
+    changes: tuple[Change, ...]
+    started: datetime
+    percent: Annotated[int, Field(ge=0, le=100)] = 0
+    back: bool = False
+    reason: str | None = None
+    without_traffic: bool = False
+
+    def at(self, phase: Phase) -> Rollout:
+        return self.model_copy(update={"phase": phase})
+
+
+class Journal(_Document):
+    """The whole document. `serving` is the release that live/ serves (None: nothing yet), `previous` the one before."""
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    stack: str | None = None
+    serving: ReleaseId | None = None
+    previous: ReleaseId | None = None
+    rollout: Rollout | None = None
+    lock: Lock | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises JournalError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise JournalError(
+                f"live/rollout.json: {place}: {first['msg']}; restore its earlier object version, modelctl writes it"
+            ) from None
+
+    @property
+    def releases(self) -> frozenset[str]:
+        """What must not be retired: what is served, what `--back` returns to, and what is being rolled out."""
+        rolling = self.rollout.release if self.rollout is not None else None
+        return frozenset(release for release in (self.serving, self.previous, rolling) if release is not None)
+
+    def to_json(self) -> str:
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+    def having(self, **changes: object) -> Self:
+        return self.model_copy(update=changes)

@@ -1,0 +1,43 @@
+"""Files that a person has reviewed, and that what the code makes now must equal: golden files and snapshots."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+OPTION = "--update-golden"
+
+
+def may_update(asked: bool, environ: Mapping[str, str]) -> bool:
+    """Return whether golden files are to be written. Raises pytest.UsageError in CI, which has nobody who reviews them."""
+    if asked and environ.get("CI", "").lower() not in ("", "0", "false"):
+        raise pytest.UsageError(f"{OPTION} is not for CI: write the golden files on your own machine, and review them there")
+    return asked
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Compares texts with their golden files, or writes these."""
+
+    update: bool
+
+    def check(self, file: Path, text: str) -> None:
+        """Fail, with the difference, where `file` is not `text`.
+
+        With `--update-golden` the file is written first, and the test fails all the same: a run that has compared a text
+        with itself must not look like one that found it unchanged.
+        """
+        reviewed = file.read_text(encoding="utf-8") if file.exists() else ""
+        if file.exists() and text == reviewed:
+            return
+        difference = "\n".join(
+            difflib.unified_diff(reviewed.splitlines(), text.splitlines(), "reviewed", "made now", lineterm="")
+        )
+        if self.update:
+            file.write_text(text, encoding="utf-8")
+            pytest.fail(f"{file} is written anew; review it and run again without {OPTION}\n{difference}", pytrace=False)
+        pytest.fail(f"{file} is not what is made now; {OPTION} writes it\n{difference}", pytrace=False)

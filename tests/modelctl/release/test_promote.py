@@ -1,0 +1,120 @@
+"""A release goes to the next environment: the same objects, only after the environment before has had it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from modelctl.release import promote as command
+from modelctl.release.catalog import UnknownRelease
+from modelctl.release.progress import Silent
+from modelctl.repository.problems import Refusal
+from modelctl.store.bucket import Store, open_store
+from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
+from tests.aws_environment import use_none_of_the_developers
+
+ROOT = Path(__file__).parents[3]
+CONTENT = {"m/config.pbtxt": b"name: 'm'", "m/1/model.py": b"x = 1\n" * 1000}
+
+
+@pytest.fixture
+def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    """The buckets of two environments; the first has a release."""
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    with mock_aws():
+        for bucket in ("dev-models", "staging-models"):
+            boto3.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        source, target = open_store("dev-models"), open_store("staging-models")
+        source.write_manifest(release(source))
+        yield source, target
+
+
+def release(store: Store) -> Manifest:
+    """The objects of `CONTENT` are uploaded, and the manifest of them is not yet."""
+    from datetime import UTC, datetime
+
+    from modelctl.store.digest import digest
+
+    digests = {key: digest(content, store.part_bytes) for key, content in CONTENT.items()}
+    objects = {key: ObjectEntry(sha256=one.sha256, bytes=one.bytes) for key, one in digests.items()}
+    manifest = Manifest.of(objects, {"m": ModelEntry(version=1, backend="python")}, datetime.now(UTC))
+    for key, content in CONTENT.items():
+        store.upload(manifest.id, key, content, digests[key], lambda _: None)
+    return manifest
+
+
+def copy(stores: tuple[Store, Store], release_id: str) -> command.Promoted:
+    return command.copy_release(release_id, *stores, Silent())
+
+
+def test_the_next_environment_gets_the_same_objects_under_the_same_id(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    (release_id,) = source.release_ids()
+    assert copy(stores, release_id) == command.Promoted(copied=2, found=0)
+    assert target.manifest(release_id) == source.manifest(release_id)
+    assert b"".join(target.chunks(release_id, "m/1/model.py")) == CONTENT["m/1/model.py"]
+    assert copy(stores, release_id) == command.Promoted(copied=0, found=2)
+
+
+def test_a_killed_promotion_goes_on_where_it_was(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    (release_id,) = source.release_ids()
+    copy(stores, release_id)
+    for key in ("manifest.json", "m/config.pbtxt"):
+        target.client.delete_object(Bucket="staging-models", Key=f"releases/{release_id}/{key}")
+    assert copy(stores, release_id) == command.Promoted(copied=1, found=1)
+    assert target.manifest(release_id) is not None
+
+
+def test_an_object_that_is_not_what_its_manifest_says_goes_nowhere(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    (release_id,) = source.release_ids()
+    source.client.put_object(Bucket="dev-models", Key=f"releases/{release_id}/m/1/model.py", Body=b"another one")
+    with pytest.raises(ManifestError, match=r"m/1/model\.py of release .* is not what its manifest says"):
+        copy(stores, release_id)
+    assert target.manifest(release_id) is None
+
+
+def test_an_unknown_release_is_named(stores: tuple[Store, Store]) -> None:
+    with pytest.raises(UnknownRelease, match="there is no release 000000000000 in s3://dev-models"):
+        copy(stores, "000000000000")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository whose dev pins the shipped release, and whose history knows another one."""
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    git(tmp_path, "init", "--quiet")
+    for name in ("dev", "staging"):
+        text = (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+        before = re.sub(r'(?<=  id: ")[0-9a-f]{12}', "aaaaaaaaaaaa", text)
+        (folder / f"Pulumi.{name}.yaml").write_text(before, encoding="utf-8")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "before")
+    dev = folder / "Pulumi.dev.yaml"
+    dev.write_text(dev.read_text(encoding="utf-8").replace("aaaaaaaaaaaa", "bbbbbbbbbbbb"), encoding="utf-8")
+    git(tmp_path, "commit", "--quiet", "--all", "--message", "after")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> None:
+    settings = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("release_id", ["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
+def test_a_release_that_the_environment_before_has_or_had_may_come(checkout: Path, release_id: str) -> None:
+    command.refuse_unknown(release_id, checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")
+
+
+def test_a_release_that_no_environment_had_is_refused(checkout: Path) -> None:
+    assert command.pinned(checkout / "Pulumi.dev.yaml") == "bbbbbbbbbbbb"
+    with pytest.raises(Refusal, match=r"pins release cccccccccccc, which .* has never pinned: pin it there first"):
+        command.refuse_unknown("cccccccccccc", checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")

@@ -1,0 +1,266 @@
+"""A release holds a config for each stack that wants something of its models; whatever is wrong stops it, all at once."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from typer.testing import CliRunner
+
+from modelctl.cli import app
+from modelctl.release.pin import PinError, pin
+from modelctl.release.progress import Silent
+from modelctl.release.publish import Plan, prepare, release
+from modelctl.repository.configure import configure
+from modelctl.repository.problems import ValidationFailed
+from modelctl.store.bucket import PART_BYTES, Store
+from modelctl.store.manifest import Manifest
+from spec.settings import load_stack_file, serving_digest
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.stacks import wants, write_stack
+
+
+@pytest.fixture
+def stacks(tmp_path: Path) -> Path:
+    """Beside the models, as `modelctl release` expects it."""
+    return tmp_path / "stacks"
+
+
+def _plan(models: Path, stacks: Path) -> Plan:
+    return prepare(models, PART_BYTES, Silent(), stacks)
+
+
+def _problems(models: Path, stacks: Path) -> list[str]:
+    with pytest.raises(ValidationFailed) as failure:
+        _plan(models, stacks)
+    return [str(problem).replace(f"{models.parent}/", "") for problem in failure.value.problems]
+
+
+def _text(plan: Plan, key: str) -> str:
+    source = plan.objects[key].source
+    assert isinstance(source, bytes)
+    return source.decode()
+
+
+def test_each_stack_gets_the_configs_that_it_wants(models: Path, stacks: Path) -> None:
+    dev = write_stack(stacks, {"classify": wants(), "normalize": wants(maxBatchSize=16)})
+    write_stack(stacks, {"classify": wants(instances=2)}, stack="staging")
+    write_stack(stacks, {}, stack="local")
+
+    plan = _plan(models, stacks)
+
+    generated = sorted(key for key in plan.objects if "/configs/" in key)
+    assert generated == ["classify/configs/dev.pbtxt", "classify/configs/staging.pbtxt", "normalize/configs/dev.pbtxt"]
+    digest = serving_digest(load_stack_file(dev))
+    assert plan.manifest.serving["dev"] == digest
+    assert sorted(plan.manifest.serving) == ["dev", "staging"]
+    text = _text(plan, "classify/configs/dev.pbtxt")
+    assert text.splitlines()[:2] == [
+        "# Made by `modelctl release` from config.pbtxt and models.serving.classify of Pulumi.dev.yaml",
+        f"# (all its models.serving: {digest}). Change those, not this.",
+    ]
+    assert "count: 2" in _text(plan, "classify/configs/staging.pbtxt")
+    assert "max_batch_size: 16" in _text(plan, "normalize/configs/dev.pbtxt")
+    assert plan.objects["classify/configs/dev.pbtxt"].digest.sha256 == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_id_follows_the_wants_and_not_the_place(models: Path, tmp_path: Path) -> None:
+    def release_id(place: str, **more: Any) -> str:
+        write_stack(tmp_path / place, {"classify": wants(**more)})
+        return _plan(models, tmp_path / place).manifest.id
+
+    first = release_id("here")
+    assert release_id("elsewhere") == first
+    assert release_id("here", sloP95Ms=60) != first
+    # A manifest names the wants that it was made from; those that lead to the same config are another release too.
+    assert release_id("here", expectedRate=41) != first
+    assert release_id("here", tuned="benchmarks/results/x.json") == first
+
+
+def test_the_gpus_of_the_pool_choose_the_plan(models: Path, stacks: Path) -> None:
+    _make_a_plan_of(models / "normalize", "model_cc75.plan", "model_cc86.plan")
+    gpu = wants(device="gpu", gpuMemoryMiB=500)
+    write_stack(stacks, {"normalize": gpu}, instance_types=["g5.xlarge"])
+    write_stack(stacks, {"normalize": gpu}, stack="staging", instance_types=["g4dn.xlarge"])
+
+    plan = _plan(models, stacks)
+
+    expected = 'cc_model_filenames {{\n  key: "{}"\n  value: "{}"\n}}\n'
+    a10, t4 = expected.format("8.6", "model_cc86.plan"), expected.format("7.5", "model_cc75.plan")
+    assert a10 in _text(plan, "normalize/configs/dev.pbtxt")
+    assert t4 not in _text(plan, "normalize/configs/dev.pbtxt")
+    assert t4 in _text(plan, "normalize/configs/staging.pbtxt")
+    own = _text(plan, "normalize/config.pbtxt")
+    assert own.endswith(
+        "# Added by modelctl: what only the release knows.\n"
+        f"version_policy {{\n  specific {{\n    versions: 1\n  }}\n}}\n{t4}{a10}"
+    )
+
+
+def _make_a_plan_of(model: Path, *names: str) -> None:
+    config = model / "config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"').replace("KIND_CPU", "KIND_GPU"))
+    (model / "1" / "model.py").unlink()
+    for name in names:
+        (model / "1" / name).write_bytes(b"plan")
+
+
+def test_everything_that_is_wrong_is_said_with_stack_and_model(models: Path, stacks: Path) -> None:
+    write_stack(stacks, {"classify": wants(warmup=[9], sequence={"strategy": "direct"}), "clasify": wants()})
+    (stacks / "Pulumi.qa.yaml").write_text("config: [\n")
+    write_stack(stacks, {"normalize": wants(sloP95Ms="fast")}, stack="staging")
+
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.qa.yaml:2:1: not valid YAML: did not find expected node content",
+        "stacks/Pulumi.staging.yaml: models.serving.normalize.sloP95Ms: 'fast' is text; give a whole number",
+        "stacks/Pulumi.dev.yaml: models.serving.clasify: there is no such model; models: classify, normalize, pipeline",
+        "stacks/Pulumi.dev.yaml: models.serving.classify.sequence: config.pbtxt declares no control inputs, so the model "
+        "would not learn where a sequence starts and ends; write sequence_batching { control_input [ … ] } there, with "
+        "CONTROL_SEQUENCE_START at least [models/classify/config.pbtxt]",
+        "stacks/Pulumi.dev.yaml: models.serving.classify.warmup: a batch of 9, but the largest batch is 8 "
+        "[models/classify/config.pbtxt]",
+    ]
+
+
+def test_mistakes_of_models_and_of_stacks_are_said_together(models: Path, stacks: Path) -> None:
+    (stacks).mkdir()
+    (stacks / "Pulumi.qa.yaml").write_text("config: [\n")
+    (models / "normalize" / "1" / "model.py").unlink()
+
+    assert [problem.partition(":")[0] for problem in _problems(models, stacks)] == [
+        "models/normalize/1/model.py",
+        "stacks/Pulumi.qa.yaml",
+    ]
+
+
+def test_an_ensemble_must_not_send_larger_batches_than_its_steps_take(models: Path, stacks: Path) -> None:
+    write_stack(stacks, {"classify": wants(maxBatchSize=4)})
+
+    # classify's golden.json asks for a batch of 3, which still fits.
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.dev.yaml: models.serving.pipeline.max_batch_size: 8 is more than the 4 of step classify "
+        "(in this stack) [models/pipeline/config.pbtxt]"
+    ]
+    write_stack(stacks, {"classify": wants(maxBatchSize=4), "pipeline": wants(maxBatchSize=4)})
+    assert "max_batch_size: 4\n" in _text(_plan(models, stacks), "pipeline/configs/dev.pbtxt")
+
+
+def test_a_generated_config_keeps_the_rules_for_written_ones(
+    models: Path, stacks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_instances(*arguments: Any) -> ModelConfig:
+        made = configure(*arguments)
+        del made.instance_group[:]
+        return made
+
+    monkeypatch.setattr("modelctl.release.stack_configs.configure", without_instances)
+    write_stack(stacks, {"classify": wants()})
+
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.dev.yaml: models.serving.classify.instance_group: missing, so the server starts one instance per GPU "
+        "it finds, or one on the CPU; write instance_group [ { kind: KIND_GPU count: 1 } ] or KIND_CPU "
+        "[models/classify/config.pbtxt]"
+    ]
+
+
+def test_the_golden_inference_must_fit_the_stacks_batch(models: Path, stacks: Path) -> None:
+    small = wants(maxBatchSize=2)
+    write_stack(stacks, {"classify": small, "normalize": small, "pipeline": small})
+
+    assert _problems(models, stacks) == [
+        f"stacks/Pulumi.dev.yaml: models.serving.{model}.1/golden.json: {tensor}.shape: a batch of 3 is not between 1 and "
+        f"max_batch_size 2 [models/{model}/config.pbtxt]"
+        for model, tensors in (
+            ("classify", ("inputs.NORMALIZED", "outputs.CLASS", "outputs.SCORES")),
+            ("normalize", ("inputs.FEATURES", "outputs.NORMALIZED")),
+        )
+        for tensor in tensors
+    ]
+
+
+def test_a_pinned_release_that_does_not_fit_the_wants_is_no_obstacle(models: Path, stacks: Path, store: Store) -> None:
+    file = write_stack(stacks, {"classify": wants()})
+    pin(file, release(models, store, stacks=stacks))
+    file.write_text(file.read_text().replace("sloP95Ms: 50", "sloP95Ms: 60"))
+
+    assert release(models, store, stacks=stacks).serving["dev"] != "none"
+
+
+def test_configs_in_the_repository_are_refused(models: Path) -> None:
+    (models / "classify" / "configs").mkdir()
+    (models / "classify" / "configs" / "dev.pbtxt").write_text("")
+
+    assert _problems(models, models.parent / "none") == [
+        "models/classify/configs: is made by modelctl, a config per stack from its models.serving; remove this directory"
+    ]
+
+
+def _run(*arguments: str | Path) -> list[str]:
+    result = CliRunner().invoke(app, [*map(str, arguments), "--bucket", BUCKET])
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_release_finds_the_stacks_beside_the_models_and_pins_the_digest(models: Path, stacks: Path, store: Store) -> None:
+    file = write_stack(stacks, {"classify": wants()})
+
+    lines = _run("release", models, "--pin", file)
+
+    (release_id,) = store.release_ids()
+    manifest = store.manifest(release_id)
+    assert manifest is not None
+    assert lines[2] == "configs made for the stacks: dev"
+    assert f"{file}: serving none → {manifest.serving['dev']}" in lines
+    settings = load_stack_file(file)
+    assert settings.models.release is not None
+    assert settings.models.release.serving == serving_digest(settings)
+
+
+def test_release_takes_another_directory_of_stacks(models: Path, stacks: Path, tmp_path: Path, store: Store) -> None:
+    write_stack(stacks, {"classify": wants()})
+    write_stack(tmp_path / "more", {"normalize": wants()}, stack="staging")
+
+    _run("release", models, "--stacks", tmp_path / "more")
+
+    (release_id,) = store.release_ids()
+    assert list(store.manifest(release_id).serving) == ["staging"]  # type: ignore[union-attr]
+
+
+def test_a_directory_without_stacks_that_somebody_named_is_refused(models: Path, tmp_path: Path, store: Store) -> None:
+    result = CliRunner().invoke(app, ["release", str(models), "--stacks", str(tmp_path / "x"), "--bucket", BUCKET])
+
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"modelctl: {tmp_path}/x: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks\n",
+    )
+    assert store.release_ids() == []
+
+
+def test_a_manifest_of_before_has_no_wants(models: Path, tmp_path: Path) -> None:
+    manifest = prepare(models, PART_BYTES, Silent()).manifest
+    old = manifest.model_dump_json(by_alias=True, exclude={"serving"})
+
+    assert Manifest.parse(old) == manifest
+    assert manifest.serving == {}
+
+
+def test_a_file_that_is_not_named_after_its_stack_cannot_be_pinned_by_stack(
+    models: Path, stacks: Path, tmp_path: Path
+) -> None:
+    write_stack(stacks, {"classify": wants()})
+    file = tmp_path / "stack.yaml"
+    file.write_text("config: {}\n")
+
+    with pytest.raises(PinError) as failure:
+        pin(file, _plan(models, stacks).manifest)
+
+    assert str(failure.value) == (
+        f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack's configs the release has for it"
+    )
+    assert pin(file, prepare(models, PART_BYTES, Silent()).manifest)[0].startswith("release none")
+
+
+def test_a_release_without_stack_files_says_so(models: Path, store: Store) -> None:
+    said = f"no configs made for stacks: there is no directory stacks beside {models}; --stacks names another"
+    assert _run("release", models)[2:] == [said]

@@ -1,0 +1,130 @@
+"""The prefix live/ in a bucket."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from modelctl.rollout.lease import JournalChanged
+from modelctl.store import live as live_module
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change, Journal, JournalError, Phase, Rollout
+from modelctl.store.live import JOURNAL_KEY, LiveRepository, WrongContent
+from modelctl.store.manifest import Manifest, ObjectEntry
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.rollout.releases import model, publish
+
+CODE_KEY = "adder/1/model.py"
+
+
+@pytest.fixture
+def live(store: Store) -> LiveRepository:
+    return LiveRepository(store)
+
+
+@pytest.fixture
+def released(store: Store, tmp_path: Path) -> Manifest:
+    return publish(store, tmp_path / "repository", model())
+
+
+def test_a_copy_is_what_was_released(live: LiveRepository, released: Manifest, store: Store) -> None:
+    live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
+    live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
+
+    copied = store.client.get_object(Bucket=BUCKET, Key=f"live/{CODE_KEY}")["Body"].read()
+    assert copied == b"".join(store.chunks(released.id, CODE_KEY))
+    assert live.models() == {"adder": {1}}
+
+
+def test_the_copy_of_a_tagged_object_is_not_tagged(live: LiveRepository, released: Manifest, store: Store) -> None:
+    store.write_tags(released.id, CODE_KEY, {"retired": "true"})
+    live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
+    assert store.client.get_object_tagging(Bucket=BUCKET, Key=f"live/{CODE_KEY}")["TagSet"] == []
+
+
+def test_changed_content_is_noticed(live: LiveRepository, released: Manifest, store: Store) -> None:
+    store.client.put_object(Bucket=BUCKET, Key=f"releases/{released.id}/{CODE_KEY}", Body=b"changed")
+    with pytest.raises(WrongContent) as failure:
+        live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
+    assert str(failure.value) == (
+        f"{CODE_KEY} in releases/{released.id}/ has the sha-256 {_sha256(b'changed')}, "
+        f"but the manifest says {released.objects[CODE_KEY].sha256}"
+    )
+
+
+def test_a_missing_object_is_noticed(live: LiveRepository, released: Manifest, store: Store) -> None:
+    store.client.delete_object(Bucket=BUCKET, Key=f"releases/{released.id}/{CODE_KEY}")
+    with pytest.raises(WrongContent, match=rf"^{CODE_KEY} is missing in releases/{released.id}/$"):
+        live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
+
+
+def test_an_object_too_big_for_one_request_is_copied_in_parts_and_read_back(
+    live: LiveRepository, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "COPY_BYTES", 10)
+    content = b"0123456789" * 1024 * 1024
+    store.client.put_object(Bucket=BUCKET, Key="releases/0123456789ab/big/1/weights", Body=content)
+
+    live.copy("0123456789ab", "big/1/weights", ObjectEntry(sha256=_sha256(content), bytes=len(content)))
+
+    assert store.client.head_object(Bucket=BUCKET, Key="live/big/1/weights")["ContentLength"] == len(content)
+    with pytest.raises(WrongContent):
+        live.copy("0123456789ab", "big/1/weights", ObjectEntry(sha256="0" * 64, bytes=len(content)))
+
+
+def test_a_version_is_deleted_and_its_neighbours_stay(live: LiveRepository, store: Store) -> None:
+    for key in ("adder/1/model.py", "adder/12/model.py", "adder/2/model.py", "adder/config.pbtxt", "other/1/model.py"):
+        store.client.put_object(Bucket=BUCKET, Key=f"live/{key}", Body=b"x")
+
+    live.delete_version("adder", 1)
+    live.delete_version("adder", 1)
+    assert live.models() == {"adder": {2, 12}, "other": {1}}
+
+    live.delete_model("adder")
+    assert live.models() == {"other": {1}}
+
+
+def test_the_journal_is_no_model(live: LiveRepository) -> None:
+    live.write_journal(Journal(), None)
+    assert live.models() == {}
+
+
+def test_only_the_journal_that_was_read_is_replaced(live: LiveRepository) -> None:
+    assert live.read_journal() == (Journal(), None)
+    live.write_journal(Journal(serving="0123456789ab"), None)
+    _, tag = live.read_journal()
+    live.write_journal(Journal(serving="ba9876543210"), tag)
+
+    for old in (tag, None):
+        with pytest.raises(JournalChanged):
+            live.write_journal(Journal(), old)
+    assert live.read_journal()[0].serving == "ba9876543210"
+
+
+def test_a_journal_is_read_as_it_was_written(live: LiveRepository) -> None:
+    started = Journal.parse('{"lock": {"holder": "x", "expires": "2026-11-21T10:00:00Z"}}').lock
+    assert started is not None
+    rollout = Rollout(
+        release="0123456789ab",
+        phase=Phase.CANARY,
+        changes=(Change(model="adder", old=1, new=2), Change(model="other", old=None, new=1)),
+        started=started.expires,
+        percent=25,
+    )
+    journal = Journal(stack="prod", serving="ba9876543210", rollout=rollout)
+    live.write_journal(journal, None)
+    assert live.read_journal()[0] == journal
+    assert journal.releases == {"0123456789ab", "ba9876543210"}
+
+
+def test_a_journal_that_somebody_changed_is_said_to_be_none(live: LiveRepository, store: Store) -> None:
+    store.client.put_object(Bucket=BUCKET, Key=JOURNAL_KEY, Body=b'{"serving": 7}')
+    with pytest.raises(JournalError) as failure:
+        live.read_journal()
+    assert str(failure.value) == (
+        "live/rollout.json: serving: Input should be a valid string; restore its earlier object version, modelctl writes it"
+    )
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
