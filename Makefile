@@ -15,7 +15,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock docs clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock reference docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -120,6 +120,10 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
 	compile policies/requirements.in -o policies/requirements.txt
 	compile worker/requirements.in -c requirements/dev.txt -o worker/requirements.txt
+
+reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
+	@$(PY) -m docs.stack_file
+	$(PY) docs/generate.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
