@@ -15,7 +15,8 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock docs clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+  reference docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -63,6 +64,9 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/system/e2e --ignore tests/system/serving
 
+test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
+	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
+
 # KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
 SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
 
@@ -73,10 +77,11 @@ e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
-lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
+lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
 	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
@@ -121,6 +126,10 @@ lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed l
 	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
 	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
 
+reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
+	@$(PY) -m docs.stack_file
+	$(PY) docs/generate.py
+
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	echo "docs: .site/index.html; to read and search it: $(VENV)/bin/mkdocs serve"
@@ -128,7 +137,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
