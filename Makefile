@@ -15,12 +15,16 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test lint format e2e e2e-slow lock reference docs clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+  reference docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 venv: $(VENV)/.installed ## the Python environment alone
+
+# What Go compiles needs no Python package, so it begins while they are installed.
+up preview: MEANWHILE := pulumi control-plane
 
 up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
 	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
@@ -60,6 +64,9 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/system/e2e --ignore tests/system/serving
 
+test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
+	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
+
 # KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
 SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
 
@@ -70,10 +77,11 @@ e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
-lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
+lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
 	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
@@ -129,7 +137,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
@@ -141,9 +149,11 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 	find . -type f -path '*/__pycache__/*.pyc' -delete
 	find . -type d -name __pycache__ -empty -delete
 	echo "What other checkouts of yours use too is left:"
-	echo "  built programs (0.7 GB)      rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
-	echo "  Go's caches (about 9 GB)     go clean -cache -modcache     (those of all your Go programs)"
+	echo "  built programs (0.5 GB; up to 10 if a build has not come to its end)"
+	echo "                               rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
 	echo "  uv's cache (about 1.4 GB)    rm -rf $${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"
+	echo "  the Go modules that have the definitions of charts (0.1 GB; tests and AUTOSCALING=1 read them)"
+	echo "                               go clean -modcache     (those of all your Go programs)"
 
 # One stamp per lock: a changed lock installs again, an unchanged one costs nothing. A half-made environment has no
 # stamp and is made anew.
@@ -156,6 +166,11 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
+	if [ -n "$(MEANWHILE)" ]; then
+	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
+	  $(PYTHON) -m twin.host.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
+	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
+	fi
 	start=$$SECONDS
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
 	mkdir -p $(VENV)

@@ -13,9 +13,12 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.aws_environment import service_models_read_once
 from tests.golden import OPTION, Golden, may_update
 
-# By itself it fails an example that takes 200 ms, and a second of making examples: that is about the machine.
-hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("any machine")
+# By itself hypothesis fails an example that takes 200 ms, and a second of making examples: that is about the machine.
+# `make test-properties` tries as many as `thorough` says, by --hypothesis-profile.
+_ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("fast", _ANY_MACHINE, max_examples=25)
+hypothesis.settings.register_profile("thorough", _ANY_MACHINE, max_examples=500)
+hypothesis.settings.load_profile("fast")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,14 +4,13 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.charts import rendering
 from twin.releases.helm import HelmError
 
 MIB = 1024**2
-few = settings(max_examples=25, deadline=None)
 
 seconds = st.integers(1, 3600)
 model_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30).filter(
@@ -20,7 +19,6 @@ model_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, 
 models = st.dictionaries(model_names, st.integers(1, 10**6), min_size=1, max_size=6)
 
 
-@few
 @given(
     size=st.integers(1, 2**44),
     served=models,
@@ -46,7 +44,6 @@ def test_the_startup_probe_is_as_long_as_the_longest_start_and_no_longer_than_a_
     assert deployment["spec"]["progressDeadlineSeconds"] > allowed - period
 
 
-@few
 @given(size=st.integers(1, 2**44), headroom=st.integers(1, 10))
 def test_the_cache_holds_every_copy_and_the_pod_asks_for_it(size: int, headroom: int) -> None:
     pod = rendering.pod({"release": {"bytes": size}, "modelCache": {"headroom": headroom}})
@@ -57,7 +54,6 @@ def test_the_cache_holds_every_copy_and_the_pod_asks_for_it(size: int, headroom:
     assert int(requested.removesuffix("Mi")) == cache + 1024 + 256
 
 
-@few
 @given(pre_stop=st.integers(0, 600), request=seconds, batch=seconds)
 def test_the_grace_period_covers_the_whole_stop(pre_stop: int, request: int, batch: int) -> None:
     drain = {"preStopSeconds": pre_stop, "longestRequestSeconds": request, "longestBatchSeconds": batch}
@@ -72,7 +68,6 @@ def test_the_grace_period_covers_the_whole_stop(pre_stop: int, request: int, bat
     assert rendering.flag(container, "--grpc-max-connection-age-grace") == str(1000 * request)
 
 
-@few
 @given(served=models)
 def test_readiness_asks_for_every_model_in_its_version(served: dict[str, int]) -> None:
     probe = rendering.container({"release": {"models": served}})["readinessProbe"]
@@ -84,7 +79,6 @@ def test_readiness_asks_for_every_model_in_its_version(served: dict[str, int]) -
         assert sorted(first_line.removeprefix("for model in ").removesuffix("; do").split()) == wanted
 
 
-@few
 @given(
     release_id=st.one_of(
         st.text("0123456789abcdef", min_size=12, max_size=12),

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from spec.catalog import (
 )
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
 
+ROOT = Path(__file__).parents[2]
+NOT_RECORDED = {"compute_capability", "price_usd_hour"}
+"""What DescribeInstanceTypes does not say. Prices: tests/stackctl/cost/test_prices.py."""
 _RECORDED = Path(moto.__file__).parent / "ec2" / "resources"
 
 
@@ -36,18 +41,17 @@ def test_hardware_is_what_ec2_says(known: InstanceType, ec2_types: dict[str, Any
     said = ec2_types[known.name]
     gpu = said.get("GpuInfo", {"Gpus": [{}]})["Gpus"][0]
     store_gb = said.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)
-    assert known == InstanceType(
-        name=known.name,
-        gpu_name=gpu.get("Name"),
-        gpus=gpu.get("Count", 0),
-        gpu_memory_gib=gpu.get("MemoryInfo", {"SizeInMiB": 0})["SizeInMiB"] // 1024,
-        compute_capability=known.compute_capability,
-        vcpus=said["VCpuInfo"]["DefaultVCpus"],
-        memory_gib=said["MemoryInfo"]["SizeInMiB"] // 1024,
-        nvme_gib=int(store_gb * 1000**3 / 1024**3),
-        efa_interfaces=said["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
-        price_usd_hour=known.price_usd_hour,
-    )
+    hardware = {
+        "name": said["InstanceType"],
+        "gpu_name": gpu.get("Name"),
+        "gpus": gpu.get("Count", 0),
+        "gpu_memory_gib": gpu.get("MemoryInfo", {"SizeInMiB": 0})["SizeInMiB"] // 1024,
+        "vcpus": said["VCpuInfo"]["DefaultVCpus"],
+        "memory_gib": said["MemoryInfo"]["SizeInMiB"] // 1024,
+        "nvme_gib": int(store_gb * 1000**3 / 1024**3),
+        "efa_interfaces": said["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+    }
+    assert {field: value for field, value in asdict(known).items() if field not in NOT_RECORDED} == hardware
     assert said["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"]
 
 
@@ -62,11 +66,18 @@ def test_a_family_is_in_the_regions_that_ec2_lists(family: str) -> None:
     assert FAMILY_REGIONS[family] == there
 
 
+def test_compute_capabilities_are_those_of_nvidias_table() -> None:
+    """As docs/facts/gpu-nodes.md#gpu-generations has them from NVIDIA: `T4 (g4dn) 7.5`."""
+    page = (ROOT / "docs" / "facts" / "gpu-nodes.md").read_text(encoding="utf-8")
+    table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \(\w+\)\s(?:has )?(\d\.\d)", page)}
+    for known in INSTANCE_TYPES.values():
+        assert known.compute_capability == (table[known.gpu_name] if known.gpu_name else None), known.name
+
+
 def test_every_gpu_type_runs_the_default_triton() -> None:
     oldest = TRITON_RELEASES[DEFAULT_TRITON_VERSION].minimum_compute_capability
-    capabilities = {known.family: known.compute_capability for known in INSTANCE_TYPES.values() if known.gpus}
-    assert capabilities == {"g4dn": 7.5, "g5": 8.6, "g6": 8.9, "p4d": 8.0, "p4de": 8.0, "p5": 9.0}
-    assert all(capability >= oldest for capability in capabilities.values() if capability)
+    too_old = [known.name for known in INSTANCE_TYPES.values() if known.gpus and (known.compute_capability or 0) < oldest]
+    assert too_old == []
 
 
 def test_the_ami_follows_from_the_gpu() -> None:

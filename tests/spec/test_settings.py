@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from spec import versions
@@ -163,7 +162,6 @@ _VALUES = st.recursive(
 _ALL_PATHS = _paths({key.removeprefix("triton-eks:"): value for key, value in config({}).items()})
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
 @given(st.sampled_from(_ALL_PATHS), _VALUES)
 def test_no_value_anywhere_makes_anything_but_settings_or_a_sentence(path: str, value: Any) -> None:
     try:

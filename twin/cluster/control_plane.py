@@ -23,7 +23,7 @@ SERVICE_CIDR = "10.96.0.0/16"
 SIMULATED_POD_CIDR = "10.244.0.0/17"
 """Where kwok takes pod addresses from. The upper half of 10.244.0.0/16 belongs to pods that run as processes."""
 ISSUER = "https://kubernetes.default.svc"
-"""What the API server writes into tokens as `iss`. EKS gives each cluster an issuer URL that is known only once the cluster
+"""The `iss` of the API server's tokens. EKS gives each cluster an issuer URL that is known only once the cluster
 exists, so in the twin this one stands for it (twin/identity/irsa.py)."""
 STOP_ORDER_ETCD, STOP_ORDER_API_SERVER, STOP_ORDER_CONTROLLERS = 10, 20, 30
 _START_SECONDS = 90.0
@@ -42,10 +42,7 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
     pki = certificates.ensure(home)
     etcd_url = _ensure_etcd(home, tools["etcd"], progress)
     server = _ensure_api_server(home, tools["kube-apiserver"], pki, etcd_url, progress)
-    certificates.write_kubeconfig(home.kubeconfig, pki, certificates.ADMIN, server)
-    for client in certificates.KUBECONFIGS:
-        certificates.write_kubeconfig(pki.kubeconfig(client), pki, client, server)
-    home.save_endpoints(api_server_url=server, kubeconfig=str(home.kubeconfig))
+    _write_access(home, pki, server)
     _ensure_controller_manager(home, tools["kube-controller-manager"], pki, progress)
     _ensure_scheduler(home, tools["kube-scheduler"], pki, progress)
     _ensure_kwok(home, tools["kwok"], pki, not_simulated, progress)
@@ -55,6 +52,18 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
             "the controller-manager to make the service account `default`, without which no pod can be created",
             _START_SECONDS,
         )
+
+
+def announce(home: TwinHome) -> None:
+    """Writes the kubeconfigs and the endpoints of a control plane that need not run yet."""
+    _write_access(home, certificates.ensure(home), f"https://127.0.0.1:{_port(home, 'kube-apiserver')}")
+
+
+def _write_access(home: TwinHome, pki: Pki, server: str) -> None:
+    certificates.write_kubeconfig(home.kubeconfig, pki, certificates.ADMIN, server)
+    for client in certificates.KUBECONFIGS:
+        certificates.write_kubeconfig(pki.kubeconfig(client), pki, client, server)
+    home.save_endpoints(api_server_url=server, kubeconfig=str(home.kubeconfig))
 
 
 def _ensure_etcd(home: TwinHome, binary: Path, progress: Progress) -> str:

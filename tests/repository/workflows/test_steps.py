@@ -315,6 +315,7 @@ COMMANDS = [
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),
     ("nightly", "e2e-slow", "KEDA, Prometheus and its adapter, pods that follow a load, upgrades", "make e2e-slow"),
+    ("nightly", "properties", "Properties, each with 500 examples", "make test-properties"),
     ("nightly", "audit", "Known vulnerabilities of the pinned packages, their licences and SBOMs", "make audit"),
 ]
 

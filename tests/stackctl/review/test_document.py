@@ -200,7 +200,7 @@ REPORTS = st.lists(st.builds(Report, NASTY, PLANS, base=st.none() | NASTY), max_
 MANY_REPORTS = st.builds(lambda some, times: some * times, REPORTS, st.integers(1, 60))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(reports=REPORTS | MANY_REPORTS, limit=st.integers(document.FEWEST_CHARACTERS, document.MOST_CHARACTERS), title=NASTY)
 def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
     reports: list[Report], limit: int, title: str
@@ -217,7 +217,6 @@ def test_whatever_is_in_it_the_comment_fits_and_nothing_is_left_out_unsaid(
         assert items or sections or stacks
 
 
-@settings(max_examples=100, deadline=None)
 @given(name=NASTY, message=NASTY)
 def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, message: str) -> None:
     plan = Plan((), violations=(Violation(name, True, "", name, message),), packs={"p": "1"})
@@ -251,7 +250,6 @@ def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
     assert markdown.block(f"{text}\n\tc") == "```text\na\ufffdb\n\tc\n```"
 
 
-@settings(max_examples=60, deadline=None)
 @given(deleted=st.integers(0, 120), updated=st.integers(0, 120), limit=st.integers(document.FEWEST_CHARACTERS, 14_000))
 def test_what_is_shown_and_what_is_said_to_be_left_out_are_all(deleted: int, updated: int, limit: int) -> None:
     steps = [Step("delete", "t", f"deleted-{number:03}" + "x" * 50) for number in range(deleted)]
