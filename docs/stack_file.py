@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -14,8 +14,10 @@ from pydantic.fields import FieldInfo
 
 from docs import key_uses
 from docs.key_uses import Key
+from spec.settings import relations
 from spec.settings.fields import Kind
 from spec.settings.model import Document
+from spec.settings.rule import marked
 from spec.settings.schema import SCHEMA_FILE, schema_text
 from spec.settings.section import Section
 from spec.stack_file import full_name
@@ -34,15 +36,17 @@ Every key of `stacks/Pulumi.<stack>.yaml`, below `config`. This page is written 
 - Editors with a YAML language server complete and check keys by [the JSON Schema](../spec/stack-file.schema.json), which the
   first line of each stack file names. It knows each key under its full name and each value as YAML; Pulumi takes `network`
   for `triton-eks:network` too, and JSON in quotes for a mapping, as `pulumi config set` writes it.
-- Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials.
+- Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials. Those of one
+  section stand below its keys and in its module of `spec/settings/`, those between sections at the end and in
+  `spec/settings/relations/`.
 - "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key.
 """
 # Keys that nothing of Python's reads as an attribute: who does.
 _AS_DATA: dict[tuple[str, str], str] = {
     ("Document", "default_tags"): "the AWS provider",
     ("DefaultTags", "tags"): "the AWS provider",
-    ("ModelServing", "gpu_memory_mib"): "spec/settings/checks/gpu_memory.py",
-    ("Release", "serving"): "spec/settings/checks/serving.py",
+    ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
+    ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "previous"): "modelctl/release/pin.py",
 }
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
@@ -51,11 +55,26 @@ _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", boo
 def page() -> str:
     """Return the page."""
     uses = key_uses.uses()
-    blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses)]
+    blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses), _rules(vars(Document)) + "\n"]
     for name, field in Document.model_fields.items():
         for section in _sections_in(field.annotation):
             blocks.extend(_section(section, full_name(field.alias or name), "##", uses))
+    blocks.append("## Rules between sections\n")
+    for module in relations.modules():
+        if sentences := _rules(vars(module)):
+            blocks.append(f"{(module.__doc__ or '').strip()}\n\n{sentences}\n")
     return "\n".join(blocks)
+
+
+def _rules(names: Mapping[str, Any]) -> str:
+    """Return the rules of a class or a module, a line for each."""
+    found = [*marked(names, "problem"), *marked(names, "warning")]
+    return "\n".join(f"- {_cell(first_paragraph(check))}" for check in found)
+
+
+def first_paragraph(check: Callable[..., Any]) -> str:
+    """Return the sentence of a rule."""
+    return " ".join((check.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _section(section: type[Section], path: str, level: str, uses: dict[Key, list[str]]) -> Iterator[str]:
@@ -63,6 +82,8 @@ def _section(section: type[Section], path: str, level: str, uses: dict[Key, list
     if section.guide:
         paragraphs.append(f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')})")
     yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
+    if sentences := _rules(vars(section)):
+        yield sentences + "\n"
     for name, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
             yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses)

@@ -1,12 +1,15 @@
 """The bounds within which the number of Triton's pods follows the load: `triton-eks:autoscaling`."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
 
 from pydantic import Field
 
 from spec.settings.fields import Kind, ModelName, between, fraction_between, matching, refuse, text_of
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean
 
@@ -77,6 +80,12 @@ class CronFloor(Section):
     timezone: _Timezone = Field(description="the time zone of both, like Europe/Zurich")
     replicas: Pods = Field(description="the fewest pods in that time")
 
+    @rule
+    def _it_ends(self, at: Place) -> Iterator[Problem]:
+        """Require another end than the start."""
+        if self.start == self.end:
+            yield at.problem("end", f"it begins and ends at '{self.start}'; give another end")
+
 
 class Target(Section):
     """The load of one pod with one model, in the place of the one derived from models.serving."""
@@ -124,3 +133,28 @@ class Autoscaling(Section):
     warm_pods: Annotated[int, between(0, 100, "pods")] = Field(
         default=0, description="pods of Triton's size that hold nodes and give way to Triton's; with a node autoscaler only"
     )
+
+    @rule
+    def _bounds_are_ordered(self, at: Place) -> Iterator[Problem]:
+        """Require minReplicas <= maxReplicas."""
+        if self.min_replicas > self.max_replicas:
+            yield at.problem(
+                "minReplicas",
+                f"{self.min_replicas} is more than maxReplicas {self.max_replicas}; give 1 to {self.max_replicas}",
+            )
+
+    @rule
+    def _fallback_is_in_bounds(self, at: Place) -> Iterator[Problem]:
+        """Require fallbackReplicas between minReplicas and maxReplicas."""
+        if self.fallback_replicas is not None:
+            yield from self._within(at, self.fallback_replicas, "fallbackReplicas")
+
+    @rule
+    def _floor_is_in_bounds(self, at: Place) -> Iterator[Problem]:
+        """Require the pods of cronFloor between minReplicas and maxReplicas."""
+        if self.cron_floor is not None:
+            yield from self._within(at, self.cron_floor.replicas, "cronFloor.replicas")
+
+    def _within(self, at: Place, pods: int, key: str) -> Iterator[Problem]:
+        if self.min_replicas <= self.max_replicas and not self.min_replicas <= pods <= self.max_replicas:
+            yield at.problem(key, f"{pods} is out of bounds; give {self.min_replicas} to {self.max_replicas}")

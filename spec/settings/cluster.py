@@ -1,11 +1,20 @@
 """The EKS control plane of a stack: `triton-eks:cluster`."""
 
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.versions import KUBERNETES, KUBERNETES_SUPPORT
+from spec.wording import one_of
+
+WARN_BEFORE_END_OF_SUPPORT = timedelta(days=90)
+_WIDEST_PUBLIC_PREFIX = 8
 
 
 class Cluster(Section):
@@ -23,3 +32,64 @@ class Cluster(Section):
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
+
+    @rule
+    def _version_is_pinned_and_supported(self, at: Place) -> Iterator[Problem]:
+        """Require a version that spec/versions.py pins and EKS gives standard support."""
+        usable = [known for known in KUBERNETES if at.today < KUBERNETES_SUPPORT[known].standard_until]
+        window = KUBERNETES_SUPPORT.get(self.version)
+        if window and at.today >= window.standard_until:
+            yield at.problem(
+                "version", f"EKS ended standard support of {self.version} on {window.standard_until}; use {_quoted(usable)}"
+            )
+        elif self.version not in KUBERNETES:
+            yield at.problem(
+                "version", f"spec/versions.py has no add-ons and no AMI for {self.version}; use {_quoted(usable)}"
+            )
+
+    @warning
+    def _version_ends_soon(self, at: Place) -> Iterator[Problem]:
+        """Warn 90 days before standard support of the version ends."""
+        until = KUBERNETES_SUPPORT[self.version].standard_until
+        if at.today >= until - WARN_BEFORE_END_OF_SUPPORT:
+            days = (until - at.today).days
+            yield at.problem(
+                "version",
+                f"EKS ends standard support of {self.version} on {until}, in {days} days; plan the upgrade "
+                "(extended support costs six times as much per cluster hour)",
+            )
+
+    @rule
+    def _endpoint_is_not_open(self, at: Place) -> Iterator[Problem]:
+        """Require the ranges that reach a public endpoint, and none with a private one."""
+        if self.endpoint == "private" and self.public_access_cidrs:
+            yield at.problem(
+                "publicAccessCidrs", "a private endpoint has no public access; remove the list or use endpoint: public"
+            )
+        if self.endpoint == "public" and not self.public_access_cidrs:
+            yield at.problem(
+                "publicAccessCidrs",
+                "a public endpoint without a list is open to the world; list the ranges that may reach it",
+            )
+
+    @rule
+    def _ranges_are_narrow(self, at: Place) -> Iterator[Problem]:
+        """Require ranges of /8 or narrower."""
+        for index, cidr in enumerate(self.public_access_cidrs):
+            if cidr.prefixlen < _WIDEST_PUBLIC_PREFIX:
+                yield at.problem(
+                    f"publicAccessCidrs[{index}]",
+                    f"{cidr} opens the API to {'the world' if cidr.prefixlen == 0 else 'most of the internet'}; "
+                    "give the ranges of your offices, VPN or runners",
+                )
+
+    @rule
+    def _administrators_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each role once."""
+        for index, arn in enumerate(self.admin_role_arns):
+            if arn in self.admin_role_arns[:index]:
+                yield at.problem(f"adminRoleArns[{index}]", f"'{arn}' is listed twice; list each role once")
+
+
+def _quoted(versions: list[str]) -> str:
+    return one_of(f'"{version}"' for version in versions) or "a newer one, after adding it to spec/versions.py"

@@ -1,11 +1,17 @@
 """What a stack may cost, and who is told: `triton-eks:cost`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from spec.settings.fields import EmailAddress, TopicArn, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+
+# AWS Budgets takes so many e-mail addresses for one notification.
+_MOST_EMAILS = 10
 
 
 class CostLimits(Section):
@@ -32,3 +38,17 @@ class CostLimits(Section):
     topic_arn: TopicArn | None = Field(
         default=None, description="the SNS topic that is told; without it: emails alone, which then are required"
     )
+
+    @rule
+    def _somebody_is_told(self, at: Place) -> Iterator[Problem]:
+        """Require somebody who is told, at most 10 e-mail addresses, and each once."""
+        if not self.emails and self.topic_arn is None:
+            yield at.problem(
+                "", "tells nobody; give emails, like [oncall@example.com], or topicArn, the ARN of an SNS topic"
+            )
+        if len(self.emails) > _MOST_EMAILS:
+            yield at.problem(
+                "emails", f"{len(self.emails)} addresses are listed; AWS takes up to {_MOST_EMAILS}: use a topicArn"
+            )
+        for address in sorted({address for address in self.emails if self.emails.count(address) > 1}):
+            yield at.problem("emails", f"{address} is listed twice; remove one")

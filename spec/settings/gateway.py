@@ -1,11 +1,18 @@
 """The way from clients to Triton, Envoy Gateway behind a network load balancer: `triton-eks:gateway`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.names import TRITON_SERVICE
 from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+
+_UNENCRYPTED_STACKS = ("local", "dev")
+_WIDEST_PREFIX = 8
 
 
 class Canary(Section):
@@ -22,6 +29,14 @@ class Canary(Section):
         description="a Service with Triton's ports in Triton's namespace that they go to, such as that of a second "
         "installation of the chart; without it: version",
     )
+
+    @rule
+    def _goes_to_one_place(self, at: Place) -> Iterator[Problem]:
+        """Require either a version or a service, which is not the one that all requests go to."""
+        if (self.version is None) == (self.service is None):
+            yield at.problem("", "give either a version of the model or a service, one of them")
+        if self.service == TRITON_SERVICE:
+            yield at.problem("service", f"{TRITON_SERVICE} is where all requests go; name another one")
 
 
 class Gateway(Section):
@@ -51,3 +66,41 @@ class Gateway(Section):
     canaries: dict[ModelName, Canary] = Field(
         default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )
+
+    @rule
+    def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
+        """Require ranges of /8 or narrower, and some where the gateway is public: Triton asks nobody who they are."""
+        if self.exposure == "public" and not self.allowed_cidrs:
+            yield at.problem(
+                "allowedCidrs",
+                "a public gateway without a list is open to the world, and Triton asks nobody who they are; "
+                "list the ranges that may reach it",
+            )
+        for index, cidr in enumerate(self.allowed_cidrs):
+            if cidr.prefixlen < _WIDEST_PREFIX:
+                yield at.problem(
+                    f"allowedCidrs[{index}]",
+                    f"{cidr} is the world, and Triton asks nobody who they are; "
+                    f"list ranges of /{_WIDEST_PREFIX} or narrower",
+                )
+
+    @rule
+    def _tls_ends_in_one_place(self, at: Place) -> Iterator[Problem]:
+        """Require TLS at the load balancer or in Envoy, not in both; in local and dev an internal gateway may do without."""
+        if self.certificate_arn is not None and self.tls_secret is not None:
+            yield at.problem(
+                "tlsSecret",
+                "TLS ends at the load balancer (certificateArn) or in Envoy (tlsSecret), not in both; remove one",
+            )
+        none = self.certificate_arn is None and self.tls_secret is None
+        if none and (at.stack not in _UNENCRYPTED_STACKS or self.exposure == "public"):
+            yield at.problem(
+                "certificateArn",
+                "is missing; give the ARN of a certificate of ACM, or the Secret that Envoy takes its own from (tlsSecret)",
+            )
+
+    @rule
+    def _survives_a_pod(self, at: Place) -> Iterator[Problem]:
+        """Require two pods of Envoy in prod."""
+        if at.stack == "prod" and self.replicas < 2:
+            yield at.problem("replicas", "prod invariant 'two gateways': 1 pod is an outage at every restart; use 2 or more")

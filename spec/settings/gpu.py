@@ -1,13 +1,17 @@
 """GPU node groups: `triton-eks:gpu`."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
 from spec.settings.fields import DnsLabel, Name, ReservationId, between, refuse
-from spec.settings.nodes import GroupMax, GroupMin, InstanceTypes
-from spec.settings.problem import describe
-from spec.settings.section import Section
+from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, sizes_in_order
+from spec.settings.problem import Problem, describe
+from spec.settings.rule import Place, rule
+from spec.settings.section import Absent, Section
+from spec.wording import did_you_mean, one_of
 
 
 class Sharing(Section):
@@ -20,6 +24,20 @@ class Sharing(Section):
         description="the profile of MIG, which cuts a GPU into instances with memory of their own, like 1g.10gb; "
         "required with strategy: mig, else forbidden",
     )
+
+    @rule
+    def _shared_gpus_are_shared(self, at: Place) -> Iterator[Problem]:
+        """Require two pods or more to share a GPU, and one with exclusive."""
+        if self.strategy == "exclusive" and self.replicas != 1:
+            yield at.problem("replicas", f"{self.replicas} pods cannot share an exclusive GPU; use 1")
+        if self.strategy != "exclusive" and self.replicas < 2:
+            yield at.problem("replicas", f"{self.replicas} is no sharing; use 2 to 48, or sharing: exclusive")
+
+    @rule
+    def _profile_is_of_mig(self, at: Place) -> Iterator[Problem]:
+        """Refuse a profile without MIG."""
+        if self.strategy != "mig" and self.profile is not None:
+            yield at.problem("profile", f"{self.strategy} has none; remove it, or use strategy: mig")
 
 
 EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1, profile=None)
@@ -68,6 +86,160 @@ class GpuPool(Section):
         "another",
     )
 
+    @rule
+    def _name_is_not_the_system_groups(self, at: Place) -> Iterator[Problem]:
+        """Refuse the name of the system nodes: pods for one could land on the other, as both have the same node label."""
+        if self.name == SYSTEM_GROUP_NAME:
+            yield at.problem("name", f"'{SYSTEM_GROUP_NAME}' is the name of the system nodes; use another")
+
+    @rule
+    def _sizes_are_ordered(self, at: Place) -> Iterator[Problem]:
+        """Require min <= desired <= max."""
+        yield from sizes_in_order(at, self.min, self.desired, self.max)
+
+    @rule
+    def _types_are_usable(self, at: Place) -> Iterator[Problem]:
+        """Require types of spec/catalog.py with a GPU that Triton can use, each once."""
+        for index, name in enumerate(self.instance_types):
+            key, found = f"instanceTypes[{index}]", INSTANCE_TYPES.get(name)
+            if name in self.instance_types[:index]:
+                yield at.problem(key, f"'{name}' is listed twice; list each type once")
+            elif found and not found.gpus:
+                yield at.problem(key, f"'{name}' has no GPU; use a type of {one_of(GPU_FAMILIES)}")
+            elif reason := UNSUITABLE_FAMILIES.get(name.partition(".")[0]):
+                yield at.problem(key, f"'{name}' cannot be used: {reason}; use a type of {one_of(GPU_FAMILIES)}")
+            elif found is None:
+                yield at.problem(key, _unknown_type(name))
+
+    @rule
+    def _types_agree(self, at: Place) -> Iterator[Problem]:
+        """Require types with the same GPUs: a model's instances and a pod's GPUs are the same on every node of a pool."""
+        types = known_types(self.instance_types)
+        for found in types[1:]:
+            first = types[0]
+            if (found.gpu_name, found.gpu_memory_gib, found.gpus) != (first.gpu_name, first.gpu_memory_gib, first.gpus):
+                yield at.problem(
+                    "instanceTypes",
+                    f"{first.name} has {first.gpus} x {first.gpu_name} {first.gpu_memory_gib} GiB and {found.name} "
+                    f"{found.gpus} x {found.gpu_name} {found.gpu_memory_gib} GiB; give types with the same GPUs, "
+                    "or make two pools",
+                )
+
+    @rule
+    def _reservation_belongs_to_capacity(self, at: Place) -> Iterator[Problem]:
+        """Require reservationId with capacity reservation or capacity-block, and none with another."""
+        reserved = self.capacity in ("reservation", "capacity-block")
+        if reserved and self.reservation_id is None:
+            yield at.problem(
+                "reservationId",
+                f"is missing; capacity '{self.capacity}' needs the id of the reservation, like cr-0123456789abcdef0",
+            )
+        if not reserved and self.reservation_id is not None:
+            yield at.problem(
+                "reservationId",
+                f"capacity '{self.capacity}' uses no reservation; remove it, or use capacity: reservation or capacity-block",
+            )
+
+    @rule
+    def _reserved_capacity_is_in_one_place(self, at: Place) -> Iterator[Problem]:
+        """Require one instance type and one zone of capacity that is reserved."""
+        if self.capacity not in ("reservation", "capacity-block"):
+            return
+        if len(self.instance_types) != 1:
+            yield at.problem(
+                "instanceTypes",
+                f"a {self.capacity} is for one instance type, here are {len(self.instance_types)}; give that one",
+            )
+        if self.zones is None or len(self.zones) != 1:
+            yield at.problem("zones", f"a {self.capacity} is in one zone; give exactly that zone")
+
+    @rule
+    def _capacity_blocks_exist(self, at: Place) -> Iterator[Problem]:
+        """Require a type that AWS sells capacity blocks of, for capacity-block."""
+        if self.capacity != "capacity-block":
+            return
+        for found in known_types(self.instance_types):
+            if found.family not in CAPACITY_BLOCK_FAMILIES:
+                yield at.problem(
+                    "capacity",
+                    f"there are no capacity blocks of {found.family}; "
+                    f"use {one_of(sorted(CAPACITY_BLOCK_FAMILIES))}, or another capacity",
+                )
+
+    @rule
+    def _zones_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each zone once."""
+        zones = self.zones or ()
+        for index, zone in enumerate(zones):
+            if zone in zones[:index]:
+                yield at.problem(f"zones[{index}]", f"'{zone}' is listed twice; list each zone once")
+
+    @rule
+    def _efa_is_possible(self, at: Place) -> Iterator[Problem]:
+        """Require types with EFA, and one zone, which it does not leave."""
+        if not self.efa:
+            return
+        with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
+        for found in known_types(self.instance_types):
+            if not found.efa_interfaces:
+                yield at.problem("efa", f"{found.name} has no EFA; use one of {', '.join(with_efa)}")
+        if self.zones is None or len(self.zones) != 1:
+            yield at.problem("zones", "EFA does not cross zones; give exactly one zone")
+
+    @rule
+    def _gpus_can_be_cut(self, at: Place) -> Iterator[Problem]:
+        """Require GPUs with MIG, one of their profiles, and its number of instances, for strategy mig.
+
+        The types of a pool have the same GPU, so that the first speaks for all of them.
+        """
+        sharing = self.sharing
+        if sharing.strategy != "mig":
+            return
+        for found in known_types(self.instance_types)[:1]:
+            profiles = found.mig_profiles
+            wanted = profiles.get(sharing.profile or "")
+            if not profiles:
+                able = list(dict.fromkeys(known.family for known in INSTANCE_TYPES.values() if known.mig_profiles))
+                yield at.problem(
+                    "sharing.strategy",
+                    f"the {found.gpu_name} of {found.name} has no MIG; use a type of {one_of(able)}, or mps",
+                )
+            elif wanted is None:
+                why = "is missing" if sharing.profile is None else f"'{sharing.profile}' is no way to cut this GPU"
+                gpu = f"{found.gpu_name} with {found.gpu_memory_gib} GB"
+                yield at.problem("sharing.profile", f"{why}; for an {gpu} use {one_of(profiles)}")
+            elif sharing.replicas != wanted.instances:
+                yield at.problem(
+                    "sharing.replicas",
+                    f"{sharing.replicas} is not the number of {sharing.profile} instances of an {found.gpu_name}; "
+                    f"use {wanted.instances}",
+                )
+
+
+def known_types(names: tuple[str, ...]) -> list[InstanceType]:
+    """Return the GPU types among these names."""
+    types = (INSTANCE_TYPES.get(name) for name in names)
+    return [found for found in types if found and found.gpus]
+
+
+def _unknown_type(name: str) -> str:
+    gpu_types = [known.name for known in INSTANCE_TYPES.values() if known.gpus]
+    family = name.partition(".")[0]
+    valid = (
+        f"use one of {', '.join(known for known in gpu_types if known.startswith(family + '.'))}"
+        if family in GPU_FAMILIES
+        else f"use a type of {one_of(GPU_FAMILIES)}"
+    )
+    return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}"
+
+
+def pool_name(pool: GpuPool) -> str | None:
+    """Return the name of a pool, None while it is missing or invalid: that must not end a search among the other pools."""
+    try:
+        return pool.name
+    except Absent:
+        return None
+
 
 class Gpu(Section):
     """GPU node groups."""
@@ -75,3 +247,14 @@ class Gpu(Section):
     guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
 
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
+
+    @rule
+    def _names_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require a name of its own of each pool."""
+        seen: set[str] = set()
+        for index, pool in enumerate(self.pools):
+            name = pool_name(pool)
+            if name in seen:
+                yield at.problem(f"pools[{index}].name", f"'{name}' is the name of another pool; give each its own")
+            elif name is not None:
+                seen.add(name)

@@ -4,6 +4,7 @@ Keys are camelCase in YAML and snake_case here. A description says what a key is
 reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +21,7 @@ from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
 from spec.settings.nodes import NodeAutoscaler, Nodes
 from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.tracing import Tracing
 from spec.settings.triton import PodAutoscaler, Triton
@@ -29,11 +31,28 @@ PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
 """All but `local`, the twin's: where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says
 `allowDestroy: true`."""
 
+REQUIRED_TAGS = ("owner", "cost-center")
+
 
 class DefaultTags(Section):
     """The tags that the AWS provider puts on every resource."""
 
     tags: dict[TagKey, TagValue] = Field(description="the same tags as in triton-eks:tags")
+
+    @rule
+    def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:
+        """Refuse two keys that differ in case alone."""
+        yield from _alike(at, self.tags)
+
+
+def _alike(at: Place, tags: Mapping[str, str]) -> Iterator[Problem]:
+    """Refuse two keys that differ in case alone: so does IAM, and Cost Explorer has one column for each."""
+    found: dict[str, list[str]] = {}
+    for key in tags:
+        found.setdefault(key.casefold(), []).append(key)
+    for keys in found.values():
+        if len(keys) > 1:
+            yield at.problem("tags", f"{' and '.join(keys)} differ in case alone, which IAM refuses; keep one of them")
 
 
 class Document(Section):
@@ -101,6 +120,53 @@ class Document(Section):
         None where the number of pods is fixed: then `desired` says how many nodes they need.
         """
         return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
+
+    @rule
+    def _environment_is_stack(self, at: Place) -> Iterator[Problem]:
+        """Require the name of the stack as its environment."""
+        if self.environment != at.stack:
+            yield at.problem(
+                "environment", f"'{self.environment}' is not the stack '{at.stack}'; a stack is named after its environment"
+            )
+
+    @rule
+    def _tags_say_who_pays(self, at: Place) -> Iterator[Problem]:
+        """Require the tags owner and cost-center."""
+        for key in REQUIRED_TAGS:
+            if key not in self.tags:
+                yield at.problem("tags", f"'{key}' is missing; every resource is tagged with {' and '.join(REQUIRED_TAGS)}")
+
+    @rule
+    def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:
+        """Refuse two tags whose keys differ in case alone."""
+        yield from _alike(at, self.tags)
+
+    @rule
+    def _default_tags_are_the_tags(self, at: Place) -> Iterator[Problem]:
+        """Require the same tags in aws:defaultTags as in triton-eks:tags."""
+        if self.default_tags is None or self.default_tags.tags == self.tags:
+            return
+        given = self.default_tags.tags
+        differing = sorted(key for key in self.tags.keys() | given.keys() if self.tags.get(key) != given.get(key))
+        yield at.problem(
+            "aws:defaultTags.tags", f"{', '.join(differing)} differ from triton-eks:tags; give the same tags in both"
+        )
+
+    @rule
+    def _only_what_is_protected_may_be_let_go(self, at: Place) -> Iterator[Problem]:
+        """Refuse allowDestroy where nothing is protected."""
+        if self.allow_destroy and self.environment not in PROTECTED_ENVIRONMENTS:
+            yield at.problem("allowDestroy", f"nothing in '{self.environment}' is protected; leave the key out")
+
+    @warning
+    def _protection_is_off(self, at: Place) -> Iterator[Problem]:
+        """Warn that nothing is protected while allowDestroy is true."""
+        if self.allow_destroy and self.environment in PROTECTED_ENVIRONMENTS:
+            yield at.problem(
+                "allowDestroy",
+                f"cluster, VPC, KMS keys and model bucket of '{self.environment}' are not protected; "
+                "remove the key as soon as what had to be deleted or replaced is",
+            )
 
 
 class Settings(Document):

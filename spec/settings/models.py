@@ -1,15 +1,22 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import Endpoint, ModelName, ReleaseId, ServingDigest, between
 from spec.settings.fsx import Fsx
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
+from spec.wording import did_you_mean, one_of
 
 _Version = Annotated[int, between(1, 999_999_999, "for a version")]
+_GIB = 1024**3
+# While pods of one release replace those of another, both are read, and nothing else makes room in the file system.
+_RELEASES_AT_ONCE = 2
 ModelAccess = Literal["s3", "mountpoint", "fsx-lustre"]
 
 
@@ -37,6 +44,22 @@ class Release(Section):
         default=None,
         description="the release that this one replaced, to which `modelctl rollback` returns; without it: there is none",
     )
+
+    @rule
+    def _others_are_of_the_release(self, at: Place) -> Iterator[Problem]:
+        """Require other versions that are lower, and of models of the release."""
+        for model, others in self.others.items():
+            if model not in self.models:
+                near = did_you_mean(model, self.models)
+                yield at.problem(
+                    f"others.{model}", f"release {self.id} has no such model; {near}it has {one_of(self.models)}"
+                )
+            elif max(others) >= self.models[model]:
+                yield at.problem(
+                    f"others.{model}",
+                    f"{max(others)} is not lower than {self.models[model]}, which answers requests that name no version; "
+                    f"run `python -m modelctl release … --pin stacks/Pulumi.{at.stack}.yaml`, which writes both",
+                )
 
 
 class Models(Section):
@@ -68,3 +91,52 @@ class Models(Section):
         description="the release that is served; without it: the platform without Triton, before the first "
         "`modelctl release`",
     )
+
+    @rule
+    def _mounts_read_s3_of_aws(self, at: Place) -> Iterator[Problem]:
+        """Refuse an s3Endpoint where models are mounted from a bucket of AWS."""
+        if self.access != "s3" and self.s3_endpoint is not None:
+            yield at.problem(
+                "access",
+                f"'{self.access}' mounts a bucket of AWS, and models.s3Endpoint names another store; "
+                "use s3, or remove s3Endpoint",
+            )
+
+    @rule
+    def _a_file_system_is_described_where_it_is_used(self, at: Place) -> Iterator[Problem]:
+        """Require the section fsx with access fsx-lustre, and none with another."""
+        if self.access == "fsx-lustre" and self.fsx is None:
+            yield at.problem(
+                "fsx",
+                "is missing, and access: fsx-lustre needs a file system; "
+                "add the section, like {storageGiB: 1200, throughputMBsPerTiB: 125}, or use another access",
+            )
+        if self.access != "fsx-lustre" and self.fsx is not None:
+            yield at.problem("fsx", f"is not used with access: {self.access}; remove the section, or use access: fsx-lustre")
+
+    @rule
+    def _releases_fit_the_file_system(self, at: Place) -> Iterator[Problem]:
+        """Require room for two releases: both are read during a rollout."""
+        if self.fsx is None or self.release is None:
+            return
+        needed = _RELEASES_AT_ONCE * self.release.bytes
+        if needed > self.fsx.storage_gib * _GIB:
+            yield at.problem(
+                "fsx.storageGiB",
+                f"{self.fsx.storage_gib} GiB do not hold two releases of {self.release.bytes / _GIB:.0f} GiB, and both are "
+                f"read during a rollout; use {_smallest_file_system_gib(needed)} or more",
+            )
+
+    @warning
+    def _release_is_missing(self, at: Place) -> Iterator[Problem]:
+        """Warn that without a release there is no Triton."""
+        if at.stack != "local" and self.release is None:
+            yield at.problem(
+                "release",
+                "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
+            )
+
+
+def _smallest_file_system_gib(needed_bytes: int) -> int:
+    """Return the smallest size that FSx makes and that holds so much, beyond its very smallest one."""
+    return -(-needed_bytes // (2400 * _GIB)) * 2400

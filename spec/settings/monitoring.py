@@ -1,10 +1,14 @@
 """The monitoring of a stack: `triton-eks:monitoring`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.settings import images
 from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 
@@ -41,3 +45,17 @@ class Monitoring(Section):
         description="whether OpenCost says what each namespace and workload costs, for which its pods have to reach AWS's "
         "public price list",
     )
+
+    @rule
+    def _parity_image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require the image of modelctl by its digest."""
+        if self.parity_image is not None:
+            yield from images.of_ours(at, "parityImage", self.parity_image, "modelctl", "modelctl")
+
+    @warning
+    def _alerts_reach_somebody(self, at: Place) -> Iterator[Problem]:
+        """Warn of alerts that nobody is sent; in prod it is an invariant that somebody is."""
+        if self.alert_topic_arn is None and at.stack != "prod":
+            yield at.problem(
+                "alertTopicArn", "is not given, so that alerts are seen only by who looks; give the ARN of an SNS topic"
+            )

@@ -1,11 +1,20 @@
 """The VPC of a stack: `triton-eks:network`."""
 
+from collections.abc import Iterator
+from ipaddress import IPv4Network
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import Cidr, LogRetention, Zones
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.subnets import LARGEST_VPC_PREFIX, SMALLEST_VPC_PREFIX
+
+_PRIVATE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+# EKS takes its services from one of these, whichever does not overlap the VPC.
+_SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
 
 class Network(Section):
@@ -18,3 +27,57 @@ class Network(Section):
     nat: Literal["none", "single", "per_az"] = Field(description="NAT gateways: none, single or per_az")
     endpoints: Literal["none", "minimal", "full"] = Field(description="interface endpoints: none, minimal or full")
     flow_log_retention_days: LogRetention = Field(description="days that VPC flow logs are kept, like 90")
+
+    @rule
+    def _cidr_is_private(self, at: Place) -> Iterator[Problem]:
+        """Require a private range."""
+        if not any(self.cidr.subnet_of(private) for private in _PRIVATE_RANGES):
+            listed = ", ".join(str(private) for private in _PRIVATE_RANGES)
+            yield at.problem("cidr", f"{self.cidr} is not a private range; use one inside {listed}")
+
+    @rule
+    def _cidr_is_of_a_usable_size(self, at: Place) -> Iterator[Problem]:
+        """Require a range from /16, the largest that AWS allows, to /20."""
+        if self.cidr.prefixlen < LARGEST_VPC_PREFIX:
+            yield at.problem("cidr", f"{self.cidr} is larger than AWS allows; use a /{LARGEST_VPC_PREFIX} to /20")
+        if self.cidr.prefixlen > SMALLEST_VPC_PREFIX:
+            yield at.problem("cidr", f"{self.cidr} is too small for three subnets in each of four zones; use a /16 to /20")
+
+    @rule
+    def _cidr_leaves_services_alone(self, at: Place) -> Iterator[Problem]:
+        """Refuse a range from which EKS may take Kubernetes services."""
+        for services in _SERVICE_RANGES:
+            if self.cidr.overlaps(services):
+                yield at.problem(
+                    "cidr",
+                    f"{self.cidr} overlaps {services}, from which EKS may take Kubernetes services; use another range",
+                )
+
+    @rule
+    def _zones_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each zone once."""
+        zones = () if isinstance(self.zones, int) else self.zones
+        for index, zone in enumerate(zones):
+            if zone in zones[:index]:
+                yield at.problem(f"zones[{index}]", f"'{zone}' is listed twice; list each zone once")
+
+    @rule
+    def _nodes_can_join(self, at: Place) -> Iterator[Problem]:
+        """Require all interface endpoints where there is no NAT: nodes have no other way out."""
+        if self.nat == "none" and self.endpoints != "full":
+            yield at.problem(
+                "nat",
+                f"'none' with endpoints '{self.endpoints}' leaves nodes no way to join the cluster or to pull images; "
+                "use single or per_az, or endpoints: full",
+            )
+
+    @warning
+    def _device_plugin_needs_a_mirror(self, at: Place) -> Iterator[Problem]:
+        """Warn that without NAT the device plugin has to come from a mirror."""
+        if self.nat == "none":
+            yield at.problem(
+                "nat",
+                "without NAT no node reaches nvcr.io, from which the device plugin comes, and no GPU would be advertised; "
+                "mirror nvidia/k8s-device-plugin to ECR and name it as image.repository in "
+                "helm-values/nvidia-device-plugin/base.yaml",
+            )

@@ -1,11 +1,16 @@
 """Node groups without GPUs, and the autoscaler of nodes: `triton-eks:nodes`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.catalog import CPU_FAMILIES, INSTANCE_TYPES
 from spec.settings.fields import Name, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+from spec.wording import did_you_mean, one_of
 
 SYSTEM_GROUP_NAME = "system"
 """The name of the system group among node groups: in names, tags and node labels."""
@@ -16,6 +21,16 @@ GroupMax = Annotated[int, between(1, 450, "nodes")]
 InstanceTypes = Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
+def sizes_in_order(at: Place, least: int, desired: int, most: int) -> Iterator[Problem]:
+    """Require min <= desired <= max, as EKS demands; told once, at the value that is out of order."""
+    if least > most:
+        yield at.problem("min", f"{least} is more than max {most}; give min <= desired <= max")
+    elif desired < least:
+        yield at.problem("desired", f"{desired} is less than min {least}; give {least} to {most}")
+    elif desired > most:
+        yield at.problem("desired", f"{desired} is more than max {most}; give {least} to {most}")
+
+
 class SystemGroup(Section):
     """The node group of cluster services: no GPU, no taint."""
 
@@ -24,6 +39,34 @@ class SystemGroup(Section):
     desired: GroupMin = Field(description="the number of nodes")
     max: GroupMax = Field(description="the largest number of nodes")
     disk_gib: Annotated[int, between(20, 16384, "GiB")] = Field(description="the root volume in GiB, like 50")
+
+    @rule
+    def _sizes_are_ordered(self, at: Place) -> Iterator[Problem]:
+        """Require min <= desired <= max."""
+        yield from sizes_in_order(at, self.min, self.desired, self.max)
+
+    @rule
+    def _never_empty(self, at: Place) -> Iterator[Problem]:
+        """Require one node for DNS and the metrics server."""
+        if self.min < 1:
+            yield at.problem("min", "0 leaves no node for DNS and the metrics server; use at least 1")
+
+    @rule
+    def _types_have_no_gpu(self, at: Place) -> Iterator[Problem]:
+        """Require types of spec/catalog.py without a GPU, which system nodes would waste."""
+        cpu_types = [known.name for known in INSTANCE_TYPES.values() if not known.gpus]
+        for index, name in enumerate(self.instance_types):
+            key, found = f"instanceTypes[{index}]", INSTANCE_TYPES.get(name)
+            if found is None:
+                yield at.problem(
+                    key, f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use one of {', '.join(cpu_types)}"
+                )
+            elif found.gpus:
+                yield at.problem(
+                    key,
+                    f"'{name}' has a GPU, which system nodes would waste; use {one_of(CPU_FAMILIES)}, "
+                    "and gpu.pools for GPU nodes",
+                )
 
 
 class Nodes(Section):

@@ -5,11 +5,14 @@ an entry is served by its own config.pbtxt as it is.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import Name, Rate, ResourceName, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
@@ -29,6 +32,14 @@ class Priorities(Section):
     levels: _Level = Field(description="the number of priority levels")
     default: _Level = Field(description="the level of a request that names none")
 
+    @rule
+    def _priorities_are_levels(self, at: Place) -> Iterator[Problem]:
+        """Require two levels or more, and one of them as the default."""
+        if self.levels < 2:
+            yield at.problem("levels", "1 level is no priority; give 2 or more, or remove priorities")
+        elif self.default > self.levels:
+            yield at.problem("default", f"{self.default} is more than the {self.levels} levels; give 1 to {self.levels}")
+
 
 class Sequence(Section):
     """Requests of one sequence go to one instance; this takes the place of dynamic batching."""
@@ -42,6 +53,12 @@ class Sequence(Section):
         description="sequences that the strategy oldest may batch at a time; without it: derived from the batch size; "
         "forbidden with direct, which gives each sequence a place in the batch",
     )
+
+    @rule
+    def _candidates_are_of_the_oldest(self, at: Place) -> Iterator[Problem]:
+        """Refuse maxCandidates with strategy direct."""
+        if self.strategy == "direct" and self.max_candidates is not None:
+            yield at.problem("maxCandidates", "strategy 'direct' has no candidates; remove it, or use strategy: oldest")
 
 
 class RateLimiter(Section):
@@ -140,3 +157,90 @@ class ModelServing(Section):
     def longest_request_seconds(self) -> int:
         """Return the most seconds that an accepted request takes: in the queue, then the SLO (docs/drain.md)."""
         return math.ceil((self.queue_timeout_us + self.slo_p95_ms * 1000) / 1_000_000)
+
+    @rule
+    def _peak_is_the_most(self, at: Place) -> Iterator[Problem]:
+        """Require peakRate >= expectedRate."""
+        if self.peak_rate < self.expected_rate:
+            yield at.problem(
+                "peakRate",
+                f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
+            )
+
+    @rule
+    def _delay_is_within_the_slo(self, at: Place) -> Iterator[Problem]:
+        """Require a queue delay below the SLO: a lone request waits exactly the delay
+        (docs/facts/triton-configuration.md#queue-delay).
+        """
+        slo_us = self.slo_p95_ms * 1000
+        if self.max_queue_delay_us is not None and self.max_queue_delay_us >= slo_us:
+            yield at.problem(
+                "maxQueueDelayUs",
+                f"a lone request would wait {self.max_queue_delay_us} µs and the SLO is {slo_us} µs; "
+                "give less, 0 to 1000 as a rule",
+            )
+
+    @rule
+    def _gpu_memory_is_of_gpu_models(self, at: Place) -> Iterator[Problem]:
+        """Require gpuMemoryMiB with device gpu, and none with cpu."""
+        path, memory = "gpuMemoryMiB", self.gpu_memory_mib
+        if self.device == "gpu" and memory is None:
+            yield at.problem(path, "is missing; give the GPU memory of one instance at its largest batch in MiB, like 900")
+        if self.device == "cpu" and memory is not None:
+            yield at.problem(path, "a model with device cpu takes no GPU memory; remove it, or use device: gpu")
+
+    @rule
+    def _gpu_wants_are_of_gpu_models(self, at: Place) -> Iterator[Problem]:
+        """Refuse options of GPU models with device cpu."""
+        if self.device == "gpu":
+            return
+        for key, wanted, what in (
+            ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
+            ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
+            ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
+        ):
+            if wanted:
+                yield at.problem(f"{key}", f"{what} and the device is cpu; remove it, or use device: gpu")
+
+    @rule
+    def _formats_do_not_mix(self, at: Place) -> Iterator[Problem]:
+        """Refuse options of the ONNX backend (tensorrtFp16) beside those of the TensorRT backend."""
+        if not self.tensorrt_fp16:
+            return
+        for key, wanted in (("preferredBatchSizes", self.preferred_batch_sizes), ("cudaGraphs", self.cuda_graphs)):
+            if wanted:
+                yield at.problem(f"{key}", "is for TensorRT plans and tensorrtFp16 for ONNX models; remove one")
+
+    @rule
+    def _batches_are_possible(self, at: Place) -> Iterator[Problem]:
+        """Require batch sizes up to maxBatchSize, each once."""
+        largest = self.max_batch_size
+        for key, sizes in (("preferredBatchSizes", self.preferred_batch_sizes), ("warmup", self.warmup or ())):
+            for index, size in enumerate(sizes):
+                path = f"{key}[{index}]"
+                if size in sizes[:index]:
+                    yield at.problem(path, f"{size} is listed twice; list each size once")
+                elif largest is not None and size > largest:
+                    yield at.problem(path, f"{size} is more than maxBatchSize {largest}; give 1 to {largest}")
+
+    @rule
+    def _sequences_have_no_dynamic_batcher(self, at: Place) -> Iterator[Problem]:
+        """Refuse options of dynamic batching beside sequence."""
+        if self.sequence is None:
+            return
+        for key, wanted in (
+            ("maxQueueDelayUs", self.max_queue_delay_us is not None),
+            ("preferredBatchSizes", bool(self.preferred_batch_sizes)),
+            ("priorities", self.priorities is not None),
+        ):
+            if wanted:
+                yield at.problem(f"{key}", "is of dynamic batching, which sequence takes the place of; remove one")
+
+    @rule
+    def _responses_can_be_cached(self, at: Place) -> Iterator[Problem]:
+        """Refuse the response cache for decoupled models and sequences: Triton does not load them with it."""
+        if not self.response_cache:
+            return
+        for key, wanted in (("decoupled", self.decoupled), ("sequence", self.sequence is not None)):
+            if wanted:
+                yield at.problem("responseCache", f"Triton does not cache a model with {key}; remove one")

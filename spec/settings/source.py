@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from spec import stack_file as spec_stack_file
-from spec.settings.checks import Subject, problems_in, warnings_about
 from spec.settings.model import Document, Settings
 from spec.settings.problem import Problem, SettingsError
+from spec.settings.relations import Subject, problems_in, warnings_about
 from spec.settings.structure import read
 from spec.stack_file import StackFileError
 from spec.stack_names import stack_file

@@ -1,10 +1,13 @@
 """Traces of requests, which ones are kept and where they go: `triton-eks:tracing`."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import OtlpEndpoint, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 
@@ -31,3 +34,17 @@ class Tracing(Section):
     keep_percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=5, description="the part of the traces that is kept although they are neither slow nor failed"
     )
+
+    @rule
+    def _spans_go_to_one_place(self, at: Place) -> Iterator[Problem]:
+        """Require an endpoint with exporter otlp, and none with xray."""
+        if self.exporter == "otlp" and self.endpoint is None:
+            yield at.problem("endpoint", "is missing; exporter otlp needs one, like https://otlp.example.com:4318")
+        if self.exporter == "xray" and self.endpoint is not None:
+            yield at.problem("endpoint", "is of exporter otlp and exporter is xray; remove it, or use exporter: otlp")
+
+    @rule
+    def _spans_are_encrypted(self, at: Place) -> Iterator[Problem]:
+        """Require https but in local and dev: attributes of spans say what is asked of which model, and by whom."""
+        if self.endpoint is not None and at.stack not in ("local", "dev") and self.endpoint.startswith("http://"):
+            yield at.problem("endpoint", f"{self.endpoint} is not encrypted; use https in {at.stack}")

@@ -1,12 +1,21 @@
 """The inference server: `triton-eks:triton`."""
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
+from spec.wording import one_of
 
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REPOSITORY = re.compile(r"[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+")
+_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
 
 
@@ -44,3 +53,57 @@ class Triton(Section):
         default="rolling",
         description="how a new release reaches the pods: by replacing them (rolling), or into the running ones (in-place)",
     )
+
+    @rule
+    def _version_is_safe(self, at: Place) -> Iterator[Problem]:
+        """Require a release that spec/versions.py knows."""
+        if self.version in TRITON_RELEASES:
+            return
+        newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
+        if self.version < OLDEST_TRITON_VERSION:
+            yield at.problem(
+                "version",
+                f"{self.version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
+                f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
+            )
+        else:
+            yield at.problem("version", f"spec/versions.py does not know {self.version}; use {newer}")
+
+    @rule
+    def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require the image by its digest, without a tag."""
+        repository, by, digest = self.image.partition("@")
+        last = repository.rpartition("/")[2]
+        if ":" in last:
+            tag = last.partition(":")[2]
+            why = (
+                f"with the tag '{tag}' beside the digest, one of them lies after the next push"
+                if by
+                else (f"the tag '{tag}' can be pushed again, so that a restart would serve something else")
+            )
+            yield at.problem("image", f"{why}; {_BY_DIGEST}")
+        elif not by:
+            yield at.problem("image", f"'{self.image}' has no digest and means the tag latest; {_BY_DIGEST}")
+        elif not _REPOSITORY.fullmatch(repository):
+            yield at.problem("image", f"'{repository}' is not an image repository; {_BY_DIGEST}")
+        if by and not _DIGEST.fullmatch(digest):
+            yield at.problem("image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
+        elif by and len(set(digest.removeprefix("sha256:"))) == 1:
+            yield at.problem("image", f"'{digest[:19]}...' is a placeholder; {_BY_DIGEST}")
+
+    @rule
+    def _image_is_triton(self, at: Place) -> Iterator[Problem]:
+        """Require a path with /tritonserver."""
+        repository = self.image.partition("@")[0]
+        if "/tritonserver" not in repository:
+            yield at.problem("image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
+
+    @warning
+    def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
+        """Warn of the digest that the shipped stack files have."""
+        if at.stack != "local" and self.image.endswith(example_digest(self.version)):
+            yield at.problem(
+                "image",
+                "the digest is the example that this repository ships, no registry has it; "
+                "put the digest of your mirror here before a real `pulumi up`",
+            )

@@ -1,12 +1,19 @@
 """The asynchronous path of a stack, the request queue and the workers that answer from it: `triton-eks:worker`."""
 
+import hashlib
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.settings import images
 from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn, between
+from spec.settings.problem import Problem
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
+_EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
+"""The digest that the shipped stack files have in place of the one of your mirror; no image has it."""
 _Pods = Annotated[int, between(1, 1000, "pods")]
 
 
@@ -72,3 +79,61 @@ class Worker(Section):
     def autoscaler(self) -> Literal["none", "keda"]:
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
         return self.scaler or ("keda" if self.max_replicas is not None else "none")
+
+    @rule
+    def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require the image of the worker by its digest."""
+        yield from images.of_ours(at, "image", self.image, "triton-worker", "the worker")
+
+    @rule
+    def _one_owner_of_the_replicas(self, at: Place) -> Iterator[Problem]:
+        """Require replicas without KEDA, and maxReplicas, and minReplicas that are no more, with it."""
+        if self.autoscaler == "none":
+            if self.replicas is None:
+                yield at.problem("replicas", "is missing; nobody else sets the number of pods while scaler is none")
+            for key, value in (
+                ("minReplicas", self.min_replicas),
+                ("maxReplicas", self.max_replicas),
+                ("messagesPerReplica", self.messages_per_replica),
+            ):
+                if value is not None:
+                    yield at.problem(key, "is of scaler keda and scaler is none; remove it, or use scaler: keda")
+            return
+        if self.replicas is not None:
+            yield at.problem("replicas", "KEDA owns the number of pods; remove it, and give minReplicas and maxReplicas")
+        if self.max_replicas is None:
+            yield at.problem("maxReplicas", "is missing; give the most pods that KEDA may start, like 10")
+        elif self.min_replicas is not None and self.min_replicas > self.max_replicas:
+            yield at.problem(
+                "minReplicas",
+                f"{self.min_replicas} is more than maxReplicas {self.max_replicas}; give 0 to {self.max_replicas}",
+            )
+
+    @rule
+    def _alarm_comes_before_the_loss(self, at: Place) -> Iterator[Problem]:
+        """Require an alarm before SQS removes the message that it is about."""
+        if self.old_message_minutes >= self.retention_days * 24 * 60:
+            yield at.problem(
+                "oldMessageMinutes",
+                f"SQS removes a message after {self.retention_days} days, so that nobody would be told; "
+                f"give less than {self.retention_days * 24 * 60}",
+            )
+
+    @warning
+    def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
+        """Warn of the digest that the shipped stack files have."""
+        if at.stack != "local" and self.image.endswith(_EXAMPLE_DIGEST):
+            yield at.problem(
+                "image",
+                "the digest is the example that this repository ships, no registry has it; "
+                "put the digest of your mirror here before a real `pulumi up`",
+            )
+
+    @warning
+    def _alarms_reach_somebody(self, at: Place) -> Iterator[Problem]:
+        """Warn of alarms that nobody is sent."""
+        if at.stack != "local" and self.alarm_topic_arn is None:
+            yield at.problem(
+                "alarmTopicArn",
+                "is not given, so that its alarms are seen only by who looks; give the ARN of an SNS topic",
+            )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spec.settings.checks.triton import pod_disk_gib
+from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE
 from twin.releases.helm import HelmError

@@ -373,7 +373,7 @@ def test_several_versions_of_a_model_do_not_go_with_rollouts_in_place() -> None:
 def test_each_served_version_has_its_own_instances_in_the_memory_of_a_gpu() -> None:
     release = {**RELEASE, "serving": "0" * 12, "others": {"resnet50": [1, 2]}}
     wants = {"resnet50": {**GPU, "instances": 2, "gpuMemoryMiB": 4000}}
-    assert complaints({"models.release": release, "models.serving": wants})[-1] == (
+    assert complaints({"models.release": release, "models.serving": wants})[0] == (
         "models.serving: a pod needs 24564 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 500 + CUDA pool "
         "64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
         "GPUs"

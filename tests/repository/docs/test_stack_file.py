@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from docs import key_uses, stack_file
 from docs.key_uses import sections
+from spec.settings import relations
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.network import Network
+from spec.settings.rule import marked
 from spec.settings.serving import ModelServing
 from spec.settings.triton import Triton
 
@@ -21,6 +23,15 @@ def test_every_key_is_on_the_page() -> None:
     keys = [(section, name) for section in sections() for name in vars(section).get("__annotations__", {})]
     keys = [(section, name) for section, name in keys if name in section.model_fields and name != "warnings"]
     assert len(keys) == len(rows) == 164
+
+
+def test_every_rule_has_its_sentence_on_the_page() -> None:
+    homes = [*(vars(section) for section in sections()), *(vars(module) for module in relations.modules())]
+    rules = [check for home in homes for told_as in ("problem", "warning") for check in marked(home, told_as)]
+    sentences = [stack_file.first_paragraph(check) for check in rules]
+    assert [sentence for sentence in sentences if not sentence.startswith(("Require ", "Refuse ", "Warn "))] == []
+    assert len(rules) > 100
+    assert stack_file.page().count("\n- Re") + stack_file.page().count("\n- Warn") == len(rules)
 
 
 def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:

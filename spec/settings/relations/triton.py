@@ -1,21 +1,18 @@
-"""The server: an image that is known and fixed, GPUs that can run it, and nodes that can hold its pods."""
+"""The server, the GPU pool that it runs on, and the version of Kubernetes."""
 
 import math
-import re
 from collections.abc import Iterator
 
 from spec.catalog import InstanceType
-from spec.settings.checks.pools import known_types
-from spec.settings.checks.subject import Check, Subject, pool_name
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 from spec.settings.problem import Problem
+from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.rule import rule
 from spec.settings.section import Absent
-from spec.versions import KUBERNETES, OLDEST_TRITON_VERSION, TRITON_RELEASES, driver_key, example_digest
+from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+")
 # Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
 _CACHE_COPIES = 2
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
@@ -24,71 +21,11 @@ _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
-_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 
 
-def _version_is_safe(subject: Subject) -> Iterator[Problem]:
-    version = subject.document.triton.version
-    if version in TRITON_RELEASES:
-        return
-    newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
-    if version < OLDEST_TRITON_VERSION:
-        yield Problem(
-            "triton.version",
-            f"{version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
-            f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
-        )
-    else:
-        yield Problem("triton.version", f"spec/versions.py does not know {version}; use {newer}")
-
-
-def _image_is_pinned(subject: Subject) -> Iterator[Problem]:
-    image = subject.document.triton.image
-    repository, at, digest = image.partition("@")
-    last = repository.rpartition("/")[2]
-    if ":" in last:
-        tag = last.partition(":")[2]
-        why = (
-            f"with the tag '{tag}' beside the digest, one of them lies after the next push"
-            if at
-            else (f"the tag '{tag}' can be pushed again, so that a restart would serve something else")
-        )
-        yield Problem("triton.image", f"{why}; {_BY_DIGEST}")
-    elif not at:
-        yield Problem("triton.image", f"'{image}' has no digest and means the tag latest; {_BY_DIGEST}")
-    elif not _REPOSITORY.fullmatch(repository):
-        yield Problem("triton.image", f"'{repository}' is not an image repository; {_BY_DIGEST}")
-    if at and not _DIGEST.fullmatch(digest):
-        yield Problem("triton.image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
-    elif at and len(set(digest.removeprefix("sha256:"))) == 1:
-        yield Problem("triton.image", f"'{digest[:19]}...' is a placeholder; {_BY_DIGEST}")
-
-
-def _image_is_triton(subject: Subject) -> Iterator[Problem]:
-    repository = subject.document.triton.image.partition("@")[0]
-    if "/tritonserver" not in repository:
-        yield Problem("triton.image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
-
-
-def _image_is_an_example(subject: Subject) -> Iterator[Problem]:
-    document = subject.document
-    if document.environment != "local" and document.triton.image.endswith(example_digest(document.triton.version)):
-        yield Problem(
-            "triton.image",
-            "the digest is the example that this repository ships, no registry has it; "
-            "put the digest of your mirror here before a real `pulumi up`",
-        )
-
-
-def _release_is_missing(subject: Subject) -> Iterator[Problem]:
-    if subject.document.environment != "local" and subject.document.models.release is None:
-        yield Problem(
-            "models.release",
-            "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
-        )
-
-
+@rule
 def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
+    """Require an AMI whose driver runs the image's CUDA."""
     release = TRITON_RELEASES.get(subject.document.triton.version)
     pins = KUBERNETES.get(subject.document.cluster.version)
     if release and pins and driver_key(pins.nvidia_driver) < driver_key(release.minimum_driver):
@@ -99,26 +36,18 @@ def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _pool_exists(subject: Subject) -> Iterator[Problem]:
+    """Require a pool of gpu.pools."""
     names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
     wanted = subject.document.triton.pool
     if wanted not in names:
         yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
 
 
-def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
-    """The pool that Triton runs on and its instance types; Absent when one of them is not known."""
-    wanted = subject.document.triton.pool
-    pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
-    if pool is None:
-        raise Absent("triton.pool")
-    types = known_types(pool.instance_types)
-    if len(types) != len(pool.instance_types):
-        raise Absent("instanceTypes")
-    return pool, types
-
-
+@rule
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
+    """Require GPUs that Triton can run on."""
     release = TRITON_RELEASES.get(subject.document.triton.version)
     _, types = pool_of(subject)
     for known in types:
@@ -130,7 +59,9 @@ def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
             )
 
 
+@rule
 def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require no more GPUs per pod than a node of the pool has, and one where GPUs are shared."""
     pool, types = pool_of(subject)
     gpus = subject.document.triton.gpus
     if pool.sharing.strategy != "exclusive":
@@ -148,7 +79,9 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_memory_gib)
     limit, wanted = int(smallest.usable_memory_gib), subject.document.triton.memory_gib
@@ -160,7 +93,9 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_cpu_millis)
     limit, wanted = smallest.usable_cpu_millis, subject.document.triton.cpu
@@ -172,7 +107,9 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
     if release is None or subject.document.models.access != "s3":
         return
@@ -190,8 +127,9 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
-    """Into the nodes that are there, or, with an autoscaler of nodes, that there may be."""
+    """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
     pool, types = pool_of(subject)
     per_node = min(_pods_per_node(subject, pool, known) for known in types)
     path, pods = _most_pods(subject)
@@ -253,19 +191,3 @@ def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool =
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
     cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))
     return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
-
-
-CHECKS: tuple[Check, ...] = (
-    _version_is_safe,
-    _image_is_pinned,
-    _image_is_triton,
-    _driver_runs_the_image,
-    _pool_exists,
-    _gpus_can_run_the_image,
-    _gpus_are_on_a_node,
-    _memory_fits_a_node,
-    _cpu_fits_a_node,
-    _release_fits_a_node,
-    _replicas_fit_the_pool,
-)
-WARNINGS: tuple[Check, ...] = (_image_is_an_example, _release_is_missing)

@@ -1,12 +1,15 @@
-"""What a node autoscaler can do with the pools."""
+"""The autoscaler of nodes, system nodes and pools."""
 
 from collections.abc import Iterator
 
-from spec.settings.checks.subject import Check, PoolCheck, PoolSubject, Subject
 from spec.settings.problem import Problem
+from spec.settings.relations.subject import PoolSubject, Subject, of_each_pool
+from spec.settings.rule import rule
 
 
+@rule
 def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
+    """Require two system nodes for Karpenter's pods, which refuse to share one."""
     nodes = subject.document.nodes
     if subject.document.node_autoscaler == "karpenter" and nodes.system.min < 2:
         yield Problem(
@@ -19,7 +22,10 @@ def _is_karpenters(subject: PoolSubject) -> bool:
     return subject.document.node_autoscaler == "karpenter"
 
 
+@rule
+@of_each_pool
 def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
+    """Require min and desired 0 of pools with Karpenter, which starts nodes for pods only."""
     if not _is_karpenters(subject):
         return
     for key, value in (("min", subject.pool.min), ("desired", subject.pool.desired)):
@@ -32,8 +38,13 @@ def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
             )
 
 
+@rule
+@of_each_pool
 def _karpenter_knows_whole_gpus(subject: PoolSubject) -> Iterator[Problem]:
-    """What a node of an instance type will advertise it takes from EC2; NodeOverlay, which could add to it, is alpha."""
+    """Refuse shared GPUs with Karpenter, which takes from EC2 what a node will offer.
+
+    NodeOverlay, which could add to it, is alpha.
+    """
     if _is_karpenters(subject) and subject.pool.sharing.strategy != "exclusive":
         yield Problem(
             f"{subject.path}.sharing",
@@ -42,18 +53,13 @@ def _karpenter_knows_whole_gpus(subject: PoolSubject) -> Iterator[Problem]:
         )
 
 
+@rule
+@of_each_pool
 def _karpenter_makes_no_efa_groups(subject: PoolSubject) -> Iterator[Problem]:
+    """Refuse EFA with Karpenter, which gives it only to nodes whose pods ask for it."""
     if _is_karpenters(subject) and subject.pool.efa:
         yield Problem(
             f"{subject.path}.efa",
             "Karpenter gives EFA interfaces to nodes whose pods ask for them, and this platform's do not; "
             "use false, or nodes.autoscaler: cluster-autoscaler",
         )
-
-
-CHECKS: tuple[Check, ...] = (_karpenter_is_not_on_one_node,)
-POOL_CHECKS: tuple[PoolCheck, ...] = (
-    _karpenter_keeps_no_empty_nodes,
-    _karpenter_knows_whole_gpus,
-    _karpenter_makes_no_efa_groups,
-)

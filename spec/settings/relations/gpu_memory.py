@@ -1,11 +1,11 @@
-"""The GPU memory of a pod: what its models take against what the GPU has."""
+"""The GPU memory that models of a pod take, and that a GPU of the pool has."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spec.settings.checks.subject import Check, Subject
-from spec.settings.checks.triton import pool_of
 from spec.settings.problem import Problem
+from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.rule import rule
 
 CUDA_CONTEXT_MIB = 500
 """What the CUDA context and its libraries take of each GPU in each pod, before a model. An assumption, rounded up."""
@@ -25,9 +25,12 @@ def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
     return _Term(name, versions * instances * mib, f"{name} {each}")
 
 
+@rule
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
-    """`instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is
-    known here.
+    """Require GPUs that hold the models of a pod.
+
+    `instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is known
+    here.
     """
     triton, release = subject.document.triton, subject.document.models.release
     others = release.others if release is not None else {}
@@ -56,6 +59,3 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
             f"pool '{pool.name}' has {room} MiB ({smallest.gpu_name}{part}); "
             "use fewer instances, fewer models, or a pool with larger GPUs",
         )
-
-
-CHECKS: tuple[Check, ...] = (_models_fit_a_gpu,)

@@ -1,17 +1,18 @@
-"""One owner of Triton's pods, and bounds within which it can do its work."""
+"""The owner of Triton's pods, and what it needs of the other sections."""
 
 from collections.abc import Iterator
 
-from spec.settings.autoscaling import Autoscaling
-from spec.settings.checks.subject import Check, Subject
-from spec.settings.checks.triton import pool_of
 from spec.settings.problem import Problem
+from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
 
 _OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
 
 
+@rule
 def _one_owner(subject: Subject) -> Iterator[Problem]:
+    """Require triton.replicas where nothing scales Triton's pods, and the section autoscaling where something does."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     autoscaler = subject.document.pod_autoscaler
     if autoscaler == "none":
@@ -37,39 +38,9 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
         yield Problem("autoscaling", f"is missing; {owner} needs it: give minReplicas and maxReplicas")
 
 
-def _bounds_are_ordered(subject: Subject) -> Iterator[Problem]:
-    bounds = subject.document.autoscaling
-    if bounds is not None and bounds.min_replicas > bounds.max_replicas:
-        yield Problem(
-            "autoscaling.minReplicas",
-            f"{bounds.min_replicas} is more than maxReplicas {bounds.max_replicas}; give 1 to {bounds.max_replicas}",
-        )
-
-
-def _fallback_is_in_bounds(subject: Subject) -> Iterator[Problem]:
-    bounds = subject.document.autoscaling
-    if bounds is not None and bounds.fallback_replicas is not None:
-        yield from _within(bounds, bounds.fallback_replicas, "autoscaling.fallbackReplicas")
-
-
-def _floor_is_in_bounds(subject: Subject) -> Iterator[Problem]:
-    bounds = subject.document.autoscaling
-    if bounds is not None and bounds.cron_floor is not None:
-        yield from _within(bounds, bounds.cron_floor.replicas, "autoscaling.cronFloor.replicas")
-
-
-def _floor_ends(subject: Subject) -> Iterator[Problem]:
-    bounds = subject.document.autoscaling
-    if bounds is not None and bounds.cron_floor is not None and bounds.cron_floor.start == bounds.cron_floor.end:
-        yield Problem("autoscaling.cronFloor.end", f"it begins and ends at '{bounds.cron_floor.start}'; give another end")
-
-
-def _within(bounds: Autoscaling, pods: int, path: str) -> Iterator[Problem]:
-    if bounds.min_replicas <= bounds.max_replicas and not bounds.min_replicas <= pods <= bounds.max_replicas:
-        yield Problem(path, f"{pods} is out of bounds; give {bounds.min_replicas} to {bounds.max_replicas}")
-
-
+@rule
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
+    """Refuse cronFloor and fallbackReplicas with a HorizontalPodAutoscaler, which knows neither."""
     bounds = subject.document.autoscaling
     if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
@@ -82,8 +53,12 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
-    """Only a model that the stack wants something of has targets. An ensemble has none: its steps are what is counted."""
+    """Require models.serving where pods are scaled: only a model with an entry has a target.
+
+    An ensemble has none: its steps are what is counted.
+    """
     if subject.document.pod_autoscaler != "none" and not subject.document.models.serving:
         yield Problem(
             "models.serving",
@@ -91,7 +66,9 @@ def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _somebody_measures(subject: Subject) -> Iterator[Problem]:
+    """Require the section monitoring or autoscaling.prometheusUrl where pods are scaled."""
     bounds = subject.document.autoscaling
     if bounds is not None and bounds.prometheus_url is None and subject.document.monitoring is None:
         yield Problem(
@@ -100,7 +77,9 @@ def _somebody_measures(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
+    """Require targets of models of models.serving."""
     bounds, models = subject.document.autoscaling, sorted(subject.document.models.serving)
     for name in bounds.targets if bounds is not None else ():
         if models and name not in models:
@@ -110,7 +89,9 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
             )
 
 
+@rule
 def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
+    """Refuse warmPods where nothing starts nodes."""
     bounds = subject.document.autoscaling
     if bounds is not None and bounds.warm_pods and subject.document.node_autoscaler == "none":
         yield Problem(
@@ -119,7 +100,9 @@ def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@warning
 def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
+    """Warn of autoscaling on shared GPUs, where a second pod adds no capacity."""
     if subject.document.pod_autoscaler == "none":
         return
     pool, _ = pool_of(subject)
@@ -129,18 +112,3 @@ def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
             f"{pool.sharing.replicas} pods share a GPU of pool '{pool.name}' by {pool.sharing.strategy}: a second pod on "
             "the same GPU adds no capacity, and the autoscaler counts it as one; use a pool with sharing: exclusive",
         )
-
-
-CHECKS: tuple[Check, ...] = (
-    _one_owner,
-    _bounds_are_ordered,
-    _fallback_is_in_bounds,
-    _floor_is_in_bounds,
-    _floor_ends,
-    _hpa_has_no_extras,
-    _models_give_a_signal,
-    _somebody_measures,
-    _targets_are_of_models,
-    _warm_pods_hold_nodes,
-)
-WARNINGS: tuple[Check, ...] = (_sharing_adds_no_capacity,)

@@ -1,9 +1,10 @@
-"""What `prod` may never be without. Each violation names the invariant."""
+"""The invariants of `prod`. Each violation names one."""
 
 from collections.abc import Iterator
 
-from spec.settings.checks.subject import Check, Subject
 from spec.settings.problem import Problem
+from spec.settings.relations.subject import Subject
+from spec.settings.rule import rule
 
 _MIN_LOG_RETENTION_DAYS = 365
 
@@ -17,13 +18,16 @@ def _is_prod(subject: Subject) -> bool:
     return subject.stack == "prod"
 
 
+@rule
 def _private_endpoint(subject: Subject) -> Iterator[Problem]:
+    """Require a private API endpoint."""
     if _is_prod(subject) and subject.document.cluster.endpoint != "private":
         yield _broken("cluster.endpoint", "private endpoint", "the API is on the internet", "use private")
 
 
+@rule
 def _zones_stay(subject: Subject) -> Iterator[Problem]:
-    """A number means the first zones that offer the pools' types (`spec.zones`), and so what AWS offers that day."""
+    """Require zones by name: a number means the first zones that offer the types of the pools (`spec.zones`)."""
     zones = subject.document.network.zones
     if _is_prod(subject) and isinstance(zones, int):
         yield _broken(
@@ -34,18 +38,24 @@ def _zones_stay(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _nat_per_zone(subject: Subject) -> Iterator[Problem]:
+    """Require a NAT gateway in each zone."""
     nat = subject.document.network.nat
     if _is_prod(subject) and nat != "per_az":
         yield _broken("network.nat", "NAT per zone", f"'{nat}' lets one zone's failure cut off the others", "use per_az")
 
 
+@rule
 def _deletion_protection(subject: Subject) -> Iterator[Problem]:
+    """Require deletion protection of the cluster."""
     if _is_prod(subject) and not subject.document.cluster.deletion_protection:
         yield _broken("cluster.deletionProtection", "deletion protection", "the cluster can be deleted", "use true")
 
 
+@rule
 def _account_is_named(subject: Subject) -> Iterator[Problem]:
+    """Require the account."""
     if _is_prod(subject) and subject.document.allowed_account_ids is None:
         yield _broken(
             "aws:allowedAccountIds",
@@ -55,7 +65,9 @@ def _account_is_named(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _audit_trail(subject: Subject) -> Iterator[Problem]:
+    """Require a year of audit logs."""
     days = subject.document.cluster.log_retention_days
     if _is_prod(subject) and days < _MIN_LOG_RETENTION_DAYS:
         yield _broken(
@@ -66,7 +78,9 @@ def _audit_trail(subject: Subject) -> Iterator[Problem]:
         )
 
 
+@rule
 def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
+    """Require two pods of Triton."""
     document = subject.document
     replicas, path = document.triton.replicas, "triton.replicas"
     if replicas is None and document.autoscaling is not None:
@@ -75,14 +89,17 @@ def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
         yield _broken(path, "two replicas", f"{replicas} pod is an outage at every restart", "use 2 or more")
 
 
+@rule
 def _survives_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require two system nodes."""
     system = subject.document.nodes.system
     if _is_prod(subject) and system.min < 2:
         yield _broken("nodes.system.min", "two system nodes", f"{system.min} node holds all of DNS", "use 2 or more")
 
 
+@rule
 def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
-    """network.zones has at least two by its type; the pool that serves must use two of them as well."""
+    """Require two zones of Triton's pool; network.zones has at least two by its type."""
     document = subject.document
     for index, pool in enumerate(document.gpu.pools):
         if not _is_prod(subject) or pool.name != document.triton.pool or pool.zones is None:
@@ -96,13 +113,17 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
             )
 
 
+@rule
 def _watched_twice(subject: Subject) -> Iterator[Problem]:
+    """Require two Prometheus."""
     monitoring = subject.document.monitoring
     if _is_prod(subject) and monitoring is not None and monitoring.replicas < 2:
         yield _broken("monitoring.replicas", "two Prometheus", "nothing is watched while 1 is replaced", "use 2 or more")
 
 
+@rule
 def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
+    """Require somebody who is sent alerts."""
     monitoring = subject.document.monitoring
     if _is_prod(subject) and monitoring is not None and monitoring.alert_topic_arn is None:
         yield _broken(
@@ -111,18 +132,3 @@ def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
             "they are seen only by who looks",
             "give the ARN of an SNS topic",
         )
-
-
-CHECKS: tuple[Check, ...] = (
-    _private_endpoint,
-    _zones_stay,
-    _nat_per_zone,
-    _deletion_protection,
-    _account_is_named,
-    _audit_trail,
-    _survives_a_pod,
-    _survives_a_node,
-    _survives_a_zone,
-    _watched_twice,
-    _alerts_reach_somebody,
-)

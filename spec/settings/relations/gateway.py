@@ -1,0 +1,65 @@
+"""The gateway, the stack's region, and the models that canaries are of."""
+
+from collections.abc import Iterator
+
+from spec.settings.gateway import Canary
+from spec.settings.problem import Problem
+from spec.settings.relations.subject import Subject
+from spec.settings.rule import rule, warning
+
+
+@rule
+def _certificate_is_of_the_region(subject: Subject) -> Iterator[Problem]:
+    """Require a certificate of the stack's region."""
+    gateway = subject.document.gateway
+    if gateway is None or gateway.certificate_arn is None:
+        return
+    region = gateway.certificate_arn.split(":")[3]
+    if region != subject.document.region:
+        yield Problem(
+            "gateway.certificateArn",
+            f"it is in {region} and the stack in {subject.document.region}; give one of the same region",
+        )
+
+
+@rule
+def _canaries_can_be_had(subject: Subject) -> Iterator[Problem]:
+    """Require canaries of models and versions that the pods serve, and none of sequences."""
+    gateway = subject.document.gateway
+    for model, canary in (gateway.canaries if gateway is not None else {}).items():
+        for key, why in _wrong_with(subject, model, canary):
+            yield Problem(f"gateway.canaries.{model}{key}", why)
+
+
+def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[str, str]]:
+    """Yield key and sentence of everything that is wrong with one canary beside the rest of the stack."""
+    release, serving = subject.document.models.release, subject.document.models.serving
+    served = release.others.get(model, ()) if release is not None else ()
+    if canary.version is not None and canary.version not in served and subject.document.triton.rollout != "in-place":
+        yield (
+            ".version",
+            f"the pods do not serve version {canary.version} beside the one that requests go to (models.release.others); "
+            "use rollout: in-place, or give a service",
+        )
+    if release is not None and model not in release.models:
+        yield "", f"the release has no model {model}; it has {', '.join(sorted(release.models))}"
+    elif release is not None and canary.version == release.models[model]:
+        yield ".version", f"{canary.version} is the version that all requests go to; give another one"
+    if model in serving and serving[model].sequence is not None:
+        yield "", "the requests of a sequence belong to one server, and a canary would tear them apart; remove it"
+
+
+@warning
+def _every_route_has_a_rate(subject: Subject) -> Iterator[Problem]:
+    """Warn that without models.serving the gateway limits no rate.
+
+    A model without an entry takes the least rate of the others, for it may be an ensemble of them.
+    """
+    document = subject.document
+    if document.gateway is None or document.models.release is None or document.models.serving:
+        return
+    yield Problem(
+        "models.serving",
+        "without an entry for any model, and so without a peakRate, the gateway lets every request through, with the "
+        "longest timeout; give each model that computes one",
+    )

@@ -1,0 +1,56 @@
+"""The input of a rule between sections."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import wraps
+
+from spec.catalog import InstanceType
+from spec.settings.gpu import GpuPool, known_types, pool_name
+from spec.settings.model import Document
+from spec.settings.problem import Problem
+from spec.settings.section import Absent
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A stack file (perhaps with values missing because they are invalid), the stack's name, and the date of the run."""
+
+    document: Document
+    stack: str
+    today: date
+
+
+@dataclass(frozen=True)
+class PoolSubject:
+    """One GPU pool of a stack file, and its path."""
+
+    pool: GpuPool
+    path: str
+    document: Document
+
+
+def of_each_pool(check: Callable[[PoolSubject], Iterator[Problem]]) -> Callable[[Subject], Iterator[Problem]]:
+    """Make a rule about one pool one about all: a value that one of them lacks does not end it for the others."""
+
+    @wraps(check)
+    def run(subject: Subject) -> Iterator[Problem]:
+        for index, pool in enumerate(subject.document.gpu.pools):
+            try:
+                yield from check(PoolSubject(pool, f"gpu.pools[{index}]", subject.document))
+            except Absent:
+                continue
+
+    return run
+
+
+def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
+    """Return the pool that Triton runs on and its instance types; raises Absent when one of them is not known."""
+    wanted = subject.document.triton.pool
+    pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
+    if pool is None:
+        raise Absent("triton.pool")
+    types = known_types(pool.instance_types)
+    if len(types) != len(pool.instance_types):
+        raise Absent("instanceTypes")
+    return pool, types
