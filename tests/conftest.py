@@ -36,10 +36,16 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 class _Scheduling(LoadScopeScheduling):
-    """`--dist loadscope`, with tests/system/component as one scope: each worker would make the stacks' runs anew."""
+    """`--dist loadscope`, with folders that are one scope: what their tests share is made once, not once per worker.
+
+    In tests/system/component these are the runs of the stacks, in tests/system/e2e it is a twin that is up.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "component" if nodeid.startswith("tests/system/component/") else super()._split_scope(nodeid)
+        for folder in ("tests/system/component/", "tests/system/e2e/"):
+            if nodeid.startswith(folder):
+                return folder
+        return super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
