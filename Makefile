@@ -15,7 +15,8 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock docs clean
+.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+  reference docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -79,10 +80,11 @@ e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
 
-lint: $(VENV)/.installed ## ruff, ruff format, mypy, shellcheck, yamllint
+lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
 	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
@@ -127,6 +129,10 @@ lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed l
 	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
 	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
 
+reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
+	@$(PY) -m docs.stack_file
+	$(PY) docs/generate.py
+
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	echo "docs: .site/index.html; to read and search it: $(VENV)/bin/mkdocs serve"
@@ -134,7 +140,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then

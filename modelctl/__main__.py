@@ -1,11 +1,12 @@
-"""`python3 -m modelctl`."""
+"""Run `modelctl`."""
 
-from console import virtual_environment
+from console.program import main
 
-virtual_environment.enter("modelctl")
 
-from modelctl.cli import app  # noqa: E402 - not before this is the checkout's environment
-from modelctl.command_line import end_orderly_on_sigterm  # noqa: E402
+def start() -> None:
+    """Run it on the arguments of this process."""
+    main("modelctl")
 
-end_orderly_on_sigterm()
-app(prog_name="modelctl")
+
+if __name__ == "__main__":
+    start()

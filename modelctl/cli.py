@@ -1,38 +1,44 @@
-"""The commands; exit codes are those of `modelctl.command_line`."""
+"""Define the commands of `modelctl`. Each imports what it does when it is called: packages of AWS and Triton are slow."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.filesize import decimal
 
-from modelctl.command_line import Bucket, Endpoint, Json, failures, print_json, stderr, stdout, table
-from modelctl.release import catalog
-from modelctl.release.pin import pin as pin_release
-from modelctl.release.pin import required_stack_files
-from modelctl.release.progress import observer
-from modelctl.release.promote import promote
-from modelctl.release.publish import prepare, publish
-from modelctl.release.retire import refuse_retired, restore
-from modelctl.release.retire import retire as retire_release
-from modelctl.release.rollback import rollback
-from modelctl.release.verify import verify as verify_release
-from modelctl.rollout.command import parity, rollout
-from modelctl.store.bucket import open_store
-from modelctl.store.manifest import Manifest, ModelEntry
-from modelctl.tune.command import tune
+from console.exit_codes import EPILOG
+from console.options import Json
+from modelctl.rollout.limits import Limits
+from modelctl.rollout.pod_network import VARIABLE
+from spec.names import TRITON_NAMESPACE
 
 app = typer.Typer(
+    help="Models: released immutably, pinned in a stack, tuned, rolled out, rolled back.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Models: released immutably, pinned in a stack, tuned, rolled out, rolled back.",
 )
 
-ReleaseIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 12 hex digits.")]
+Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
+Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="URL of an S3-compatible store instead of AWS.")]
+ReleaseId = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 12 hex digits.")]
+StackFile = Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")]
+Stacks = Annotated[Path, typer.Option(help="Directory of the stack files.")]
+Namespace = Annotated[str, typer.Option(help="Namespace of Triton.")]
+Translation = Annotated[
+    str | None,
+    typer.Option(
+        "--pod-network",
+        metavar="INSIDE=HERE",
+        envvar=VARIABLE,
+        help="Networks of equal size: pods of the first are reached in the second (1:1 NAT), like "
+        "10.40.0.0/16=172.16.0.0/16.",
+    ),
+]
+_LIMITS = Limits()
+_STACKS = Path("stacks")
 
 
 @app.command()
@@ -47,141 +53,152 @@ def release(
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to pin the release in.")] = None,
 ) -> None:
     """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and say its id."""
-    with failures():
-        store = open_store(bucket, endpoint_url)
-        if stacks is not None:
-            required_stack_files(stacks)
-        with observer(stderr()) as watch:
-            plan = prepare(models_dir, store.part_bytes, watch, stacks or _stacks_beside(models_dir))
-            published = publish(plan, store, watch)
-        manifest = published.manifest
-        if published.already_released:
-            typer.echo(f"{manifest.id} already released on {manifest.created:%Y-%m-%d %H:%M:%S} UTC")
-        else:
-            sent = f"{published.uploaded} objects uploaded, {published.reused} found"
-            typer.echo(f"{manifest.id} released: {decimal(manifest.bytes)}, {sent}")
-        typer.echo("models: " + ", ".join(f"{name} {_versions(entry)}" for name, entry in manifest.models.items()))
-        if manifest.serving:
-            typer.echo("configs made for the stacks: " + ", ".join(manifest.serving))
-        elif stacks is None and not _stacks_beside(models_dir).is_dir():
-            typer.echo(
-                f"no configs made for stacks: there is no directory stacks beside {models_dir}; --stacks names another"
-            )
-        if pin is not None:
-            _pin(pin, manifest)
+    from modelctl.release import command
+
+    command.release(models_dir, bucket, endpoint_url, stacks=stacks, pin_in=pin)
 
 
-@app.command(name="list")
+@app.command("list")
 def list_(bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """List the releases in the bucket, oldest first, unfinished ones too."""
-    with failures():
-        listed = catalog.releases(open_store(bucket, endpoint_url))
-        if as_json:
-            print_json([{**asdict(entry), "created": entry.created.isoformat()} for entry in listed])
-            return
-        if not listed:
-            typer.echo(f"no releases in s3://{bucket}")
-            return
-        rows = table("id", "created (UTC)", "size", "objects", "state", "models")
-        for entry in listed:
-            models = ", ".join(f"{name} {version}" for name, version in entry.models.items())
-            created = f"{entry.created:%Y-%m-%d %H:%M:%S}"
-            rows.add_row(entry.id, created, decimal(entry.bytes), str(entry.objects), str(entry.state), models)
-        stdout().print(rows)
+    from modelctl.release import command
+
+    command.list_releases(bucket, endpoint_url, as_json=as_json)
 
 
 @app.command()
-def show(release_id: ReleaseIdArgument, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
+def show(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """Show the models and objects of a release."""
-    with failures():
-        manifest = catalog.finished(open_store(bucket, endpoint_url), release_id)
-        if as_json:
-            typer.echo(manifest.to_json(), nl=False)
-            return
-        typer.echo(f"{manifest.id}  {manifest.created:%Y-%m-%d %H:%M:%S} UTC  {decimal(manifest.bytes)}")
-        models = table("model", "version", "backend")
-        for name, model in manifest.models.items():
-            models.add_row(name, _versions(model), model.backend)
-        objects = table("object", "bytes", "sha-256")
-        for key, entry in manifest.objects.items():
-            objects.add_row(key, str(entry.bytes), entry.sha256)
-        stdout().print(models, "", objects)
+    from modelctl.release import command
+
+    command.show(release_id, bucket, endpoint_url, as_json=as_json)
 
 
 @app.command()
-def verify(release_id: ReleaseIdArgument, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
+def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> int:
     """Read every object of a release back and compare it with the manifest."""
-    with failures():
-        store = open_store(bucket, endpoint_url)
-        with observer(stderr()) as watch:
-            report = verify_release(catalog.finished(store, release_id), store, watch)
-        if as_json:
-            print_json({**asdict(report), "ok": report.ok})
-        else:
-            for key in report.missing:
-                typer.echo(f"missing: {key}")
-            for key in report.extra:
-                typer.echo(f"extra:   {key}")
-            for key, difference in report.changed.items():
-                typer.echo(f"changed: {key}: {difference}")
-            wrong = len(report.missing) + len(report.extra) + len(report.changed)
-            verdict = "all as released" if report.ok else f"{wrong} differences"
-            typer.echo(f"{report.id}: {report.objects} objects, {verdict}")
-        if not report.ok:
-            raise typer.Exit(1)
+    from modelctl.release import command
+
+    return command.verify(release_id, bucket, endpoint_url, as_json=as_json)
 
 
 @app.command()
-def pin(
-    release_id: ReleaseIdArgument,
-    bucket: Bucket,
-    file: Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")],
-    endpoint_url: Endpoint = None,
-) -> None:
+def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
-    with failures():
-        store = open_store(bucket, endpoint_url)
-        manifest = catalog.finished(store, release_id)
-        refuse_retired(manifest, store)
-        _pin(file, manifest)
+    from modelctl.release import command
+
+    command.pin(release_id, bucket, endpoint_url, file)
+
+
+@app.command()
+def promote(
+    stack: Annotated[str, typer.Argument(help="The environment that pins the release, like staging.")],
+    before: Annotated[str, typer.Option(metavar="STACK", help="The environment that has had it, like dev.")],
+    from_bucket: Annotated[str, typer.Option("--from", metavar="BUCKET", help="Models bucket of that environment.")],
+    bucket: Bucket,
+    endpoint_url: Endpoint = None,
+    stacks: Stacks = _STACKS,
+) -> None:
+    """Copy the release that STACK pins from the bucket of the environment before, which has to have had it."""
+    from modelctl.release import command
+
+    command.promote(stack, before, from_bucket, bucket, endpoint_url, stacks)
+
+
+@app.command()
+def rollback(bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
+    """Pin the previous release again; the next `pulumi up` rolls it out. Twice returns to where it began."""
+    from modelctl.release import command
+
+    command.rollback(bucket, endpoint_url, file)
 
 
 @app.command()
 def retire(
-    release_id: ReleaseIdArgument,
+    release_id: ReleaseId,
     bucket: Bucket,
     endpoint_url: Endpoint = None,
-    stacks: Annotated[Path, typer.Option(help="Directory of the stack files; none may pin it.")] = Path("stacks"),
+    stacks: Annotated[Path, typer.Option(help="Directory of the stack files; none may pin it.")] = _STACKS,
     undo: Annotated[bool, typer.Option("--undo", help="Keep the release after all.")] = False,
 ) -> None:
     """Let S3 remove a release that no stack pins, by tagging its objects retired=true."""
-    with failures():
-        store = open_store(bucket, endpoint_url)
-        manifest = catalog.finished(store, release_id)
-        if undo:
-            tagged = restore(manifest, store)
-            typer.echo(f"{manifest.id} not retired: {tagged.changed} tags removed, {tagged.unchanged} objects had none")
-        else:
-            tagged = retire_release(manifest, store, stacks)
-            typer.echo(f"{manifest.id} retired: {tagged.changed} objects tagged, {tagged.unchanged} were before")
+    from modelctl.release import command
+
+    command.retire(release_id, bucket, endpoint_url, stacks, undo=undo)
 
 
-for command in (promote, rollback, rollout, parity, tune):
-    app.command()(command)
+@app.command()
+def rollout(
+    bucket: Bucket,
+    stack: Annotated[str, typer.Option(help="Stack whose configs of the release are served.")],
+    release: Annotated[str | None, typer.Argument(metavar="RELEASE", help="Id of a release, 12 hex digits.")] = None,
+    back: Annotated[
+        bool, typer.Option("--back", help="Undo the unfinished rollout, or return to the release before the last one.")
+    ] = False,
+    canary: Annotated[
+        str, typer.Option(metavar="STEPS", help="Shares of the requests, each judged by the SLO, like 5%,25%,100%.")
+    ] = "100%",
+    canary_requests: Annotated[
+        int, typer.Option(min=1, help="Requests per model that a step is judged by.")
+    ] = _LIMITS.canary_requests,
+    canary_seconds: Annotated[float, typer.Option(min=1, help="How long a step waits for them.")] = _LIMITS.canary,
+    load_seconds: Annotated[
+        float, typer.Option(min=1, help="How long one model may load on one pod, with download and warm-up.")
+    ] = _LIMITS.load,
+    namespace: Namespace = TRITON_NAMESPACE,
+    stacks: Stacks = _STACKS,
+    endpoint_url: Endpoint = None,
+    translation: Translation = None,
+) -> None:
+    """Change models in place, on running pods in explicit mode, without a lost request.
+
+    Run again after whatever interrupted it, it goes on where it was.
+    """
+    from modelctl.rollout import command
+
+    limits = Limits(canary=canary_seconds, canary_requests=canary_requests, load=load_seconds)
+    asked = command.Asked(stack, release, stacks, canary, limits, back=back)
+    command.rollout(asked, bucket, endpoint_url, namespace, translation)
 
 
-def _versions(model: ModelEntry) -> str:
-    return ", ".join(map(str, (*model.others, model.version)))
+@app.command()
+def parity(
+    namespace: Namespace = TRITON_NAMESPACE,
+    serve: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve it as Prometheus metrics until interrupted.")
+    ] = None,
+    translation: Translation = None,
+    as_json: Json = False,
+) -> int:
+    """Compare what the pods serve: each model's versions, and the hash of its config. Exit code 1 when they differ."""
+    from modelctl.rollout import command
+
+    return command.parity(namespace, serve, translation, as_json=as_json)
 
 
-def _stacks_beside(models_dir: Path) -> Path:
-    # The parent of `.` or `..` is not the empty path's.
-    return (models_dir if models_dir.name not in ("", "..") else models_dir.resolve()).parent / "stacks"
+@app.command()
+def tune(
+    model: Annotated[str, typer.Argument(help="A model of MODELS_DIR.")],
+    slo_p95_ms: Annotated[float, typer.Option("--slo-p95-ms", min=1, help="95 of 100 requests are answered in that time.")],
+    models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
+    server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
+        "127.0.0.1:8001"
+    ),
+    admin_key: Annotated[
+        str | None, typer.Option(envvar="TRITON_ADMIN_KEY", help="Key of a server that restricts its model control.")
+    ] = None,
+    budget_seconds: Annotated[float, typer.Option(min=20, help="How long to search.")] = 300,
+    max_instances: Annotated[int, typer.Option(min=1, max=64, help="The most instances to try.")] = 4,
+    stack: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to write the values into.")] = None,
+    results: Annotated[Path, typer.Option(help="Directory for the evidence.")] = Path("benchmarks/results"),
+    seed: Annotated[int, typer.Option(help="Of the arrivals and of the search.")] = 1,
+) -> None:
+    """Search the batch size, delay and instances that hold the SLO at the highest rate, by measuring.
 
+    Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or forward the port of a pod of its own.
+    """
+    from modelctl.tune import command
+    from modelctl.tune.study import Goal
 
-def _pin(file: Path, manifest: Manifest) -> None:
-    changes = pin_release(file, manifest)
-    for change in changes:
-        typer.echo(f"{file}: {change}")
-    if not changes:
-        typer.echo(f"{file}: pins {manifest.id} already")
+    goal = Goal(slo_p95_ms, budget_seconds, seed)
+    command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results)

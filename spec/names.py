@@ -21,7 +21,9 @@ class ServiceAccount:
 
 TRITON = ServiceAccount("triton", "triton")
 TRITON_NAMESPACE = TRITON.namespace
-TRITON_RELEASE = "triton"
+TRITON_CHART = "triton"
+"""`charts/triton`, and the name label of its pods."""
+TRITON_RELEASE = TRITON_CHART
 """The Helm release. It is called like its chart, so the chart calls its objects the same (`triton.fullname`)."""
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
@@ -39,6 +41,8 @@ PARITY_PORT = 9108
 # --- other workloads of ours -------------------------------------------------------------------------------------------
 
 WORKER = ServiceAccount("triton-worker", "triton-worker")
+WORKER_CHART = "worker"
+"""`charts/worker`, and the name label of its pods."""
 WORKER_DEPLOYMENT = "triton-worker"
 WARM_PODS_NAMESPACE = "triton-warm"
 

@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.account import Account
-from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, pod_identity
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from spec.gpu_pool import gpu_toleration
 from spec.names import EBS_CSI_CONTROLLER
-from spec.versions import KubernetesPins
+from spec.settings.models import ModelAccess
 
 MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
 LUSTRE = "aws-fsx-csi-driver"
 
 
-@dataclass(frozen=True)
-class AddonsArgs:
-    account: Account
-    cluster_name: pulumi.Output[str]
-    cluster_arn: str
-    pins: KubernetesPins
-    tags: Mapping[str, str]
-    mountpoint: bool = False
-    """Buckets can be mounted, by pods whose own role may read them."""
-    lustre: bool = False
-    """File systems of FSx for Lustre can be mounted, by the pods of a claim."""
-
-
 class Addons(pulumi.ComponentResource):
     """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and what mounts models.
+
+    `access`: how pods read models. Buckets are mounted with the role of the pod, file systems without any.
 
     The monitoring agent says as conditions of a node what is wrong with it: kernel, network, storage, containers, GPUs. Node
     groups and Karpenter replace a node for them; without the agent they see no more than that it is not Ready.
     """
 
-    def __init__(self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, cluster: ClusterAccess, access: ModelAccess, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("triton:addons:Addons", name, None, opts)
         self._name = name
-        self._args = args
+        self._cluster = cluster
         self._addon("coredns")
         self._addon("metrics-server")
         # What asks the GPUs would not land on our GPU nodes: by default it tolerates no taint, and nothing says so.
@@ -51,12 +41,12 @@ class Addons(pulumi.ComponentResource):
         agent = self._addon("eks-pod-identity-agent")
         role = WorkloadRole(
             f"{name}-ebs-csi",
+            cluster,
             WorkloadRoleArgs(
                 description="EBS volumes for pods",
                 service_account=EBS_CSI_CONTROLLER,
-                trust=pod_identity(args.cluster_arn, EBS_CSI_CONTROLLER),
-                managed_policy_arns=(args.account.managed_policy("service-role/AmazonEBSCSIDriverPolicy"),),
-                tags=args.tags,
+                identity="pod-identity",
+                managed_policy_arns=(cluster.stack.account.managed_policy("service-role/AmazonEBSCSIDriverPolicy"),),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -65,10 +55,10 @@ class Addons(pulumi.ComponentResource):
             identity=aws.eks.AddonPodIdentityAssociationArgs(service_account=EBS_CSI_CONTROLLER.name, role_arn=role.arn),
             after=(agent,),
         )
-        if args.mountpoint:
+        if access == "mountpoint":
             # No role: each pod mounts with its own. GPU nodes have a taint, and without the driver no pod of theirs starts.
             self._addon(MOUNTPOINT, configuration={"node": {"tolerateAllTaints": True}})
-        if args.lustre:
+        if access == "fsx-lustre":
             # No role: only volumes that the driver makes itself need AWS's API. Its pods tolerate every taint by default.
             self._addon(LUSTRE)
         self.register_outputs({})
@@ -83,13 +73,13 @@ class Addons(pulumi.ComponentResource):
     ) -> aws.eks.Addon:
         return aws.eks.Addon(
             f"{self._name}-{addon}",
-            cluster_name=self._args.cluster_name,
+            cluster_name=self._cluster.name,
             addon_name=addon,
-            addon_version=self._args.pins.addons[addon],
+            addon_version=self._cluster.pins.addons[addon],
             configuration_values=None if configuration is None else json.dumps(configuration, sort_keys=True),
             pod_identity_associations=[identity] if identity is not None else None,
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
-            tags=self._args.tags,
+            tags=self._cluster.stack.tags,
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
@@ -14,11 +12,14 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.cluster_access import ClusterAccess, OidcProvider
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, control_plane_log_group
-from spec.versions import KubernetesPins
+from spec.settings.cluster import Cluster as ClusterSettings
+from spec.versions import KUBERNETES
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 _CNI_CONFIGURATION = {
@@ -35,21 +36,15 @@ _CNI_CONFIGURATION = {
 
 @dataclass(frozen=True)
 class ClusterArgs:
-    account: Account
-    cluster_name: str
-    kubernetes_version: str
-    pins: KubernetesPins
+    stack: Stack
+    cluster: ClusterSettings
     vpc_id: pulumi.Input[str]
     control_plane_subnet_ids: Sequence[pulumi.Input[str]]
-    endpoint: Literal["private", "public"]
-    public_access_cidrs: Sequence[IPv4Network]
-    admin_role_arns: Sequence[str]
-    deletion_protection: bool
-    protected: bool
-    """The cluster and the key of its secrets can neither be deleted nor replaced (`Settings.protected`)."""
-    log_retention_days: int
+    node_subnet_ids: Mapping[str, pulumi.Output[str]]
+    """Private subnets, by zone."""
     logs_key_arn: pulumi.Input[str]
-    tags: Mapping[str, str]
+    allow_destroy: bool
+    """It can be deleted whatever `cluster.deletionProtection` says."""
 
 
 class Cluster(pulumi.ComponentResource):
@@ -64,69 +59,73 @@ class Cluster(pulumi.ComponentResource):
     The deployment role must not be: see `creators_second_entry`.
     """
 
-    name: pulumi.Output[str]
-    arn: str
-    """Known before the cluster exists."""
-    security_group_id: pulumi.Output[str]
-    """The group that EKS makes, and the only one with the cluster's tag."""
-    oidc: OidcProvider
-    kubernetes: k8s.Provider
-    """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
+    access: ClusterAccess
+    """What everything else needs of the cluster."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:cluster:Cluster", name, None, opts)
-        self.arn = cluster_arn(args.account, args.cluster_name)
+        self._name = name
+        self._args = args
+        self._arn = cluster_arn(args.stack)
         self._child = pulumi.ResourceOptions(parent=self)
 
-        control_plane = self._control_plane(name, args)
-        self.name = control_plane.eks_cluster.name
-        self.security_group_id = control_plane.cluster_security_group_id
-        self.oidc = OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer)
-        self.kubernetes = k8s.Provider(
-            f"{name}-kubernetes",
-            kubeconfig=control_plane.kubeconfig_json,
-            enable_server_side_apply=True,
-            # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
-            cluster_identifier=self.arn,
-            opts=self._child,
+        control_plane = self._control_plane()
+        self.access = ClusterAccess(
+            stack=args.stack,
+            kubernetes_version=args.cluster.version,
+            name=control_plane.eks_cluster.name,
+            arn=self._arn,
+            oidc=OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer),
+            vpc_id=args.vpc_id,
+            node_subnet_ids=args.node_subnet_ids,
+            security_group_id=control_plane.cluster_security_group_id,
+            kubernetes=k8s.Provider(
+                f"{name}-kubernetes",
+                kubeconfig=control_plane.kubeconfig_json,
+                enable_server_side_apply=True,
+                # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
+                cluster_identifier=self._arn,
+                opts=self._child,
+            ),
         )
-        self._network_plugin(name, args)
-        self.register_outputs({"name": self.name, "arn": self.arn})
+        self._network_plugin()
+        self.register_outputs({"name": self.access.name, "arn": self._arn})
 
-    def _control_plane(self, name: str, args: ClusterArgs) -> eks.Cluster:
+    def _control_plane(self) -> eks.Cluster:
+        name, stack, cluster = self._name, self._args.stack, self._args.cluster
         secrets_key = EncryptionKey(
             f"{name}-secrets",
             EncryptionKeyArgs(
-                account=args.account,
-                alias=f"{args.cluster_name}-secrets",
-                description=f"Kubernetes secrets of {args.cluster_name}",
-                tags=args.tags,
-                protected=args.protected,
+                account=stack.account,
+                alias=f"{stack.cluster_name}-secrets",
+                description=f"Kubernetes secrets of {stack.cluster_name}",
+                tags=stack.tags,
+                protected=stack.protected,
             ),
             opts=self._child,
         )
         # Made before EKS would make it, without a retention, and left behind on destroy.
         log_group = aws.cloudwatch.LogGroup(
             f"{name}-log-group",
-            name=control_plane_log_group(args.cluster_name),
-            retention_in_days=args.log_retention_days,
-            kms_key_id=args.logs_key_arn,
-            tags=args.tags,
+            name=control_plane_log_group(stack.cluster_name),
+            retention_in_days=cluster.log_retention_days,
+            kms_key_id=self._args.logs_key_arn,
+            tags=stack.tags,
             opts=self._child,
         )
-        role, granted = self._service_role(name, args, secrets_key.arn)
-        public = args.endpoint == "public"
+        role, granted = self._service_role(secrets_key.arn)
+        public = cluster.endpoint == "public"
         return eks.Cluster(
             f"{name}-control-plane",
-            name=args.cluster_name,
-            version=args.kubernetes_version,
-            vpc_id=args.vpc_id,
-            subnet_ids=list(args.control_plane_subnet_ids),
+            name=stack.cluster_name,
+            version=cluster.version,
+            vpc_id=self._args.vpc_id,
+            subnet_ids=list(self._args.control_plane_subnet_ids),
             endpoint_private_access=True,
             endpoint_public_access=public,
-            public_access_cidrs=[str(cidr) for cidr in args.public_access_cidrs] if public else None,
+            public_access_cidrs=[str(cidr) for cidr in cluster.public_access_cidrs] if public else None,
             authentication_mode=eks.AuthenticationMode.API,
-            access_entries={_entry_name(arn): _admin_entry(args.account, arn) for arn in args.admin_role_arns},
+            access_entries={_entry_name(arn): _admin_entry(stack.account, arn) for arn in cluster.admin_role_arns},
             service_role=role,
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
@@ -136,34 +135,33 @@ class Cluster(pulumi.ComponentResource):
             # No unmanaged add-on to adopt later: each one is pinned from its first minute.
             bootstrap_self_managed_addons=False,
             use_default_vpc_cni=True,
-            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=args.pins.addons["kube-proxy"]),
+            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=KUBERNETES[cluster.version].addons["kube-proxy"]),
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
             # Extended support costs six times as much and starts by itself otherwise.
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
-            deletion_protection=args.deletion_protection,
-            tags=dict(args.tags),
+            deletion_protection=cluster.deletion_protection and not self._args.allow_destroy,
+            tags=dict(stack.tags),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[log_group, *granted],
-                transforms=[_protect_the_control_plane] if args.protected else None,
+                transforms=[_protect_the_control_plane] if stack.protected else None,
             ),
         )
 
-    def _service_role(
-        self, name: str, args: ClusterArgs, secrets_key_arn: pulumi.Output[str]
-    ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    def _service_role(self, secrets_key_arn: pulumi.Output[str]) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        name, stack = self._name, self._args.stack
         role = aws.iam.Role(
             f"{name}-role",
-            description=f"Control plane of {args.cluster_name}",
-            assume_role_policy=service_trust("eks.amazonaws.com", source_account=args.account.id, source_arn=self.arn),
-            tags={**args.tags, "Name": f"{args.cluster_name}-control-plane"},
+            description=f"Control plane of {stack.cluster_name}",
+            assume_role_policy=service_trust("eks.amazonaws.com", source_account=stack.account.id, source_arn=self._arn),
+            tags=stack.named(f"{stack.cluster_name}-control-plane"),
             opts=self._child,
         )
         granted: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-AmazonEKSClusterPolicy",
                 role=role.name,
-                policy_arn=args.account.managed_policy("AmazonEKSClusterPolicy"),
+                policy_arn=stack.account.managed_policy("AmazonEKSClusterPolicy"),
                 opts=self._child,
             ),
             aws.iam.RolePolicy(
@@ -177,29 +175,29 @@ class Cluster(pulumi.ComponentResource):
         ]
         return role, granted
 
-    def _network_plugin(self, name: str, args: ClusterArgs) -> None:
-        """The vpc-cni with prefix delegation and network policies, before the first node needs an address."""
+    def _network_plugin(self) -> None:
+        """Register the vpc-cni, with prefix delegation and network policies, before the first node needs an address."""
+        name, stack = self._name, self._args.stack
         role = WorkloadRole(
             f"{name}-vpc-cni",
+            self.access,
             WorkloadRoleArgs(
-                description=f"Network plugin of {args.cluster_name}",
+                description=f"Network plugin of {stack.cluster_name}",
                 service_account=NETWORK_PLUGIN,
-                trust=irsa_trust(self.oidc, NETWORK_PLUGIN),
-                managed_policy_arns=(args.account.managed_policy("AmazonEKS_CNI_Policy"),),
-                tags=args.tags,
+                managed_policy_arns=(stack.account.managed_policy("AmazonEKS_CNI_Policy"),),
             ),
             opts=self._child,
         )
         aws.eks.Addon(
             f"{name}-addon-vpc-cni",
-            cluster_name=self.name,
+            cluster_name=self.access.name,
             addon_name="vpc-cni",
-            addon_version=args.pins.addons["vpc-cni"],
+            addon_version=self.access.pins.addons["vpc-cni"],
             service_account_role_arn=role.arn,
             configuration_values=json.dumps(_CNI_CONFIGURATION, sort_keys=True),
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
-            tags=args.tags,
+            tags=stack.tags,
             opts=self._child,
         )
 
@@ -215,9 +213,9 @@ def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.Res
     )
 
 
-def cluster_arn(account: Account, cluster_name: str) -> str:
-    """The ARN that a cluster of this name has."""
-    return account.arn("eks", f"cluster/{cluster_name}")
+def cluster_arn(stack: Stack) -> str:
+    """Return the ARN that the stack's cluster has."""
+    return stack.account.arn("eks", f"cluster/{stack.cluster_name}")
 
 
 def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.account import Account
+from infra.aws.stack import Stack
 from spec.iam_policy import Statement, document
 
 DELETION_WINDOW_DAYS = 30
@@ -64,8 +65,23 @@ def _account_administers(account: Account) -> Statement:
     }
 
 
-def logs_may_encrypt(account: Account, log_groups: str) -> Statement:
-    """CloudWatch Logs may use the key, for log groups whose name matches `log_groups` only."""
+def logs_key(name: str, stack: Stack) -> EncryptionKey:
+    """Register the key of a stack's log groups."""
+    return EncryptionKey(
+        name,
+        EncryptionKeyArgs(
+            account=stack.account,
+            alias=f"{stack.cluster_name}-logs",
+            description=f"Logs of {stack.cluster_name}",
+            statements=(_logs_may_encrypt(stack.account, f"/aws/*/{stack.cluster_name}/*"),),
+            tags=stack.tags,
+            protected=stack.protected,
+        ),
+    )
+
+
+def _logs_may_encrypt(account: Account, log_groups: str) -> Statement:
+    """Allow CloudWatch Logs to use the key, for log groups whose name matches `log_groups` only."""
     return {
         "Sid": "CloudWatchLogsEncrypts",
         "Effect": "Allow",

@@ -5,13 +5,16 @@ The bucket stays the source: the file system follows what changes there and neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.storage import ModelBucket
 from spec.names import RELEASES_PREFIX
+from spec.settings import Settings
 from spec.settings.fsx import Fsx
 
 # Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with
@@ -21,18 +24,12 @@ _FOLLOWED = ("NEW", "CHANGED", "DELETED")
 
 
 @dataclass(frozen=True)
-class LustreCacheArgs:
-    cluster_name: str
-    vpc_id: pulumi.Input[str]
-    subnet_id: pulumi.Input[str]
-    """Of the one zone that the file system is in. Nodes of other zones reach it, slower and at the price of traffic
-    between zones."""
-    nodes_security_group_id: pulumi.Input[str]
-    bucket_name: str
-    key_arn: pulumi.Input[str]
-    """What the file system is encrypted with: the key of the bucket, because it is a copy of it."""
-    fsx: Fsx
-    tags: Mapping[str, str]
+class LustreMount:
+    """What a node mounts the file system by."""
+
+    file_system_id: pulumi.Output[str]
+    dns_name: pulumi.Output[str]
+    mount_name: pulumi.Output[str]
 
 
 class LustreCache(pulumi.ComponentResource):
@@ -40,33 +37,44 @@ class LustreCache(pulumi.ComponentResource):
 
     Give `opts.depends_on` the bucket: AWS looks into it when they are linked. Whoever mounts it depends on this component,
     so that the link is there before them and goes after them.
+
+    The file system is in one `zone`. Nodes of other zones reach it, slower and at the price of traffic between zones. It is
+    encrypted with the bucket's key, because it is a copy of the bucket.
     """
 
-    file_system_id: pulumi.Output[str]
-    dns_name: pulumi.Output[str]
-    mount_name: pulumi.Output[str]
+    mount: LustreMount
 
-    def __init__(self, name: str, args: LustreCacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        fsx: Fsx,
+        *,
+        zone: str,
+        key_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("triton:lustre:LustreCache", name, None, opts)
         self._name = name
-        self._args = args
+        self._cluster = cluster
         self._child = pulumi.ResourceOptions(parent=self)
+        stack = cluster.stack
         group, rules = self._security_group()
         file_system = aws.fsx.LustreFileSystem(
             f"{name}-file-system",
             deployment_type="PERSISTENT_2",
             storage_type="SSD",
             file_system_type_version="2.15",
-            storage_capacity=args.fsx.storage_gib,
-            per_unit_storage_throughput=args.fsx.throughput_mbs_per_tib,
-            subnet_ids=args.subnet_id,
+            storage_capacity=fsx.storage_gib,
+            per_unit_storage_throughput=fsx.throughput_mbs_per_tib,
+            subnet_ids=cluster.node_subnet_ids[zone],
             security_group_ids=[group.id],
-            kms_key_id=args.key_arn,
+            kms_key_id=key_arn,
             # All of it is in S3, and FSx makes no backups of a file system that is linked to a bucket.
             automatic_backup_retention_days=0,
             skip_final_backup=True,
-            weekly_maintenance_start_time=args.fsx.maintenance,
-            tags={**args.tags, "Name": f"{args.cluster_name}-models"},
+            weekly_maintenance_start_time=fsx.maintenance,
+            tags=stack.named(f"{stack.cluster_name}-models"),
             # FSx refuses a file system whose group does not let Lustre through.
             opts=pulumi.ResourceOptions(parent=self, depends_on=rules),
         )
@@ -74,32 +82,30 @@ class LustreCache(pulumi.ComponentResource):
             f"{name}-releases",
             file_system_id=file_system.id,
             file_system_path=f"/{RELEASES_PREFIX.rstrip('/')}",
-            data_repository_path=f"s3://{args.bucket_name}/{RELEASES_PREFIX}",
+            data_repository_path=f"s3://{stack.model_bucket}/{RELEASES_PREFIX}",
             # Later changes come by events; what is there already has none.
             batch_import_meta_data_on_create=True,
             s3=aws.fsx.DataRepositoryAssociationS3Args(
                 auto_import_policy=aws.fsx.DataRepositoryAssociationS3AutoImportPolicyArgs(events=list(_FOLLOWED))
             ),
-            tags={**args.tags, "Name": f"{args.cluster_name}-releases"},
+            tags=stack.named(f"{stack.cluster_name}-releases"),
             # A path and a prefix have one association at a time.
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
-        self.file_system_id = file_system.id
-        self.dns_name = file_system.dns_name
-        self.mount_name = file_system.mount_name
-        self.register_outputs({"fileSystemId": self.file_system_id})
+        self.mount = LustreMount(file_system.id, file_system.dns_name, file_system.mount_name)
+        self.register_outputs({"fileSystemId": file_system.id})
 
     def _security_group(self) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-        """A group of the file system's own: Lustre, both ways, with the nodes and among its servers, and nothing else."""
-        args = self._args
+        """Return the file system's own group, and its rules: Lustre with the nodes and among its servers, nothing else."""
+        cluster, stack = self._cluster, self._cluster.stack
         group = aws.ec2.SecurityGroup(
             f"{self._name}-security-group",
-            vpc_id=args.vpc_id,
+            vpc_id=cluster.vpc_id,
             description="Lustre between the nodes and the file system of the models",
-            tags={**args.tags, "Name": f"{args.cluster_name}-models-lustre"},
+            tags=stack.named(f"{stack.cluster_name}-models-lustre"),
             opts=self._child,
         )
-        nodes = args.nodes_security_group_id
+        nodes = cluster.security_group_id
         ways = {"nodes": (group.id, nodes), "servers": (group.id, group.id)}
         rules: list[pulumi.Resource] = []
         for label, (own, other) in ways.items():
@@ -125,8 +131,20 @@ class LustreCache(pulumi.ComponentResource):
                 ip_protocol="tcp",
                 from_port=first,
                 to_port=last,
-                tags=self._args.tags,
+                tags=self._cluster.stack.tags,
                 opts=self._child,
             )
             for first, last in _PORTS
         ]
+
+
+def model_cache(cluster: ClusterAccess, settings: Settings, models: ModelBucket, zones: Sequence[str]) -> LustreCache | None:
+    """Register the file system that models are read from, where the stack has one, in the first zone of `zones` in which
+    Triton may run.
+    """
+    if settings.models.fsx is None:
+        return None
+    confined = settings.triton_pool.zones
+    zone = next(zone for zone in zones if confined is None or zone in confined)
+    opts = pulumi.ResourceOptions(depends_on=[models])
+    return LustreCache("model-cache", cluster, settings.models.fsx, zone=zone, key_arn=models.key_arn, opts=opts)

@@ -5,37 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.account import Account
 from infra.aws.endpoints import Endpoints, EndpointsArgs
 from infra.aws.flow_logs import FlowLogs, FlowLogsArgs
-from spec.endpoints import Profile
+from infra.aws.stack import Stack
+from spec import subnets
 from spec.names import flow_log_group
-from spec.subnets import SubnetPlan
-
-Nat = Literal["none", "single", "per_az"]
+from spec.settings.network import Network as NetworkSettings
 
 _ANYWHERE = "0.0.0.0/0"
 
 
 @dataclass(frozen=True)
 class NetworkArgs:
-    account: Account
-    cluster_name: str
-    cidr: IPv4Network
+    stack: Stack
+    network: NetworkSettings
     zones: tuple[str, ...]
-    subnets: SubnetPlan
-    nat: Nat
-    endpoints: Profile
-    flow_log_retention_days: int
+    """Their order decides which subnets they get."""
     logs_key_arn: pulumi.Input[str]
-    protected: bool
-    """The VPC can neither be deleted nor replaced (`Settings.protected`)."""
-    tags: Mapping[str, str]
 
 
 class Network(pulumi.ComponentResource):
@@ -58,31 +48,33 @@ class Network(pulumi.ComponentResource):
         self._name = name
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
+        stack, network = args.stack, args.network
+        blocks = subnets.plan(network.cidr, args.zones)
 
         vpc = aws.ec2.Vpc(
             f"{name}-vpc",
-            cidr_block=str(args.cidr),
+            cidr_block=str(network.cidr),
             enable_dns_support=True,
             # Private DNS of the interface endpoints and of the private API endpoint needs host names.
             enable_dns_hostnames=True,
-            tags=self._tags(args.cluster_name),
-            opts=pulumi.ResourceOptions(parent=self, protect=args.protected),
+            tags=stack.named(stack.cluster_name),
+            opts=pulumi.ResourceOptions(parent=self, protect=stack.protected),
         )
         self.vpc_id = vpc.id
         # Without rules it admits nothing: whatever forgets to name its own group is cut off instead of open.
         aws.ec2.DefaultSecurityGroup(
             f"{name}-default-security-group",
             vpc_id=vpc.id,
-            tags=self._tags(f"{args.cluster_name}-default-locked"),
+            tags=stack.named(f"{stack.cluster_name}-default-locked"),
             opts=self._child,
         )
-        self.public_subnet_ids = self._subnets("public", args.subnets.public, {"kubernetes.io/role/elb": "1"})
+        self.public_subnet_ids = self._subnets("public", blocks.public, {"kubernetes.io/role/elb": "1"})
         self.private_subnet_ids = self._subnets(
             "private",
-            args.subnets.private,
-            {"kubernetes.io/role/internal-elb": "1", "karpenter.sh/discovery": args.cluster_name},
+            blocks.private,
+            {"kubernetes.io/role/internal-elb": "1", "karpenter.sh/discovery": stack.cluster_name},
         )
-        self.intra_subnet_ids = self._subnets("intra", args.subnets.intra, {})
+        self.intra_subnet_ids = self._subnets("intra", blocks.intra, {})
 
         nat_ids = self._ways_out()
         inner_tables = [self._private_table(zone, nat_ids.get(zone)) for zone in args.zones]
@@ -92,24 +84,24 @@ class Network(pulumi.ComponentResource):
             f"{name}-endpoints",
             EndpointsArgs(
                 vpc_id=vpc.id,
-                vpc_cidr=str(args.cidr),
-                region=args.account.region,
-                profile=args.endpoints,
+                vpc_cidr=str(network.cidr),
+                region=stack.region,
+                profile=network.endpoints,
                 subnet_ids=list(self.intra_subnet_ids.values()),
                 route_table_ids=inner_tables,
-                tags=args.tags,
+                tags=stack.tags,
             ),
             opts=self._child,
         )
         FlowLogs(
             f"{name}-flow-logs",
             FlowLogsArgs(
-                account=args.account,
+                account=stack.account,
                 vpc_id=vpc.id,
-                log_group_name=flow_log_group(args.cluster_name),
-                retention_days=args.flow_log_retention_days,
+                log_group_name=flow_log_group(stack.cluster_name),
+                retention_days=network.flow_log_retention_days,
                 kms_key_arn=args.logs_key_arn,
-                tags=args.tags,
+                tags=stack.tags,
             ),
             opts=self._child,
         )
@@ -122,10 +114,8 @@ class Network(pulumi.ComponentResource):
             }
         )
 
-    def _tags(self, physical_name: str) -> dict[str, str]:
-        return {**self._args.tags, "Name": physical_name}
-
     def _subnets(self, tier: str, blocks: Sequence[IPv4Network], tags: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
+        stack = self._args.stack
         return {
             zone: aws.ec2.Subnet(
                 f"{self._name}-{tier}-{zone}",
@@ -133,18 +123,19 @@ class Network(pulumi.ComponentResource):
                 availability_zone=zone,
                 cidr_block=str(block),
                 map_public_ip_on_launch=False,
-                tags={**self._tags(f"{self._args.cluster_name}-{tier}-{zone}"), **tags},
+                tags={**stack.named(f"{stack.cluster_name}-{tier}-{zone}"), **tags},
                 opts=self._child,
             ).id
             for zone, block in zip(self._args.zones, blocks, strict=True)
         }
 
     def _ways_out(self) -> dict[str, pulumi.Output[str]]:
-        """The internet gateway behind the public subnets; the NAT gateway that each zone uses, where there is one."""
+        """Make the internet gateway and the NAT gateways; return the id of the one that each zone uses, if any."""
+        stack, zones = self._args.stack, self._args.zones
         gateway = aws.ec2.InternetGateway(
             f"{self._name}-internet-gateway",
             vpc_id=self.vpc_id,
-            tags=self._tags(self._args.cluster_name),
+            tags=stack.named(stack.cluster_name),
             opts=self._child,
         )
         public_table = self._table("public", self.public_subnet_ids)
@@ -155,23 +146,22 @@ class Network(pulumi.ComponentResource):
             gateway_id=gateway.id,
             opts=self._child,
         )
-        zones = self._args.zones
-        nat_zones = {"none": (), "single": zones[:1], "per_az": zones}[self._args.nat]
+        nat_zones = {"none": (), "single": zones[:1], "per_az": zones}[self._args.network.nat]
         # A NAT gateway without the route to the internet would be created, and not work until the route is there.
         after_route = pulumi.ResourceOptions(parent=self, depends_on=[default_route])
         gateways = {zone: self._nat_gateway(zone, after_route) for zone in nat_zones}
-        if self._args.nat == "single":
+        if self._args.network.nat == "single":
             return dict.fromkeys(zones, gateways[zones[0]])
         return gateways
 
     def _nat_gateway(self, zone: str, opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
-        label = f"{self._args.cluster_name}-nat-{zone}"
-        address = aws.ec2.Eip(f"{self._name}-nat-address-{zone}", domain="vpc", tags=self._tags(label), opts=self._child)
+        tags = self._args.stack.named(f"{self._args.stack.cluster_name}-nat-{zone}")
+        address = aws.ec2.Eip(f"{self._name}-nat-address-{zone}", domain="vpc", tags=tags, opts=self._child)
         return aws.ec2.NatGateway(
             f"{self._name}-nat-{zone}",
             allocation_id=address.id,
             subnet_id=self.public_subnet_ids[zone],
-            tags=self._tags(label),
+            tags=tags,
             opts=opts,
         ).id
 
@@ -188,11 +178,12 @@ class Network(pulumi.ComponentResource):
         return table
 
     def _table(self, label: str, subnet_ids: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
-        """A route table of its own for the given subnets."""
+        """Return a new route table for the given subnets."""
+        stack = self._args.stack
         table = aws.ec2.RouteTable(
             f"{self._name}-{label}-routes",
             vpc_id=self.vpc_id,
-            tags=self._tags(f"{self._args.cluster_name}-{label}"),
+            tags=stack.named(f"{stack.cluster_name}-{label}"),
             opts=self._child,
         )
         tier = label.split("-", maxsplit=1)[0]

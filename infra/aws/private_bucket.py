@@ -1,30 +1,51 @@
-"""What every bucket of this program has: private, encrypted with its own key, TLS only."""
+"""Buckets as this program makes them: private, encrypted with a key of their own, TLS only, with rules for old objects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
-from spec.iam_policy import Statement
+from spec.iam_policy import Statement, document
 
 _SSE = "s3:x-amz-server-side-encryption"
 _SSE_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 
 
-def make_private(
-    name: str, bucket: aws.s3.Bucket, key_arn: pulumi.Input[str], opts: pulumi.ResourceOptions
-) -> aws.s3.BucketPublicAccessBlock:
-    """No ACLs, no public access, encrypted by default. Returns what a bucket policy has to wait for.
+@dataclass(frozen=True)
+class PrivateBucketArgs:
+    """`protected`: the bucket can neither be deleted nor replaced. `disposable`: `pulumi destroy` empties it first."""
 
-    Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
-    """
+    bucket_name: str
+    key_arn: pulumi.Input[str]
+    lifecycle_rules: Sequence[aws.s3.BucketLifecycleConfigurationRuleArgs]
+    tags: Mapping[str, str]
+    versioned: bool = True
+    protected: bool = False
+    retained: bool = False
+    """A destroy forgets the bucket and what guards it, and leaves both: left alone, it would be open to what they refuse."""
+    disposable: bool = False
+    more_refusals: Callable[[str], Sequence[Statement]] = lambda bucket_arn: ()  # noqa: ARG005
+    """Statements of the bucket's policy beside those that all buckets have, from its ARN."""
+
+
+def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) -> aws.s3.Bucket:
+    """Register a bucket and what guards it: no ACLs, no public access, encryption, versions, lifecycle, policy."""
+    guard = pulumi.ResourceOptions(parent=parent, retain_on_delete=args.retained)
+    bucket = aws.s3.Bucket(
+        f"{name}-bucket",
+        bucket=args.bucket_name,
+        force_destroy=args.disposable and not args.retained,
+        tags={**args.tags, "Name": args.bucket_name},
+        opts=pulumi.ResourceOptions(parent=parent, protect=args.protected, retain_on_delete=args.retained),
+    )
     aws.s3.BucketOwnershipControls(
         f"{name}-ownership",
         bucket=bucket.id,
         rule={"object_ownership": "BucketOwnerEnforced"},
-        opts=opts,
+        opts=guard,
     )
     aws.s3.BucketServerSideEncryptionConfiguration(
         f"{name}-default-encryption",
@@ -33,26 +54,98 @@ def make_private(
             {
                 "apply_server_side_encryption_by_default": {
                     "sse_algorithm": "aws:kms",
-                    "kms_master_key_id": key_arn,
+                    "kms_master_key_id": args.key_arn,
                 },
                 "bucket_key_enabled": True,
             }
         ],
-        opts=opts,
+        opts=guard,
     )
-    return aws.s3.BucketPublicAccessBlock(
+    public_access = aws.s3.BucketPublicAccessBlock(
         f"{name}-public-access",
         bucket=bucket.id,
         block_public_acls=True,
         block_public_policy=True,
         ignore_public_acls=True,
         restrict_public_buckets=True,
-        opts=opts,
+        opts=guard,
+    )
+    versioning: list[pulumi.Resource] = []
+    if args.versioned:
+        enabled = aws.s3.BucketVersioning(
+            f"{name}-versioning", bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=guard
+        )
+        versioning.append(enabled)
+    aws.s3.BucketLifecycleConfiguration(
+        f"{name}-lifecycle",
+        bucket=bucket.id,
+        rules=list(args.lifecycle_rules),
+        # AWS refuses rules about noncurrent versions while the bucket is not versioned.
+        opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=versioning)),
+    )
+    aws.s3.BucketPolicy(
+        f"{name}-policy",
+        bucket=bucket.id,
+        policy=pulumi.Output.all(bucket.arn, args.key_arn).apply(
+            lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]), *args.more_refusals(arns[0]))
+        ),
+        # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
+        opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),
+    )
+    return bucket
+
+
+def abort_unfinished_uploads(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
+    """Return the rule that removes the parts of uploads that nobody finished, which bill and are in no listing."""
+    return aws.s3.BucketLifecycleConfigurationRuleArgs(
+        id="unfinished-uploads",
+        status="Enabled",
+        filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
+        abort_incomplete_multipart_upload=aws.s3.BucketLifecycleConfigurationRuleAbortIncompleteMultipartUploadArgs(
+            days_after_initiation=days
+        ),
+    )
+
+
+def expire(
+    rule_id: str,
+    *,
+    prefix: str = "",
+    tag: tuple[str, str] | None = None,
+    days: int | None = None,
+    old_version_days: int | None = None,
+    delete_markers: bool = False,
+) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
+    """Return the rule that lets objects under `prefix` (and with `tag`) go: `days` after their upload, or, in a versioned
+    bucket, `old_version_days` after they were overwritten or deleted.
+
+    `delete_markers`: those that are left of an object without versions go too; it does not go with `days`.
+    """
+    rule_filter, expiration = None, None
+    if tag is None:
+        rule_filter = aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=prefix)
+    else:
+        both = aws.s3.BucketLifecycleConfigurationRuleFilterAndArgs(prefix=prefix, tags=dict([tag]))
+        rule_filter = aws.s3.BucketLifecycleConfigurationRuleFilterArgs(and_=both)
+    if days is not None or delete_markers:
+        expiration = aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(
+            days=days, expired_object_delete_marker=True if delete_markers else None
+        )
+    return aws.s3.BucketLifecycleConfigurationRuleArgs(
+        id=rule_id,
+        status="Enabled",
+        filter=rule_filter,
+        noncurrent_version_expiration=(
+            aws.s3.BucketLifecycleConfigurationRuleNoncurrentVersionExpirationArgs(noncurrent_days=old_version_days)
+            if old_version_days is not None
+            else None
+        ),
+        expiration=expiration,
     )
 
 
 def refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
-    """What nobody may do, whatever else they may."""
+    """Return the statements that refuse everybody plain HTTP and every encryption but with the bucket's key."""
     objects = f"{bucket_arn}/*"
     return [
         # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
@@ -82,7 +175,7 @@ def refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
 
 
 def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, object]) -> Statement:
-    """A Deny statement of a bucket policy, for everybody."""
+    """Return a Deny statement of a bucket policy, for everybody."""
     return {
         "Sid": sid,
         "Effect": "Deny",

@@ -2,94 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import pulumi
-import pulumi_aws as aws
 
 from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
-from infra.aws.private_bucket import make_private, refusals
-from spec.iam_policy import Statement, document
+from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket
+from infra.aws.stack import Stack
+from spec.iam_policy import Statement, allow, document
 from spec.names import RELEASES_PREFIX, RETIRED_TAG
+from spec.settings.models import Models
 
 _UNFINISHED_UPLOAD_DAYS = 7
 
 
-@dataclass(frozen=True)
-class ModelBucketArgs:
-    account: Account
-    bucket_name: str
-    """See `spec.names.model_bucket`."""
-    key_alias: str
-    old_release_days: int
-    """Days that an overwritten, deleted or retired object can still be brought back."""
-    protected: bool
-    """Bucket and key can neither be deleted nor replaced (`Settings.protected`)."""
-    retained: bool
-    """Models outlive the stack: a destroy forgets bucket, key and what guards the bucket, and leaves them."""
-    disposable: bool
-    """`pulumi destroy` empties the bucket first."""
-    tags: Mapping[str, str]
-    read_by_fsx: bool = False
-    """File systems of FSx for Lustre in this account may be linked to it."""
-
-
 class ModelBucket(pulumi.ComponentResource):
-    """A private, versioned, encrypted bucket that speaks TLS only."""
+    """A private, versioned, encrypted bucket. Production's outlives its stack: a destroy forgets it and leaves it.
+
+    Age alone never removes a live model: only old versions, unfinished uploads and objects that are tagged as retired go.
+    S3 counts the days of an expiration from the upload, so an old release goes soon after it was tagged; in a versioned
+    bucket it goes by becoming noncurrent, and can be brought back for `old_release_days` more.
+    """
 
     name: pulumi.Output[str]
     arn: pulumi.Output[str]
     key_arn: pulumi.Output[str]
 
-    def __init__(self, name: str, args: ModelBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, stack: Stack, models: Models, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:storage:ModelBucket", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        lasting = pulumi.ResourceOptions(parent=self, protect=args.protected, retain_on_delete=args.retained)
-        # A bucket that outlives the stack without them would be open to what they refuse.
-        guard = pulumi.ResourceOptions(parent=self, retain_on_delete=args.retained)
+        retained = stack.environment == "prod"
         key = EncryptionKey(
             f"{name}-encryption",
             EncryptionKeyArgs(
-                account=args.account,
-                alias=args.key_alias,
-                description=f"Models in {args.bucket_name}",
-                tags=args.tags,
-                protected=args.protected,
-                retained=args.retained,
-                statements=(_fsx_may_decrypt(args.account, args.bucket_name),) if args.read_by_fsx else (),
+                account=stack.account,
+                alias=f"{stack.cluster_name}-models",
+                description=f"Models in {stack.model_bucket}",
+                tags=stack.tags,
+                protected=stack.protected,
+                retained=retained,
+                statements=(_fsx_may_decrypt(stack.account, stack.model_bucket),) if models.fsx is not None else (),
             ),
-            opts=child,
+            opts=pulumi.ResourceOptions(parent=self),
         )
-        bucket = aws.s3.Bucket(
-            f"{name}-bucket",
-            bucket=args.bucket_name,
-            force_destroy=args.disposable and not args.retained,
-            tags={**args.tags, "Name": args.bucket_name},
-            opts=lasting,
-        )
-        public_access = make_private(name, bucket, key.arn, guard)
-        versioning = aws.s3.BucketVersioning(
-            f"{name}-versioning",
-            bucket=bucket.id,
-            versioning_configuration={"status": "Enabled"},
-            opts=guard,
-        )
-        aws.s3.BucketLifecycleConfiguration(
-            f"{name}-lifecycle",
-            bucket=bucket.id,
-            rules=_lifecycle_rules(args.old_release_days),
-            # AWS refuses rules about noncurrent versions while the bucket is not versioned.
-            opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[versioning])),
-        )
-        aws.s3.BucketPolicy(
-            f"{name}-policy",
-            bucket=bucket.id,
-            policy=pulumi.Output.all(bucket.arn, key.arn).apply(
-                lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]))
+        bucket = private_bucket(
+            name,
+            PrivateBucketArgs(
+                bucket_name=stack.model_bucket,
+                key_arn=key.arn,
+                lifecycle_rules=(
+                    abort_unfinished_uploads(_UNFINISHED_UPLOAD_DAYS),
+                    expire("old-versions", old_version_days=models.old_release_days, delete_markers=True),
+                    expire("retired-releases", prefix=RELEASES_PREFIX, tag=RETIRED_TAG, days=models.old_release_days),
+                ),
+                tags=stack.tags,
+                protected=stack.protected,
+                retained=retained,
+                disposable=stack.disposable,
             ),
-            opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),
+            parent=self,
         )
         self.name = bucket.bucket
         self.arn = bucket.arn
@@ -97,8 +66,30 @@ class ModelBucket(pulumi.ComponentResource):
         self.register_outputs({"name": self.name, "arn": self.arn, "keyArn": self.key_arn})
 
 
+def reader_policy(
+    account: Account, bucket_arn: pulumi.Input[str], key_arn: pulumi.Input[str], prefixes: tuple[str, ...]
+) -> pulumi.Output[str]:
+    """Return the rights that reading models takes: list the bucket, get objects under `prefixes`, decrypt through S3 alone.
+
+    `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which carries no
+    prefix and would be denied (docs/facts/triton-s3.md#rights).
+    """
+    return pulumi.Output.all(bucket_arn, key_arn).apply(
+        lambda arns: document(
+            allow(["s3:ListBucket"], [arns[0]], sid="FindModels"),
+            allow(["s3:GetObject"], [f"{arns[0]}/{prefix}*" for prefix in prefixes], sid="ReadReleases"),
+            allow(
+                ["kms:Decrypt"],
+                [arns[1]],
+                sid="DecryptThroughS3",
+                condition={"StringEquals": {"kms:ViaService": f"s3.{account.region}.amazonaws.com"}},
+            ),
+        )
+    )
+
+
 def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
-    """The role by which FSx reads the objects of `bucket` may use the key, through S3 alone.
+    """Allow the role by which FSx reads the objects of `bucket` to use the key, through S3 alone.
 
     FSx makes that role when a file system is linked to a bucket, names it after the file system, and gives it no rights to
     keys (FSx user guide, "Working with server-side encrypted Amazon S3 buckets"). KMS refuses a policy with a principal that
@@ -122,43 +113,3 @@ def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
             "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]},
         },
     }
-
-
-def _lifecycle_rules(
-    old_release_days: int,
-) -> list[aws.s3.BucketLifecycleConfigurationRuleArgs]:
-    """Age alone never removes a live model: only old versions, unfinished uploads and what is tagged as retired go.
-
-    S3 counts the days of an expiration from the upload, so an old release goes soon after it was tagged; in a
-    versioned bucket it goes by becoming noncurrent, and can be brought back for `old_release_days` more.
-    """
-    tag_key, tag_value = RETIRED_TAG
-    return [
-        aws.s3.BucketLifecycleConfigurationRuleArgs(
-            id="unfinished-uploads",
-            status="Enabled",
-            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
-            abort_incomplete_multipart_upload=(
-                aws.s3.BucketLifecycleConfigurationRuleAbortIncompleteMultipartUploadArgs(
-                    days_after_initiation=_UNFINISHED_UPLOAD_DAYS
-                )
-            ),
-        ),
-        aws.s3.BucketLifecycleConfigurationRuleArgs(
-            id="old-versions",
-            status="Enabled",
-            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(prefix=""),
-            noncurrent_version_expiration=(
-                aws.s3.BucketLifecycleConfigurationRuleNoncurrentVersionExpirationArgs(noncurrent_days=old_release_days)
-            ),
-            expiration=aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(expired_object_delete_marker=True),
-        ),
-        aws.s3.BucketLifecycleConfigurationRuleArgs(
-            id="retired-releases",
-            status="Enabled",
-            filter=aws.s3.BucketLifecycleConfigurationRuleFilterArgs(
-                and_=aws.s3.BucketLifecycleConfigurationRuleFilterAndArgs(prefix=RELEASES_PREFIX, tags={tag_key: tag_value})
-            ),
-            expiration=aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(days=old_release_days),
-        ),
-    ]

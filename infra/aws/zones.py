@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import pulumi_aws as aws
 
-from spec.zones import ZONES_WITHOUT_EKS, Offering
+from spec.settings import Settings
+from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
 
 
 def read_offering(region: str, instance_types: Collection[str]) -> Offering:
@@ -32,3 +33,14 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
         ),
         by_type={instance_type: frozenset(zones) for instance_type, zones in by_type.items()},
     )
+
+
+def choose_zones(settings: Settings, source: str) -> tuple[str, ...]:
+    """Return the zones of a stack's network: those in which its instances can be had.
+
+    Raises SettingsError about the stack file `source` when the region does not offer what the settings ask for.
+    """
+    pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
+    system_types = settings.nodes.system.instance_types
+    asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
+    return select_zones(settings.network.zones, pools, system_types, read_offering(settings.region, asked), source)

@@ -7,64 +7,45 @@ nothing (docs/facts/charts.md#cluster-autoscaler).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
-from infra.platform import charts
-from infra.platform.third_party import release
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.iam_policy import allow, document
-from spec.names import CLUSTER_AUTOSCALER as CONTROLLER
+from spec.names import CLUSTER_AUTOSCALER as CLUSTER_AUTOSCALER_ACCOUNT
 from spec.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
 
 
-@dataclass(frozen=True)
-class ClusterAutoscalerArgs:
-    account: Account
-    kubernetes: k8s.Provider
-    oidc: OidcProvider
-    cluster_name: str
-    kubernetes_version: str
-    monitored: bool
-    tags: Mapping[str, str]
-
-
-class ClusterAutoscaler(pulumi.ComponentResource):
+class ClusterAutoscaler(InstalledChart):
     """The pinned chart with the image of the cluster's minor version, and its role.
 
-    Give `opts.depends_on` the system nodes.
+    Give `opts.depends_on` the system nodes. `monitored`: the cluster has the kind ServiceMonitor, and somebody who reads it.
     """
 
-    def __init__(self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("triton:platform:ClusterAutoscaler", name, None, opts)
-        role = WorkloadRole(
+    def __init__(
+        self, name: str, cluster: ClusterAccess, *, monitored: bool, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("triton:platform:ClusterAutoscaler", name, cluster, opts)
+        stack = cluster.stack
+        role = self._role(
             f"{name}-controller",
             WorkloadRoleArgs(
-                description=f"cluster-autoscaler of {args.cluster_name}",
-                service_account=CONTROLLER,
-                trust=irsa_trust(args.oidc, CONTROLLER),
-                policy=autoscaler_policy(args.account, args.cluster_name),
-                tags=args.tags,
+                description=f"cluster-autoscaler of {stack.cluster_name}",
+                service_account=CLUSTER_AUTOSCALER_ACCOUNT,
+                policy=autoscaler_policy(stack.account, stack.cluster_name),
             ),
-            pulumi.ResourceOptions(parent=self),
         )
-        release(
-            f"{name}-release",
-            CLUSTER_AUTOSCALER,
-            CONTROLLER.namespace,
-            values(args, role.arn),
-            pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
-        )
+        chart = values(cluster, role.arn, monitored=monitored)
+        self._install(CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_ACCOUNT.namespace, chart)
         self.register_outputs({})
 
 
 def autoscaler_policy(account: Account, cluster_name: str) -> str:
-    """Look at everything, change the groups of this cluster: those that carry the tag that EKS puts on them."""
+    """Return the rights to read everything and to change this cluster's groups: those with the tag that EKS puts on them."""
     return document(
         allow(
             [
@@ -91,17 +72,15 @@ def autoscaler_policy(account: Account, cluster_name: str) -> str:
     )
 
 
-def values(args: ClusterAutoscalerArgs, role_arn: pulumi.Input[str]) -> dict[str, Any]:
-    """The chart's values: `helm-values/cluster-autoscaler/base.yaml` and what follows from the stack."""
-    computed: dict[str, Any] = {
-        "autoDiscovery": {"clusterName": args.cluster_name},
-        "awsRegion": args.account.region,
-        "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[args.kubernetes_version]},
-        "rbac": {
-            "serviceAccount": {
-                "annotations": irsa_annotations(role_arn),
-            }
+def values(cluster: ClusterAccess, role_arn: pulumi.Input[str], *, monitored: bool) -> dict[str, Any]:
+    """Return the chart's values."""
+    return chart_values(
+        CLUSTER_AUTOSCALER,
+        {
+            "autoDiscovery": {"clusterName": cluster.stack.cluster_name},
+            "awsRegion": cluster.stack.region,
+            "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[cluster.kubernetes_version]},
+            "rbac": {"serviceAccount": {"annotations": irsa_annotations(role_arn)}},
+            "serviceMonitor": {"enabled": monitored},
         },
-        "serviceMonitor": {"enabled": args.monitored},
-    }
-    return charts.merge(charts.base_values(CLUSTER_AUTOSCALER.name), computed)
+    )

@@ -1,73 +1,50 @@
-"""The NVIDIA device plugin: what makes `nvidia.com/gpu` a resource that pods can ask for."""
+"""The NVIDIA device plugin: makes `nvidia.com/gpu` a resource that pods can ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 import yaml
 
-from infra.platform import charts
-from infra.platform.third_party import release
+from infra.aws.cluster_access import ClusterAccess
+from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.gpu_pool import GPU_RESOURCE, sharing_config
 from spec.names import DEVICE_PLUGIN_NAMESPACE
-from spec.settings.gpu import Sharing
+from spec.settings.gpu import GpuPool, Sharing
 from spec.versions import NVIDIA_DEVICE_PLUGIN
 
 _EXCLUSIVE = "exclusive"
 
 
-@dataclass(frozen=True)
-class DevicePluginArgs:
-    kubernetes: k8s.Provider
-    sharing: Sequence[Sharing]
-    """How the GPUs of each pool are shared."""
-
-
-class DevicePlugin(pulumi.ComponentResource):
-    """The pinned chart, with one named configuration for each way of sharing that a pool uses.
+class DevicePlugin(InstalledChart):
+    """The pinned chart, with one named configuration for each way of sharing GPUs that a pool uses.
 
     A node says through its label `nvidia.com/device-plugin.config` which configuration is its own.
     """
 
-    def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("triton:platform:DevicePlugin", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=DEVICE_PLUGIN_NAMESPACE,
-                # It mounts the kubelet's device socket, and MPS wants hostPID.
-                labels={"pod-security.kubernetes.io/enforce": "privileged"},
-            ),
-            opts=child,
-        )
-        release(
-            f"{name}-release",
-            NVIDIA_DEVICE_PLUGIN,
-            DEVICE_PLUGIN_NAMESPACE,
-            values(args.sharing),
-            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
-        )
+    def __init__(
+        self, name: str, cluster: ClusterAccess, pools: Sequence[GpuPool], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("triton:platform:DevicePlugin", name, cluster, opts)
+        # It mounts the kubelet's device socket, and MPS wants hostPID.
+        namespace = self._namespace(DEVICE_PLUGIN_NAMESPACE, "privileged")
+        self._install(NVIDIA_DEVICE_PLUGIN, DEVICE_PLUGIN_NAMESPACE, values([pool.sharing for pool in pools]), namespace)
         self.register_outputs({})
 
 
 def values(sharing: Sequence[Sharing]) -> dict[str, Any]:
-    """The chart's values: `helm-values/nvidia-device-plugin/base.yaml` and what follows from the pools."""
-    computed: dict[str, Any] = {
-        "config": {"default": _EXCLUSIVE, "map": sharing_configs(sharing)},
-    }
-    if any(pool.strategy == "mps" for pool in sharing):
+    """Return the chart's values, for the ways in which the pools share their GPUs."""
+    computed: dict[str, Any] = {"config": {"default": _EXCLUSIVE, "map": sharing_configs(sharing)}}
+    if any(way.strategy == "mps" for way in sharing):
         # The MPS daemon runs only where GPU feature discovery has found the GPU capable of it.
         computed["gfd"] = {"enabled": True}
-    return charts.merge(charts.base_values(NVIDIA_DEVICE_PLUGIN.name), computed)
+    return chart_values(NVIDIA_DEVICE_PLUGIN, computed)
 
 
 def sharing_configs(sharing: Sequence[Sharing]) -> dict[str, str]:
-    """Configuration name -> the plugin's configuration file, for every way of sharing in use and the default."""
+    """Return the plugin's configuration files by name, for every way of sharing in use and the default."""
     configs = {_EXCLUSIVE: _text({"version": "v1", "flags": {"migStrategy": "none"}})}
     for way in sharing:
         if way.strategy == "mig":

@@ -6,17 +6,16 @@ Which requests go where is said by the routes of the models (`infra.serving.rout
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from infra.platform import charts
-from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS
-from infra.platform.third_party import release
+from infra.aws.cluster_access import ClusterAccess
+from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
+from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS, LoadBalancerController
 from spec.names import (
     GATEWAY_NAMESPACE,
     INFERENCE_CLIENT_LABEL,
@@ -25,7 +24,9 @@ from spec.names import (
     TRACE_COLLECTOR_SERVICE,
     TRITON_GRPC_PORT,
     TRITON_HTTP_PORT,
+    TRITON_NAMESPACE,
 )
+from spec.settings import Settings
 from spec.settings.fields import cpu_millis
 from spec.settings.gateway import Gateway
 from spec.versions import ENVOY_GATEWAY
@@ -56,71 +57,72 @@ _BUFFER = "1Mi"
 
 @dataclass(frozen=True)
 class InferenceGatewayArgs:
-    """`routes_namespace`: where routes are. `longest_request_seconds`: what Envoy waits for when it ends.
+    """`traced`: Envoy sends a span of each request to the collector. `tags` are given to the load balancer."""
 
-    `traced`: Envoy sends a span of each request to the collector.
-    """
-
-    kubernetes: k8s.Provider
     gateway: Gateway
     vpc_cidr: IPv4Network
-    routes_namespace: str
     longest_request_seconds: int
+    """How long a request may take, its time in Triton's queue included: Envoy waits for it when it ends."""
     traced: bool
     tags: Mapping[str, str]
 
 
-class InferenceGateway(pulumi.ComponentResource):
+class InferenceGateway(InstalledChart):
     """Everything of the gateway but its routes.
 
     `opts.depends_on` has to name the AWS Load Balancer Controller: a load balancer that is asked for before it is there is
     made by nobody, and one that goes after it stays.
     """
 
-    def __init__(self, name: str, args: InferenceGatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("triton:platform:InferenceGateway", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=GATEWAY_NAMESPACE,
-                labels={
-                    "pod-security.kubernetes.io/enforce": "baseline",
-                    # Whom Triton's NetworkPolicy lets in (helm-values/triton).
-                    INFERENCE_CLIENT_LABEL: "true",
-                    # A new Envoy counts as ready only when the load balancer sends to it, so that no update is too fast.
-                    "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
-                },
-            ),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
-        )
-        controller = release(
-            f"{name}-release",
-            ENVOY_GATEWAY,
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        args: InferenceGatewayArgs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("triton:platform:InferenceGateway", name, cluster, opts)
+        namespace = self._namespace(
             GATEWAY_NAMESPACE,
-            charts.base_values(ENVOY_GATEWAY.name),
-            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+            "baseline",
+            {
+                INFERENCE_CLIENT_LABEL: "true",
+                # A new Envoy counts as ready only when the load balancer sends to it, so that no update is too fast.
+                "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
+            },
         )
-        last: pulumi.Resource = controller
+        last: pulumi.Resource = self._install(ENVOY_GATEWAY, GATEWAY_NAMESPACE, chart_values(ENVOY_GATEWAY, {}), namespace)
         for manifest in manifests(args):
-            last = k8s.apiextensions.CustomResource(
-                f"{name}-{manifest['kind'].lower()}",
-                api_version=manifest["apiVersion"],
-                kind=manifest["kind"],
-                metadata=manifest["metadata"],
-                spec=manifest["spec"],
-                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[last]),
-            )
+            last = custom_resource(f"{name}-{manifest['kind'].lower()}", manifest, self._after(last))
         self.register_outputs({})
 
 
+def install_gateway(
+    cluster: ClusterAccess, settings: Settings, *, longest_request_seconds: int, after: Sequence[pulumi.Resource]
+) -> list[pulumi.Resource]:
+    """Install the gateway where the stack has one, and before it the controller that makes its load balancer."""
+    if settings.gateway is None:
+        return []
+    opts = pulumi.ResourceOptions(depends_on=list(after))
+    controller = LoadBalancerController("load-balancer-controller", cluster, opts)
+    args = InferenceGatewayArgs(
+        gateway=settings.gateway,
+        vpc_cidr=settings.network.cidr,
+        longest_request_seconds=longest_request_seconds,
+        traced=settings.tracing is not None,
+        tags=cluster.stack.tags,
+    )
+    return [InferenceGateway("gateway", cluster, args, pulumi.ResourceOptions(depends_on=[controller]))]
+
+
 def ports(gateway: Gateway) -> Mapping[str, int]:
-    """The port of each listener: of TLS where there is TLS, else Triton's own."""
+    """Return the port of each listener: of TLS where there is TLS, else Triton's own."""
     encrypted = gateway.certificate_arn is not None or gateway.tls_secret is not None
     return ENCRYPTED_PORTS if encrypted else PLAIN_PORTS
 
 
 def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
-    """The custom resources, each after those that it names."""
+    """Return the custom resources, each after those that it names."""
     proxy = _manifest("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", proxy_spec(args))
     gateway_class = _manifest(
         "gateway.networking.k8s.io/v1",
@@ -139,13 +141,13 @@ def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
     return [
         proxy,
         gateway_class,
-        _manifest("gateway.networking.k8s.io/v1", "Gateway", gateway_spec(args.gateway, args.routes_namespace)),
+        _manifest("gateway.networking.k8s.io/v1", "Gateway", gateway_spec(args.gateway)),
         _manifest("gateway.envoyproxy.io/v1alpha1", "ClientTrafficPolicy", client_policy_spec(args.gateway)),
     ]
 
 
-def gateway_spec(gateway: Gateway, routes_namespace: str) -> Manifest:
-    """Two listeners, open to the routes of one namespace.
+def gateway_spec(gateway: Gateway) -> Manifest:
+    """Return two listeners, open to the routes in Triton's namespace.
 
     With a certificate of ACM, TLS ends at the load balancer: its private key is never in the cluster, AWS renews it, and no
     cert-manager has to run. Envoy gets plain HTTP then, inside the VPC. Where that hop has to be encrypted too, a Secret
@@ -161,7 +163,7 @@ def gateway_spec(gateway: Gateway, routes_namespace: str) -> Manifest:
                 "kinds": [{"kind": "HTTPRoute" if name == HTTP_LISTENER else "GRPCRoute"}],
                 "namespaces": {
                     "from": "Selector",
-                    "selector": {"matchLabels": {"kubernetes.io/metadata.name": routes_namespace}},
+                    "selector": {"matchLabels": {"kubernetes.io/metadata.name": TRITON_NAMESPACE}},
                 },
             },
         }
@@ -175,7 +177,7 @@ def gateway_spec(gateway: Gateway, routes_namespace: str) -> Manifest:
 
 
 def client_policy_spec(gateway: Gateway) -> Manifest:
-    """What clients may do to Envoy. Ids of requests are Envoy's own: canaries go by them."""
+    """Return the limits of what clients may do to Envoy. Ids of requests are Envoy's own: canaries go by them."""
     spec: Manifest = {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
         "http2": {"maxConcurrentStreams": _MAX_STREAMS, "initialStreamWindowSize": _BUFFER},
@@ -191,7 +193,7 @@ def client_policy_spec(gateway: Gateway) -> Manifest:
 
 
 def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
-    """How Envoy runs: its pods, and the Service that the load balancer is made of."""
+    """Return how Envoy runs: its pods, and the Service that the load balancer is made of."""
     gateway = args.gateway
     memory = f"{gateway.memory_mib}Mi"
     drain = TARGET_LEAVES_SECONDS + args.longest_request_seconds
@@ -229,7 +231,7 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
 
 
 def service_annotations(gateway: Gateway, drain_seconds: int, tags: Mapping[str, str]) -> dict[str, str]:
-    """What the AWS Load Balancer Controller makes of the Service.
+    """Return the annotations by which the AWS Load Balancer Controller makes a load balancer of the Service.
 
     A target that leaves keeps its connections while its Envoy drains. Health is Envoy's own word, by which it says that it
     drains; an open port would say that much longer that all is well.
@@ -280,7 +282,7 @@ def _source_ranges(gateway: Gateway, vpc_cidr: IPv4Network) -> list[str]:
 
 
 def _tracing() -> Manifest:
-    """A span of each request: which of them were slow or failed, the collector sees when they have ended.
+    """Return the settings for a span of each request: which were slow or failed, the collector sees when they have ended.
 
     A smaller share would spare Triton nothing: it traces whatever has a `traceparent`, sampled or not.
     """

@@ -1,4 +1,4 @@
-"""What Karpenter's controller may do: the policies of its CloudFormation reference (1.14), less what is not needed.
+"""The rights of Karpenter's controller: the policies of its CloudFormation reference (1.14), less what is not needed.
 
 It makes no instance profiles here, because the nodes have one of this program's, so that it may make, change and delete
 none. What it makes in EC2 carries the cluster's tag, and it may change and delete only what does.
@@ -11,7 +11,7 @@ from spec.iam_policy import Statement, allow, document
 
 
 def controller_policy(account: Account, cluster_name: str, node_role_arn: str, queue_arn: str) -> str:
-    """The policy document."""
+    """Return the policy document."""
     return document(
         *_ec2(account, cluster_name),
         *_reading(account, cluster_name),

@@ -6,11 +6,11 @@ From the same settings as the managed node groups, with the same labels, taint, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
+from infra.aws.cluster_access import ClusterAccess
 from spec import gpu_pool
 from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
@@ -34,27 +34,16 @@ _CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
 """Where the chain reserved, spot, on-demand begins: Karpenter takes the first that there is. A block is for itself alone."""
 
 
-@dataclass(frozen=True)
-class NodeFacts:
-    """What instances have to know of their cluster. `subnet_ids` by zone."""
-
-    cluster_name: str
-    ami_release: str
-    instance_profile: pulumi.Input[str]
-    security_group_id: pulumi.Input[str]
-    subnet_ids: Mapping[str, pulumi.Input[str]]
-    tags: Mapping[str, str]
-
-
-def node_class_spec(pool: GpuPool, facts: NodeFacts) -> dict[str, Any]:
-    """The spec of the pool's EC2NodeClass."""
+def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pulumi.Input[str]) -> dict[str, Any]:
+    """Return the spec of the pool's EC2NodeClass."""
     types = [INSTANCE_TYPES[name] for name in pool.instance_types]
+    zones = pool.zones or sorted(cluster.node_subnet_ids)
     spec: dict[str, Any] = {
         # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver.
-        "amiSelectorTerms": [{"alias": ami_alias(facts.ami_release)}],
-        "instanceProfile": facts.instance_profile,
-        "subnetSelectorTerms": [{"id": facts.subnet_ids[zone]} for zone in pool.zones or sorted(facts.subnet_ids)],
-        "securityGroupSelectorTerms": [{"id": facts.security_group_id}],
+        "amiSelectorTerms": [{"alias": ami_alias(cluster.pins.ami_release)}],
+        "instanceProfile": instance_profile,
+        "subnetSelectorTerms": [{"id": cluster.node_subnet_ids[zone]} for zone in zones],
+        "securityGroupSelectorTerms": [{"id": cluster.security_group_id}],
         "kubelet": {"maxPods": min(known.max_pods for known in types)},
         "blockDeviceMappings": [
             {
@@ -71,7 +60,7 @@ def node_class_spec(pool: GpuPool, facts: NodeFacts) -> dict[str, Any]:
         ],
         # One hop: the node itself. A pod that reached the metadata service would have the node's role.
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
-        "tags": {**facts.tags, "Name": f"{facts.cluster_name}-{pool.name}"},
+        "tags": cluster.stack.named(f"{cluster.stack.cluster_name}-{pool.name}"),
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"
@@ -81,7 +70,7 @@ def node_class_spec(pool: GpuPool, facts: NodeFacts) -> dict[str, Any]:
 
 
 def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
-    """The spec of the pool's NodePool."""
+    """Return the spec of the pool's NodePool."""
     gpus = INSTANCE_TYPES[pool.instance_types[0]].gpus
     return {
         "template": {
@@ -111,7 +100,7 @@ def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
 
 
 def ami_alias(ami_release: str) -> str:
-    """The release of the AL2023 images as Karpenter calls it: `1.35.6-20260728` -> `al2023@v20260728`."""
+    """Return the release of the AL2023 images as Karpenter calls it: `1.35.6-20260728` -> `al2023@v20260728`."""
     return f"al2023@v{ami_release.rpartition('-')[2]}"
 
 

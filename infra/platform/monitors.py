@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of ours, as prometheus-operator's PodMonitors.
+"""PodMonitors and rules: the pods of ours that Prometheus scrapes, and the alerts on them.
 
 They are in the namespace of the monitoring, so that they neither wait for the workloads' namespaces nor go with them.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE
-from spec.names import WORKER as WORKER_ACCOUNT
+from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.prometheus.rule import JOB, SCRAPE_SECONDS
@@ -17,21 +16,19 @@ from spec.versions import KUBE_PROMETHEUS_STACK
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"
-WORKER = "worker"
-"""The name label of the workers' pods: the name of their chart."""
 
 Manifest = dict[str, Any]
 
 
 def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
-    """The monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
+    """Return the monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
     monitors = [
         pod_monitor(JOB, TRITON_NAMESPACE),
         # It asks each pod at each scrape, and it names the pods in labels of its own.
         pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]
     if settings.worker is not None:
-        monitors.append(pod_monitor(WORKER, WORKER_ACCOUNT.namespace))
+        monitors.append(pod_monitor(WORKER_CHART, WORKER.namespace))
     if settings.gateway is not None:
         monitors.append(pod_monitor(GATEWAY_JOB, GATEWAY_NAMESPACE, path="/stats/prometheus"))
     return [*monitors, _rules(settings, runbooks)]
@@ -46,7 +43,7 @@ def pod_monitor(
     timeout: int = 10,
     honor_labels: bool = False,
 ) -> Manifest:
-    """The monitor of the pods in a namespace whose name label is `name`; it becomes their `job` too. Times in seconds."""
+    """Return the monitor of the pods in a namespace whose name label is `name`, their `job` too. Times in seconds."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PodMonitor",

@@ -1,20 +1,19 @@
-"""News of instances that AWS will take away, in a queue that Karpenter reads."""
+"""Notices of instances that AWS will take away, in a queue that Karpenter reads."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
-from infra.aws.account import Account
 from infra.aws.queue import tls_only
+from infra.aws.stack import Stack
 from spec.iam_policy import document
 
 _RETENTION_SECONDS = 300
-"""News that is older is not worth acting upon: a spot instance has two minutes from its warning."""
+"""An older notice is not worth acting upon: a spot instance has two minutes from its warning."""
 
 EVENTS: Mapping[str, tuple[str, str]] = {
     "health": ("aws.health", "AWS Health Event"),
@@ -26,15 +25,8 @@ EVENTS: Mapping[str, tuple[str, str]] = {
 """Rule -> source and detail type of the events that Karpenter 1.14 understands (its CloudFormation reference)."""
 
 
-@dataclass(frozen=True)
-class NodeInterruptionsArgs:
-    account: Account
-    cluster_name: str
-    tags: Mapping[str, str]
-
-
 class NodeInterruptions(pulumi.ComponentResource):
-    """The queue, and a rule of the default event bus for each kind of news.
+    """The queue, and a rule of the default event bus for each kind of notice.
 
     Encrypted with the key of SQS: EventBridge could use one of our own only with a key policy that lets it, and what is in
     here are ids of instances.
@@ -43,19 +35,19 @@ class NodeInterruptions(pulumi.ComponentResource):
     arn: pulumi.Output[str]
     queue_name: str
 
-    def __init__(self, name: str, args: NodeInterruptionsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, stack: Stack, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:platform:NodeInterruptions", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.queue_name = f"{args.cluster_name}-interruptions"
+        self.queue_name = f"{stack.cluster_name}-interruptions"
         queue = aws.sqs.Queue(
             f"{name}-queue",
             name=self.queue_name,
             message_retention_seconds=_RETENTION_SECONDS,
             sqs_managed_sse_enabled=True,
-            tags={**args.tags, "Name": self.queue_name},
+            tags=stack.named(self.queue_name),
             opts=child,
         )
-        rules_of_ours = args.account.arn("events", f"rule/{self.queue_name}-*")
+        rules_of_ours = stack.account.arn("events", f"rule/{self.queue_name}-*")
         policy = aws.sqs.QueuePolicy(
             f"{name}-policy",
             queue_url=queue.id,
@@ -66,9 +58,9 @@ class NodeInterruptions(pulumi.ComponentResource):
             rule = aws.cloudwatch.EventRule(
                 f"{name}-{event}",
                 name=f"{self.queue_name}-{event}",
-                description=f"{detail_type}, for Karpenter of {args.cluster_name}",
+                description=f"{detail_type}, for Karpenter of {stack.cluster_name}",
                 event_pattern=json.dumps({"source": [source], "detail-type": [detail_type]}, sort_keys=True),
-                tags={**args.tags, "Name": f"{self.queue_name}-{event}"},
+                tags=stack.named(f"{self.queue_name}-{event}"),
                 opts=child,
             )
             aws.cloudwatch.EventTarget(
@@ -83,7 +75,7 @@ class NodeInterruptions(pulumi.ComponentResource):
 
 
 def queue_policy(queue_arn: str, rules: str) -> str:
-    """Who may write: EventBridge, for our rules alone, and nobody in the clear."""
+    """Return the policy that lets EventBridge write, for our rules alone, and nobody in the clear."""
     deliver = {
         "Sid": "EventsOfOurRules",
         "Effect": "Allow",

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.aws.identity import irsa_annotations
-from infra.platform import charts
-from spec.names import ALERTMANAGER, PROMETHEUS, ServiceAccount
+from infra.platform.installed_chart import chart_values
+from spec.names import ALERTMANAGER, PROMETHEUS, PROMETHEUS_URL, ServiceAccount
+from spec.settings import Settings
 from spec.settings.monitoring import Monitoring
 from spec.versions import KUBE_PROMETHEUS_STACK
 
@@ -27,7 +28,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Destination:
-    """Something of AWS that the stack sends to, and the role that may."""
+    """A service of AWS that the monitoring sends to, and the role that may."""
 
     role_arn: str
     region: str
@@ -47,10 +48,16 @@ class AlertTopic(Destination):
     arn: str
 
 
+def prometheus_url(settings: Settings) -> str:
+    """Return where autoscalers ask: the stack's own Prometheus, unless `autoscaling.prometheusUrl` names another one."""
+    named = settings.autoscaling.prometheus_url if settings.autoscaling is not None else None
+    return named if named is not None else PROMETHEUS_URL
+
+
 def values(
     monitoring: Monitoring, cluster_name: str, remote_write: RemoteWrite | None, alert_topic: AlertTopic | None
 ) -> Values:
-    """The chart's values for a stack."""
+    """Return the chart's values for a stack."""
     disruption_budget = {"podDisruptionBudget": {"enabled": monitoring.replicas > 1}}
     computed = {
         "prometheus": {
@@ -68,7 +75,7 @@ def values(
             **disruption_budget,
         },
     }
-    return charts.merge(charts.base_values(KUBE_PROMETHEUS_STACK.name), computed)
+    return chart_values(KUBE_PROMETHEUS_STACK, computed)
 
 
 def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteWrite | None) -> Values:
@@ -94,7 +101,7 @@ def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteW
 
 
 def alertmanager_config(topic: AlertTopic | None) -> Values:
-    """Where alerts go: those that say that something is wrong to the topic, the others nowhere."""
+    """Return the routing of alerts: those that say that something is wrong go to the topic, the others nowhere."""
     nowhere = "null"
     receivers: list[Values] = [{"name": nowhere}]
     if topic is not None:

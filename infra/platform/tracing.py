@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_annotations, irsa_trust
-from infra.platform import charts
-from infra.platform.pod_security import RESTRICTED
-from infra.platform.third_party import release
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from spec.iam_policy import allow, document
-from spec.names import OTLP_GRPC_PORT, OTLP_HTTP_PORT, TRACE_COLLECTOR, TRACE_COLLECTOR_SERVICE
+from spec.names import GATEWAY_NAMESPACE, OTLP_GRPC_PORT, OTLP_HTTP_PORT, TRACE_COLLECTOR, TRACE_COLLECTOR_SERVICE
+from spec.settings import Settings
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
 from spec.versions import OPENTELEMETRY_COLLECTOR
@@ -47,70 +45,76 @@ _FIND_REFUSED: list[dict[str, Any]] = [
 ]
 
 
-@dataclass(frozen=True)
-class CollectorArgs:
-    """`gateway_namespace`: of the Envoy that sends spans too, None without one. `longest_request_seconds`: of any model."""
+class Collector(InstalledChart):
+    """The pinned chart; for X-Ray a role that may write traces and nothing else.
 
-    kubernetes: k8s.Provider
-    oidc: OidcProvider
-    tracing: Tracing
-    serving: Mapping[str, ModelServing]
-    longest_request_seconds: int
-    region: str
-    gateway_namespace: str | None
-    tags: Mapping[str, str]
+    `longest_request_seconds`: of any model. With a gateway, `opts.depends_on` has to name it: its chart brings the kind of
+    the grant by which Envoy's settings name the collector.
+    """
 
-
-class Collector(pulumi.ComponentResource):
-    """The pinned chart; for X-Ray a role that may write traces and nothing else."""
-
-    def __init__(self, name: str, args: CollectorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("triton:platform:Collector", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=TRACE_COLLECTOR.namespace,
-                labels=RESTRICTED,
-            ),
-            opts=child,
-        )
-        role = _role(f"{name}-xray", args, pulumi.ResourceOptions(parent=self)) if args.tracing.exporter == "xray" else None
-        config = collector_config(args.tracing, args.serving, args.longest_request_seconds, args.region)
-        release(
-            f"{name}-release",
-            OPENTELEMETRY_COLLECTOR,
-            TRACE_COLLECTOR.namespace,
-            values(config, role.arn if role is not None else None),
-            pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
-        )
-        if args.gateway_namespace is not None:
-            k8s.apiextensions.CustomResource(
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        settings: Settings,
+        tracing: Tracing,
+        *,
+        longest_request_seconds: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("triton:platform:Collector", name, cluster, opts)
+        namespace = self._namespace(TRACE_COLLECTOR.namespace, "restricted")
+        role_arn: pulumi.Input[str] | None = None
+        if tracing.exporter == "xray":
+            args = WorkloadRoleArgs("The collector writes traces", TRACE_COLLECTOR, policy=xray_policy())
+            role_arn = self._role(f"{name}-xray", args).arn
+        config = collector_config(tracing, settings.models.serving, longest_request_seconds, settings.region)
+        self._install(OPENTELEMETRY_COLLECTOR, TRACE_COLLECTOR.namespace, values(config, role_arn), namespace)
+        if settings.gateway is not None:
+            custom_resource(
                 f"{name}-grant",
-                api_version="gateway.networking.k8s.io/v1",
-                kind="ReferenceGrant",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name="gateway", namespace=TRACE_COLLECTOR.namespace),
-                spec=grant_spec(args.gateway_namespace),
-                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+                {
+                    "apiVersion": "gateway.networking.k8s.io/v1",
+                    "kind": "ReferenceGrant",
+                    "metadata": {"name": "gateway", "namespace": TRACE_COLLECTOR.namespace},
+                    "spec": grant_spec(),
+                },
+                self._after(namespace),
             )
         self.register_outputs({})
 
 
-def grant_spec(gateway_namespace: str) -> dict[str, Any]:
-    """Lets the gateway name the collector's Service, which is in another namespace."""
+def install_collector(
+    cluster: ClusterAccess, settings: Settings, *, longest_request_seconds: int, after: Sequence[pulumi.Resource]
+) -> None:
+    """Install the collector where the stack has traces. `after` has the gateway, if there is one."""
+    if settings.tracing is None:
+        return
+    Collector(
+        "collector",
+        cluster,
+        settings,
+        settings.tracing,
+        longest_request_seconds=longest_request_seconds,
+        opts=pulumi.ResourceOptions(depends_on=list(after)),
+    )
+
+
+def grant_spec() -> dict[str, Any]:
+    """Return the grant by which the gateway may name the collector's Service, which is in another namespace."""
     return {
-        "from": [{"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": gateway_namespace}],
+        "from": [{"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": GATEWAY_NAMESPACE}],
         "to": [{"group": "", "kind": "Service", "name": TRACE_COLLECTOR_SERVICE}],
     }
 
 
 def xray_policy() -> str:
-    """Writing traces. X-Ray has no resources to name."""
+    """Return the right to write traces. X-Ray has no resources to name."""
     return document(allow(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"], sid="WriteTraces"))
 
 
 def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dict[str, Any]:
-    """The chart's values: `helm-values/opentelemetry-collector/base.yaml` and what follows from the stack.
+    """Return the chart's values.
 
     `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
     of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
@@ -119,13 +123,13 @@ def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dic
     if role_arn is not None:
         service_account["annotations"] = irsa_annotations(role_arn)
     computed = {"alternateConfig": dict(config), "serviceAccount": service_account}
-    return charts.merge(charts.base_values(OPENTELEMETRY_COLLECTOR.name), computed)
+    return chart_values(OPENTELEMETRY_COLLECTOR, computed)
 
 
 def collector_config(
     tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int, region: str
 ) -> dict[str, Any]:
-    """The collector's configuration."""
+    """Return the collector's configuration."""
     exporter, settings = _exporter(tracing, region)
     return {
         "extensions": {"health_check": {"endpoint": f"{_POD_IP}:13133"}},
@@ -165,7 +169,7 @@ def collector_config(
 
 
 def tail_sampling(tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int) -> dict[str, Any]:
-    """Which traces stay: failed ones, those slower than their model's SLO, and a percentage of the rest.
+    """Return which traces stay: failed ones, those slower than their model's SLO, and a percentage of the rest.
 
     A model that the stack says nothing of is slow when it takes longer than the slowest SLO. A trace waits until its last
     span can have come; meanwhile it takes memory, for which there is room for twice the peak rate.
@@ -207,21 +211,7 @@ def _slow(model: str, slo_ms: int) -> dict[str, Any]:
 
 
 def _exporter(tracing: Tracing, region: str) -> tuple[str, dict[str, Any]]:
-    """Name and settings of the exporter."""
+    """Return name and settings of the exporter."""
     if tracing.exporter == "xray":
         return "awsxray", {"region": region, "indexed_attributes": [_MODEL]}
     return "otlp_http", {"endpoint": tracing.endpoint}
-
-
-def _role(name: str, args: CollectorArgs, opts: pulumi.ResourceOptions) -> WorkloadRole:
-    return WorkloadRole(
-        name,
-        WorkloadRoleArgs(
-            description="The collector writes traces",
-            service_account=TRACE_COLLECTOR,
-            trust=irsa_trust(args.oidc, TRACE_COLLECTOR),
-            policy=xray_policy(),
-            tags=args.tags,
-        ),
-        opts,
-    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.aws.lustre import LustreCache
+from infra.aws.lustre import LustreMount
 from spec.names import RELEASES_PREFIX, ServiceAccount
 from spec.settings.models import Release
 
@@ -22,13 +22,13 @@ _LUSTRE_DRIVER = "fsx.csi.aws.com"
 # Triton's user and group (charts/triton): Mountpoint shows a file system to nobody but who mounted it, unless told so.
 _USER, _GROUP = 1000, 1000
 LUSTRE_CLAIM = "triton-models"
-"""What the volume of the file system and its claim are called."""
+"""The name of the file system's volume and of its claim."""
 # Kubernetes wants a size, and lets nobody change that of a claim without a class; the file system may grow.
 _LUSTRE_SIZE = "1200Gi"
 
 
 def volume_name(release: Release) -> str:
-    """What Mountpoint's volume of a release and its claim are called."""
+    """Return the name of Mountpoint's volume of a release, and of its claim."""
     return f"triton-models-{release.id}"
 
 
@@ -47,7 +47,7 @@ def mount_options(release: Release, region: str) -> list[str]:
 def mounted_release(
     name: str, release: Release, bucket: str, region: str, reader: ServiceAccount, opts: pulumi.ResourceOptions
 ) -> k8s.core.v1.PersistentVolumeClaim:
-    """The volume of a release and its claim, in the namespace of `reader`.
+    """Register the volume of a release and its claim, in the namespace of `reader`; return the claim.
 
     It is read with the role of `reader`, the service account of the pods that mount it: the driver itself may read nothing.
     `opts` has the provider, and what the objects wait for: the namespace, and the driver.
@@ -74,14 +74,16 @@ def mounted_release(
 
 
 def release_folder(release: Release) -> str:
-    """The folder of a release in the volume of the file system."""
+    """Return the folder of a release in the volume of the file system."""
     return f"{RELEASES_PREFIX}{release.id}"
 
 
 def mounted_file_system(
-    name: str, cache: LustreCache, namespace: str, opts: pulumi.ResourceOptions
+    name: str, mount: LustreMount, namespace: str, opts: pulumi.ResourceOptions
 ) -> k8s.core.v1.PersistentVolumeClaim:
-    """The volume of the file system and its claim, in `namespace`. Nobody's role reads it: nodes that reach it mount it.
+    """Register the file system's volume and its claim, in `namespace`; return the claim.
+
+    No role reads it: nodes that reach it mount it.
 
     `opts` has the provider, and what the objects wait for: the namespace, and the driver.
     """
@@ -96,8 +98,8 @@ def mounted_file_system(
             mount_options=["ro"],
             source=k8s.core.v1.CSIPersistentVolumeSourceArgs(
                 driver=_LUSTRE_DRIVER,
-                volume_handle=cache.file_system_id,
-                volume_attributes={"dnsname": cache.dns_name, "mountname": cache.mount_name},
+                volume_handle=mount.file_system_id,
+                volume_attributes={"dnsname": mount.dns_name, "mountname": mount.mount_name},
             ),
         ),
         opts,
@@ -106,7 +108,7 @@ def mounted_file_system(
 
 @dataclass(frozen=True)
 class _Volume:
-    """What differs between one volume and another."""
+    """The differences between one volume and another."""
 
     named: str
     namespace: str
@@ -117,7 +119,7 @@ class _Volume:
 
 
 def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.core.v1.PersistentVolumeClaim:
-    """A volume and its claim, of the same name, each bound to the other."""
+    """Register a volume and its claim, of the same name, each bound to the other; return the claim."""
     volume = k8s.core.v1.PersistentVolume(
         name,
         metadata=k8s.meta.v1.ObjectMetaArgs(name=wanted.named),

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from infra.aws.cluster_access import ClusterAccess
 from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, PARITY_PORT, TRITON_NAMESPACE
-
-
-@dataclass(frozen=True)
-class ParityExporterArgs:
-    kubernetes: k8s.Provider
-    image: str
-    """By digest; made by modelctl/Dockerfile."""
 
 
 class ParityExporter(pulumi.ComponentResource):
     """One pod that asks each Triton at each scrape. Of the API server it may list the endpoints, and nothing else.
 
-    `opts.depends_on` has to name Triton, in whose namespace it is.
+    It is in Triton's namespace, which `opts.depends_on` has to name: Triton's NetworkPolicy lets in who is there. `image`:
+    by digest, made by modelctl/Dockerfile.
     """
 
-    def __init__(self, name: str, args: ParityExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, cluster: ClusterAccess, image: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:serving:ParityExporter", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        child = cluster.in_cluster(self)
         labels = {"app.kubernetes.io/name": PARITY_EXPORTER}
         metadata = k8s.meta.v1.ObjectMetaArgs(name=PARITY_EXPORTER, namespace=TRITON_NAMESPACE, labels=labels)
         account = k8s.core.v1.ServiceAccount(
@@ -55,16 +49,16 @@ class ParityExporter(pulumi.ComponentResource):
                 replicas=1,
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args.image)
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(image)
                 ),
             ),
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[account, role, binding])),
+            opts=cluster.in_cluster(self, account, role, binding),
         )
         self.register_outputs({})
 
 
 def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
-    """Prometheus may read it; it reaches names, the API server and the pods of its own namespace."""
+    """Let Prometheus read it, and let it reach names, the API server and the pods of its own namespace."""
     peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
     name_label = "kubernetes.io/metadata.name"
     monitoring = k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: MONITORING_NAMESPACE})

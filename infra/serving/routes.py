@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from infra.aws.cluster_access import ClusterAccess
 from infra.platform import gateway as envoy
+from infra.platform.installed_chart import custom_resource
+from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing
@@ -56,18 +58,8 @@ class RoutedModel:
 
     @property
     def streams(self) -> bool:
-        """Whether it is asked over streams: answers of a decoupled model come when they want."""
+        """Whether clients ask it over streams: a decoupled model answers when it likes."""
         return self.serving is not None and (self.serving.decoupled or self.serving.sequence is not None)
-
-
-@dataclass(frozen=True)
-class ModelRoutesArgs:
-    """`pre_stop_seconds` and `longest_request_seconds`: `drain` of the chart's values (docs/drain.md)."""
-
-    kubernetes: k8s.Provider
-    models: tuple[RoutedModel, ...]
-    pre_stop_seconds: int
-    longest_request_seconds: int
 
 
 class ModelRoutes(pulumi.ComponentResource):
@@ -76,16 +68,18 @@ class ModelRoutes(pulumi.ComponentResource):
     `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
     """
 
-    def __init__(self, name: str, args: ModelRoutesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        models: Sequence[RoutedModel],
+        drain: Drain,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("triton:serving:ModelRoutes", name, None, opts)
-        for manifest in manifests(args):
-            k8s.apiextensions.CustomResource(
-                f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}",
-                api_version=manifest["apiVersion"],
-                kind=manifest["kind"],
-                metadata=manifest["metadata"],
-                spec=manifest["spec"],
-                opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+        for manifest in manifests(models, drain):
+            custom_resource(
+                f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}", manifest, cluster.in_cluster(self)
             )
         self.register_outputs({})
 
@@ -93,25 +87,25 @@ class ModelRoutes(pulumi.ComponentResource):
 def routed(
     versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
 ) -> tuple[RoutedModel, ...]:
-    """Every model of the release, in order, with what the stack says of it."""
+    """Return every model of the release, in order, with what the stack says of it."""
     least = min((one.peak_rate for one in serving.values()), default=None)
     return tuple(
         RoutedModel(name, versions[name], serving.get(name), canaries.get(name), least) for name in sorted(versions)
     )
 
 
-def manifests(args: ModelRoutesArgs) -> Iterator[Manifest]:
-    """The custom resources of all models."""
-    for model in args.models:
+def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]:
+    """Yield the custom resources of all models."""
+    for model in models:
         name = object_name(model.name)
         yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
         yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
-        policy = policy_spec(model, name, args.pre_stop_seconds, args.longest_request_seconds)
+        policy = policy_spec(model, name, drain)
         yield _manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
 
 
 def object_name(model: str) -> str:
-    """What the objects of a model are called: its name where Kubernetes allows that, else like it and unique."""
+    """Return the name of a model's objects: its own where Kubernetes allows that, else one like it and unique."""
     if len(model) <= 50 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", model):
         return model
     readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40].strip("-")
@@ -119,7 +113,7 @@ def object_name(model: str) -> str:
 
 
 def http_route_spec(model: RoutedModel) -> Manifest:
-    """Inference over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
+    """Return the route over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
 
     A weight cannot rewrite the path (Envoy Gateway refuses that within a backendRef), so that requests to a version are
     chosen by the last two hex digits of the id that Envoy gives each of them: 256 buckets of equal size.
@@ -141,7 +135,7 @@ def http_route_spec(model: RoutedModel) -> Manifest:
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
-    """Inference over gRPC, for requests that name the model in the header `x-triton-model` as well.
+    """Return the route of inference over gRPC, for requests that name the model in the header `x-triton-model` as well.
 
     Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
     whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
@@ -158,10 +152,10 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
     }
 
 
-def policy_spec(model: RoutedModel, name: str, pre_stop_seconds: int, longest_request_seconds: int) -> Manifest:
-    """How Envoy treats the requests of one model, whichever route they come by."""
+def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
+    """Return how Envoy treats the requests of one model, whichever route they come by."""
     serving = model.serving
-    longest = longest_request_seconds if serving is None else serving.longest_request_seconds
+    longest = drain.longest_request_seconds if serving is None else serving.longest_request_seconds
     spec: Manifest = {
         "targetRefs": [
             {"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")
@@ -172,7 +166,7 @@ def policy_spec(model: RoutedModel, name: str, pre_stop_seconds: int, longest_re
             "http": {
                 # A server that stops waits for open HTTP connections, to the end of its exit timeout (docs/drain.md): idle
                 # ones are gone before it is told to.
-                "connectionIdleTimeout": f"{max(1, pre_stop_seconds // 2)}s",
+                "connectionIdleTimeout": f"{max(1, drain.pre_stop_seconds // 2)}s",
                 # What is still queued after that is rejected anyway. A stream ends when its client or its server says so.
                 "requestTimeout": "0s" if model.streams else f"{longest}s",
             },
@@ -193,7 +187,7 @@ def _load_balancer(model: RoutedModel) -> Manifest:
 
 
 def _retry() -> Manifest:
-    """To another pod, where no server began the request: nothing arrived there, or the server refused it.
+    """Return the retries: at another pod, where no server began the request, because nothing arrived or it was refused.
 
     Nothing arrived: no connection, one that closed just then (`reset-before-request`: the server ended it while it was
     idle), or a stream beyond a GOAWAY (`refused-stream`: `--grpc-max-connection-age`). Refused, 503 and UNAVAILABLE: its
@@ -211,7 +205,7 @@ def _retry() -> Manifest:
 
 
 def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
-    """A budget for retries, so that a fleet that is full is not made fuller, and room for what may be in flight.
+    """Return a budget for retries, so that a fleet that is full is not made fuller, and room for what may be in flight.
 
     By Little's law that is the peak rate times the longest request; Envoy's own 1024 is the least.
     """
@@ -225,7 +219,7 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
 
 
 def _rate_limit(peak_rate: float) -> Manifest:
-    """The peak that the stack promises, with room for chance, for each route of each Envoy.
+    """Return the peak that the stack promises, with room for chance, for each route of each Envoy.
 
     Envoy counts for each of its routes by itself, and has one for each match: two over HTTP (the model, and the model with a
     version), two more for `generate`, one more for a canary of a version, and one for each method over gRPC. So what all
@@ -263,14 +257,14 @@ def _matches(model: RoutedModel, path: str, headers: Mapping[str, str] | None = 
 
 
 def _sequence_header(model: RoutedModel) -> list[Manifest]:
-    """Without it a sequence would be spread over servers, each of which refuses its part: such a request has no route."""
+    """Require the header for a sequence: without it, its requests would be spread over servers that refuse their part."""
     if model.serving is None or model.serving.sequence is None:
         return []
     return [{"type": "RegularExpression", "name": SEQUENCE_HEADER, "value": ".+"}]
 
 
 def _ids(percent: int) -> str:
-    """A pattern for the ids of so many percent of the requests: ids that end in 00, 01, … up to that share of 256."""
+    """Return a pattern for the ids of so many percent of the requests: ids that end in 00, 01, … up to that share of 256."""
     chosen = max(1, round(percent * _BUCKETS / 100))
     full, rest = divmod(chosen, 16)
     digits = "0123456789abcdef"

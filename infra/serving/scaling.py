@@ -2,63 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from infra.aws.cluster_access import ClusterAccess
+from infra.platform.installed_chart import custom_resource
+from infra.platform.prometheus_stack import prometheus_url
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 from spec.scaling.behavior import behavior
 from spec.scaling.signal import signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
 from spec.settings.model import Settings
 
-NAME = "triton"
-"""What both are called, and the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""
+NAME = TRITON_DEPLOYMENT
+"""The name of both, and of the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""
 _POLLING_SECONDS = 15
 _FAILURES_BEFORE_FALLBACK = 4
 
 
-@dataclass(frozen=True)
-class TritonScalingArgs:
-    """`settings` have an autoscaler; `prometheus_url` is read by KEDA alone."""
-
-    kubernetes: k8s.Provider
-    settings: Settings
-    prometheus_url: str
-
-
 class TritonScaling(pulumi.ComponentResource):
-    """What scales Triton, exactly one of the two.
+    """The autoscaler of Triton, exactly one of the two.
 
     Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
     """
 
-    def __init__(self, name: str, args: TritonScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, cluster: ClusterAccess, settings: Settings, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("triton:serving:TritonScaling", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=TRITON_NAMESPACE)
-        settings = args.settings
         if settings.pod_autoscaler == "keda":
-            k8s.apiextensions.CustomResource(
+            custom_resource(
                 f"{name}-scaled-object",
-                api_version="keda.sh/v1alpha1",
-                kind="ScaledObject",
-                metadata=metadata,
-                spec=scaled_object_spec(settings, args.prometheus_url),
-                opts=child,
+                {
+                    "apiVersion": "keda.sh/v1alpha1",
+                    "kind": "ScaledObject",
+                    "metadata": {"name": NAME, "namespace": TRITON_NAMESPACE},
+                    "spec": scaled_object_spec(settings, prometheus_url(settings)),
+                },
+                cluster.in_cluster(self),
             )
         elif settings.pod_autoscaler == "hpa":
-            spec: Any = autoscaler_spec(settings)
-            k8s.autoscaling.v2.HorizontalPodAutoscaler(f"{name}-autoscaler", metadata=metadata, spec=spec, opts=child)
+            k8s.autoscaling.v2.HorizontalPodAutoscaler(
+                f"{name}-autoscaler",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=TRITON_NAMESPACE),
+                spec=cast(Any, autoscaler_spec(settings)),
+                opts=cluster.in_cluster(self),
+            )
         else:
             raise ValueError("Triton's pods have no autoscaler: triton.autoscaler is none")
         self.register_outputs({})
 
 
 def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any]:
-    """The ScaledObject: the pods that the most demanding of its triggers wants."""
+    """Return the ScaledObject: the pods that the most demanding of its triggers wants."""
     bounds = _bounds(settings)
     triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings)]
     if bounds.cron_floor is not None:
@@ -84,7 +82,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any
 
 
 def autoscaler_spec(settings: Settings) -> dict[str, Any]:
-    """The HorizontalPodAutoscaler, on the same numbers through the custom metrics API."""
+    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API."""
     bounds = _bounds(settings)
     return {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": TRITON_DEPLOYMENT},

@@ -6,60 +6,38 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from infra.aws.identity import irsa_annotations
-from infra.aws.lustre import LustreCache
-from infra.platform import charts
-from infra.platform.pod_security import RESTRICTED
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, irsa_annotations, known_role_arn
+from infra.aws.lustre import LustreMount
+from infra.aws.stack import Stack
+from infra.aws.storage import ModelBucket, reader_policy
+from infra.platform.installed_chart import namespace
 from infra.serving import model_volume
+from infra.serving.local_chart import install_local_chart
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
-from spec.names import LIVE_PREFIX, RELEASES_PREFIX, TRITON, TRITON_NAMESPACE, TRITON_RELEASE
+from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_CHART, TRITON_NAMESPACE, TRITON_RELEASE
 from spec.settings.gpu import GpuPool
-from spec.settings.models import ModelAccess, Release
+from spec.settings.models import Models, Release
+from spec.settings.tracing import Tracing
 from spec.settings.triton import Triton
 
-_CHART = "triton"
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """Where the pods read models from.
-
-    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there, and each object of the
-    chart shall be seen before anything exists.
-    """
-
-    bucket: str
-    region: str
-    role_arn: str
-    s3_endpoint: str | None
-    access: ModelAccess = "s3"
-    """How the pods come to what is in the bucket."""
+_READER = "model-reader"
 
 
 @dataclass(frozen=True)
 class TritonServerArgs:
-    kubernetes: k8s.Provider
-    environment: str
+    """Sections of the settings: `server` is `triton`, `models` has this `release`, `tracing` is None without traces.
+
+    `mount`: the file system that the models are read from; for `fsx-lustre` alone.
+    """
+
     server: Triton
     pool: GpuPool
+    models: Models
     release: Release
-    config_name: str | None
-    """The configs of the release that the models are served with; None: each model's config.pbtxt."""
-    models: ModelSource
     tracing: Tracing | None = None
-    """None: the server does not trace."""
-    cache: LustreCache | None = None
-    """The file system that the models are read from; for `fsx-lustre` alone."""
-
-
-@dataclass(frozen=True)
-class Tracing:
-    """Where the server sends spans to (OTLP over HTTP), and of how many requests it traces one."""
-
-    endpoint: str
-    rate: int
+    mount: LustreMount | None = None
 
 
 class TritonServer(pulumi.ComponentResource):
@@ -69,59 +47,66 @@ class TritonServer(pulumi.ComponentResource):
     objects inherit those dependencies through this component.
     """
 
-    def __init__(self, name: str, args: TritonServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, cluster: ClusterAccess, args: TritonServerArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("triton:serving:TritonServer", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
+        stack, label = cluster.stack, f"{name}-models"
         needed: list[pulumi.Resource] = [
-            k8s.core.v1.Namespace(
-                f"{name}-namespace",
-                metadata=k8s.meta.v1.ObjectMetaArgs(
-                    name=TRITON_NAMESPACE,
-                    labels=RESTRICTED,
-                ),
-                opts=child,
-            )
+            namespace(f"{name}-namespace", TRITON_NAMESPACE, "restricted", cluster.in_cluster(self))
         ]
-        models, label = args.models, f"{name}-models"
-        after_namespace = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(needed)))
-        if models.access == "mountpoint":
+        after_namespace = cluster.in_cluster(self, *needed)
+        if args.models.access == "mountpoint":
             needed.append(
-                model_volume.mounted_release(label, args.release, models.bucket, models.region, TRITON, after_namespace)
+                model_volume.mounted_release(label, args.release, stack.model_bucket, stack.region, TRITON, after_namespace)
             )
-        elif args.cache is not None:
-            needed.append(model_volume.mounted_file_system(label, args.cache, TRITON_NAMESPACE, after_namespace))
-        k8s.helm.v4.Chart(
-            f"{name}-chart",
-            name=TRITON_RELEASE,
-            chart=charts.local_chart(_CHART),
-            namespace=TRITON_NAMESPACE,
-            value_yaml_files=charts.value_files(_CHART, args.environment),
-            values=values(args),
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=needed)),
-        )
+        elif args.mount is not None:
+            needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
+        after = cluster.in_cluster(self, *needed)
+        install_local_chart(f"{name}-chart", cluster, TRITON_CHART, TRITON_RELEASE, TRITON, values(stack, args), after)
         self.register_outputs({})
 
 
+def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, server: Triton) -> WorkloadRole:
+    """Register the role with which Triton's pods read models."""
+    stack = cluster.stack
+    return WorkloadRole(
+        name,
+        cluster,
+        WorkloadRoleArgs(
+            description=f"Triton of {stack.cluster_name} reads models",
+            service_account=TRITON,
+            policy=reader_policy(stack.account, models.arn, models.key_arn, model_prefixes(server)),
+            purpose=_READER,
+        ),
+    )
+
+
 def model_prefixes(server: Triton) -> tuple[str, ...]:
-    """The prefixes of the bucket that the pods read: while a stack turns to in-place rollouts, some read either."""
+    """Return the prefixes of the bucket that the pods read: while a stack turns to in-place rollouts, some read either."""
     return (RELEASES_PREFIX, LIVE_PREFIX) if server.rollout == "in-place" else (RELEASES_PREFIX,)
 
 
-def values(args: TritonServerArgs) -> dict[str, Any]:
-    """The chart values that follow from the stack; those that people tune are in `helm-values/triton`."""
+def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
+    """Return the chart values that follow from the stack; those that people tune are in `helm-values/triton`.
+
+    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there, and each object of the chart
+    shall be seen before anything exists.
+    """
     server = args.server
     repository, digest = server.image.split("@", maxsplit=1)
+    role_arn = known_role_arn(stack, _READER)
     computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
         "server": _server_values(server),
         "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
         "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
-        "modelRepository": _repository_values(args),
-        "release": _release_values(args),
+        "modelRepository": _repository_values(stack, args),
+        "release": _release_values(stack, args),
         "serviceAccount": {
             "name": TRITON.name,
             # What nodes mount from a file system asks for no role.
-            "annotations": irsa_annotations(args.models.role_arn) if args.models.access != "fsx-lustre" else {},
+            "annotations": irsa_annotations(role_arn) if args.models.access != "fsx-lustre" else {},
         },
         "nodeSelector": {POOL_LABEL: args.pool.name},
         "tolerations": [gpu_toleration()],
@@ -135,14 +120,14 @@ def values(args: TritonServerArgs) -> dict[str, Any]:
         computed["rollout"] = {"mode": server.rollout}
     if args.tracing is not None:
         computed["tracing"] = {
-            "endpoint": args.tracing.endpoint,
+            "endpoint": OTLP_HTTP_URL,
             "rate": args.tracing.rate,
-            "serviceName": f"triton-{args.environment}",
+            "serviceName": f"triton-{stack.environment}",
         }
     return computed
 
 
-def _repository_values(args: TritonServerArgs) -> dict[str, Any]:
+def _repository_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     models = args.models
     if models.access == "mountpoint":
         return {"volume": {"claimName": model_volume.volume_name(args.release)}}
@@ -150,9 +135,9 @@ def _repository_values(args: TritonServerArgs) -> dict[str, Any]:
         return {"volume": {"claimName": model_volume.LUSTRE_CLAIM, "subPath": model_volume.release_folder(args.release)}}
     in_place = args.server.rollout == "in-place"
     s3 = {
-        "bucket": models.bucket,
+        "bucket": stack.model_bucket,
         "prefix": LIVE_PREFIX.rstrip("/") if in_place else f"{RELEASES_PREFIX}{args.release.id}",
-        "region": models.region,
+        "region": stack.region,
     }
     if models.s3_endpoint is not None:
         s3["endpoint"] = models.s3_endpoint
@@ -168,7 +153,7 @@ def _server_values(server: Triton) -> dict[str, Any]:
     return values
 
 
-def _release_values(args: TritonServerArgs) -> dict[str, Any]:
+def _release_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     release = args.release
     values: dict[str, Any] = {"bytes": release.bytes, "models": dict(release.models)}
     if release.others:
@@ -176,6 +161,7 @@ def _release_values(args: TritonServerArgs) -> dict[str, Any]:
     if args.server.rollout == "in-place":
         return values  # which release a pod serves, and with which configs, is what the rollout has written
     values["id"] = release.id
-    if args.config_name is not None:
-        values["configName"] = args.config_name
+    if args.models.serving:
+        # The name of the configs that `modelctl release` makes for this stack; else each model's config.pbtxt counts.
+        values["configName"] = stack.environment
     return values

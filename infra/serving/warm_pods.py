@@ -5,15 +5,17 @@ They run Triton's own image, so that a node that they hold has it already: pulli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.platform.pod_security import RESTRICTED
+from infra.aws.cluster_access import ClusterAccess
+from infra.platform.installed_chart import namespace
 from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
 from spec.names import WARM_PODS_NAMESPACE
 from spec.settings.gpu import GpuPool
+from spec.settings.model import Settings
 from spec.settings.triton import Triton
 
 PRIORITY_CLASS = "triton-warm"
@@ -23,35 +25,36 @@ _PRIORITY = -10
 _USER = 65534
 
 
-@dataclass(frozen=True)
-class WarmPodsArgs:
-    kubernetes: k8s.Provider
-    server: Triton
-    pool: GpuPool
-    replicas: int
+def keep_nodes_warm(cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]) -> None:
+    """Hold GPU nodes ready where the stack asks for it. `after`: what brings nodes with GPUs."""
+    replicas = settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
+    if replicas:
+        opts = pulumi.ResourceOptions(depends_on=list(after))
+        WarmPods("warm-pods", cluster, settings.triton, settings.triton_pool, replicas=replicas, opts=opts)
 
 
 class WarmPods(pulumi.ComponentResource):
     """A Deployment of pods of Triton's size on Triton's pool, in a namespace of its own, with the lowest priority."""
 
-    def __init__(self, name: str, args: WarmPodsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        server: Triton,
+        pool: GpuPool,
+        *,
+        replicas: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("triton:serving:WarmPods", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=WARM_PODS_NAMESPACE,
-                labels=RESTRICTED,
-            ),
-            opts=child,
-        )
+        own_namespace = namespace(f"{name}-namespace", WARM_PODS_NAMESPACE, "restricted", cluster.in_cluster(self))
         priority = k8s.scheduling.v1.PriorityClass(
             f"{name}-priority",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=PRIORITY_CLASS),
             value=_PRIORITY,
             preemption_policy="Never",
             description="Pods that hold nodes ready and give way to any other",
-            opts=child,
+            opts=cluster.in_cluster(self),
         )
         labels = {"app.kubernetes.io/name": _NAME}
         # They talk to nobody: whoever took one over would otherwise have the cluster's network.
@@ -61,7 +64,7 @@ class WarmPods(pulumi.ComponentResource):
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels), policy_types=["Ingress", "Egress"]
             ),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
+            opts=cluster.in_cluster(self, own_namespace),
         )
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
@@ -73,25 +76,24 @@ class WarmPods(pulumi.ComponentResource):
                 annotations={"pulumi.com/skipAwait": "true"},
             ),
             spec=k8s.apps.v1.DeploymentSpecArgs(
-                replicas=args.replicas,
+                replicas=replicas,
                 # With no GPU to spare, a surge would wait for a node and then hold it.
                 strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args)
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(server, pool)
                 ),
             ),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace, priority]),
+            opts=cluster.in_cluster(self, own_namespace, priority),
         )
         self.register_outputs({})
 
 
-def _pod(args: WarmPodsArgs) -> k8s.core.v1.PodSpecArgs:
-    server = args.server
+def _pod(server: Triton, pool: GpuPool) -> k8s.core.v1.PodSpecArgs:
     size = {
         "cpu": server.cpu,
         "memory": f"{server.memory_gib}Gi",
-        gpu_resource(args.pool.sharing): str(server.gpus),
+        gpu_resource(pool.sharing): str(server.gpus),
     }
     return k8s.core.v1.PodSpecArgs(
         priority_class_name=PRIORITY_CLASS,
@@ -99,7 +101,7 @@ def _pod(args: WarmPodsArgs) -> k8s.core.v1.PodSpecArgs:
         termination_grace_period_seconds=0,
         automount_service_account_token=False,
         enable_service_links=False,
-        node_selector={POOL_LABEL: args.pool.name},
+        node_selector={POOL_LABEL: pool.name},
         tolerations=[
             k8s.core.v1.TolerationArgs(key=GPU_TAINT.key, operator="Equal", value=GPU_TAINT.value, effect=GPU_TAINT.effect)
         ],

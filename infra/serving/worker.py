@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from infra.aws.account import Account
-from infra.aws.identity import irsa_annotations
-from infra.platform import charts
-from infra.platform.pod_security import RESTRICTED
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import irsa_annotations, known_role_arn
+from infra.aws.stack import Stack
+from infra.platform.installed_chart import namespace
+from infra.serving.local_chart import install_local_chart
 from spec.iam_policy import allow, document
 from spec.names import (
     FAILURES_PREFIX,
@@ -22,6 +22,7 @@ from spec.names import (
     TRITON_GRPC_URL,
     TRITON_NAMESPACE,
     WORKER,
+    WORKER_CHART,
     WORKER_DEPLOYMENT,
     queue_url,
 )
@@ -30,26 +31,8 @@ from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
 
-_CHART = "worker"
-
-
-@dataclass(frozen=True)
-class RequestSource:
-    """The queue and the bucket, as plain text: `helm.v4.Chart` renders in a preview only what is known there."""
-
-    queue_url: str
-    bucket: str
-    region: str
-    role_arn: str
-
-
-@dataclass(frozen=True)
-class WorkersArgs:
-    kubernetes: k8s.Provider
-    environment: str
-    worker: Worker
-    concurrency: int
-    source: RequestSource
+ROLE = "worker"
+"""The purpose of the workers' role (`known_role_arn`)."""
 
 
 class Workers(pulumi.ComponentResource):
@@ -58,34 +41,31 @@ class Workers(pulumi.ComponentResource):
     Give `opts.depends_on` what its pods cannot start without: nodes, the queue, their role.
     """
 
-    def __init__(self, name: str, args: WorkersArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        worker: Worker,
+        *,
+        concurrency: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("triton:serving:Workers", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
+        own_namespace = namespace(
             f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=WORKER.namespace,
-                labels={
-                    **RESTRICTED,
-                    # Whom Triton's NetworkPolicy lets in.
-                    INFERENCE_CLIENT_LABEL: "true",
-                },
-            ),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes),
+            WORKER.namespace,
+            "restricted",
+            cluster.in_cluster(self),
+            # Triton's NetworkPolicy lets it in.
+            {INFERENCE_CLIENT_LABEL: "true"},
         )
-        k8s.helm.v4.Chart(
-            f"{name}-chart",
-            name=WORKER_DEPLOYMENT,
-            chart=charts.local_chart(_CHART),
-            namespace=WORKER.namespace,
-            value_yaml_files=charts.value_files(_CHART, args.environment),
-            values=values(args),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[namespace]),
-        )
+        computed, after = values(cluster.stack, worker, concurrency), cluster.in_cluster(self, own_namespace)
+        install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
 
 
 def concurrency(worker: Worker, settings: Settings) -> int:
-    """Requests that one worker has at Triton at a time: what the stack says, or `2 * largest batch * instances of a pod`.
+    """Return the requests of a worker at a time: the number of the stack, or `2 * largest batch * instances of a pod`.
 
     Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
     waits for the worker, and no more, because what waits longer waits better in the queue. A model that does not say its
@@ -101,32 +81,35 @@ def concurrency(worker: Worker, settings: Settings) -> int:
     return min(1000, 2 * max(batches, default=ASSUMED_BATCH_SIZE))
 
 
-def values(args: WorkersArgs) -> dict[str, Any]:
-    """The chart values that follow from the stack; those that people tune are in `helm-values/worker`."""
-    worker = args.worker
+def values(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
+    """Return the chart values that follow from the stack; those that people tune are in `helm-values/worker`.
+
+    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there.
+    """
     repository, digest = worker.image.split("@", maxsplit=1)
+    longest = worker.longest_request_seconds
     computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
-        "aws": {"region": args.source.region},
+        "aws": {"region": stack.region},
         "queue": {
-            "url": args.source.queue_url,
-            "visibilityTimeoutSeconds": visibility_timeout(worker.longest_request_seconds, args.concurrency),
+            "url": stack.request_queue_url,
+            "visibilityTimeoutSeconds": visibility_timeout(longest, concurrency),
             "pollSeconds": POLL_SECONDS,
             "replyUrls": [reply_url(arn) for arn in worker.reply_queue_arns],
         },
-        "bucket": args.source.bucket,
+        "bucket": stack.request_bucket,
         "triton": {
             "url": TRITON_GRPC_URL,
             "namespace": TRITON_NAMESPACE,
             "port": TRITON_GRPC_PORT,
-            "longestRequestSeconds": worker.longest_request_seconds,
+            "longestRequestSeconds": longest,
         },
-        "concurrency": args.concurrency,
+        "concurrency": concurrency,
         "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
-        "drain": {"graceSeconds": grace_seconds(worker.longest_request_seconds)},
+        "drain": {"graceSeconds": grace_seconds(longest)},
         "serviceAccount": {
             "name": WORKER.name,
-            "annotations": irsa_annotations(args.source.role_arn),
+            "annotations": irsa_annotations(known_role_arn(stack, ROLE)),
         },
     }
     if worker.aws_endpoint is not None:
@@ -139,7 +122,7 @@ def values(args: WorkersArgs) -> dict[str, Any]:
 
 
 def reply_url(arn: str) -> str:
-    """The URL of the queue with this ARN, which is what messages name."""
+    """Return the URL of the queue with this ARN; messages name URLs."""
     _, partition, _, region, account, name = arn.split(":")
     return queue_url(name, account, region, partition)
 
@@ -151,7 +134,7 @@ def worker_policy(
     key_arn: pulumi.Input[str],
     reply_queue_arns: tuple[str, ...],
 ) -> pulumi.Output[str]:
-    """What a worker takes: its queue, its bucket, the key of both through them alone, and the queues it replies to.
+    """Return a worker's rights: its queue, its bucket, the key of both through them alone, and the queues it replies to.
 
     `s3:ListBucket` is what makes S3 say 404 rather than 403 for a result that is not there yet.
     """

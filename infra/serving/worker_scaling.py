@@ -1,35 +1,22 @@
-"""What scales the workers: KEDA, with the length of the request queue."""
+"""The owner of the number of workers: KEDA, with the length of the request queue."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from infra.aws.identity import OidcProvider, WorkloadRole, WorkloadRoleArgs, irsa_trust
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from infra.aws.stack import Stack
+from infra.platform.installed_chart import custom_resource
 from spec.iam_policy import allow, document
 from spec.names import KEDA_OPERATOR, WORKER, WORKER_DEPLOYMENT
 from spec.settings.worker import Worker
 
 _POLLING_SECONDS = 15
 _COOLDOWN_SECONDS = 300
-
-
-@dataclass(frozen=True)
-class WorkerScalingArgs:
-    """`oidc` is the cluster's; `queue_url` plain text, `queue_arn` may be an output."""
-
-    kubernetes: k8s.Provider
-    oidc: OidcProvider
-    worker: Worker
-    concurrency: int
-    queue_url: str
-    queue_arn: pulumi.Input[str]
-    region: str
-    tags: Mapping[str, str]
 
 
 class WorkerScaling(pulumi.ComponentResource):
@@ -41,55 +28,55 @@ class WorkerScaling(pulumi.ComponentResource):
     (docs/facts/scaling.md#identity-of-a-trigger).
     """
 
-    def __init__(self, name: str, args: WorkerScalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        worker: Worker,
+        *,
+        concurrency: int,
+        queue_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("triton:serving:WorkerScaling", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, provider=args.kubernetes)
         role = WorkloadRole(
             f"{name}-keda",
+            cluster,
             WorkloadRoleArgs(
                 description="KEDA reads the length of the request queue",
                 service_account=KEDA_OPERATOR,
-                trust=irsa_trust(args.oidc, KEDA_OPERATOR),
-                policy=pulumi.Output.from_input(args.queue_arn).apply(
+                policy=pulumi.Output.from_input(queue_arn).apply(
                     lambda arn: document(allow(["sqs:GetQueueAttributes"], [arn], sid="MeasureTheQueue"))
                 ),
-                tags=args.tags,
             ),
             pulumi.ResourceOptions(parent=self),
         )
-        authentication = k8s.apiextensions.CustomResource(
+        authentication = custom_resource(
             f"{name}-authentication",
-            api_version="keda.sh/v1alpha1",
-            kind="TriggerAuthentication",
-            metadata=_metadata(),
-            spec=authentication_spec(role.arn),
-            opts=child,
+            _manifest("TriggerAuthentication", authentication_spec(role.arn)),
+            cluster.in_cluster(self),
         )
-        k8s.apiextensions.CustomResource(
+        custom_resource(
             f"{name}-scaled-object",
-            api_version="keda.sh/v1alpha1",
-            kind="ScaledObject",
-            metadata=_metadata(),
-            spec=scaling_spec(args),
-            opts=pulumi.ResourceOptions(parent=self, provider=args.kubernetes, depends_on=[authentication]),
+            _manifest("ScaledObject", scaling_spec(cluster.stack, worker, concurrency)),
+            cluster.in_cluster(self, authentication),
         )
         self.register_outputs({})
 
 
 def authentication_spec(role_arn: pulumi.Input[str]) -> dict[str, Any]:
-    """The TriggerAuthentication: `aws` (`aws-eks` and the trigger's own identityOwner are deprecated)."""
+    """Return the TriggerAuthentication: `aws` (`aws-eks` and the trigger's own identityOwner are deprecated)."""
     return {"podIdentity": {"provider": "aws", "roleArn": role_arn}}
 
 
-def scaling_spec(args: WorkerScalingArgs) -> dict[str, Any]:
-    """The ScaledObject. Every value of a trigger's metadata is text: the CRD refuses numbers."""
-    worker = args.worker
+def scaling_spec(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
+    """Return the ScaledObject. Every value of a trigger's metadata is text: the CRD refuses numbers."""
     metadata = {
-        "queueURL": args.queue_url,
-        "queueLength": str(worker.messages_per_replica or args.concurrency),
+        "queueURL": stack.request_queue_url,
+        "queueLength": str(worker.messages_per_replica or concurrency),
         # The workload is started by more than this: with 1, a single message would wait for a second one.
         "activationQueueLength": "0",
-        "awsRegion": args.region,
+        "awsRegion": stack.region,
         # What is in hand counts, or the workers would be ended while they work on the last messages.
         "scaleOnInFlight": "true",
     }
@@ -113,5 +100,6 @@ def scaling_spec(args: WorkerScalingArgs) -> dict[str, Any]:
     }
 
 
-def _metadata() -> k8s.meta.v1.ObjectMetaArgs:
-    return k8s.meta.v1.ObjectMetaArgs(name=WORKER.name, namespace=WORKER.namespace)
+def _manifest(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": WORKER.name, "namespace": WORKER.namespace}
+    return {"apiVersion": "keda.sh/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}

@@ -14,7 +14,12 @@ from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
 from modelctl.repository.load import Model
-from modelctl.tune.errors import TuneError
+from spec.failure import Failure
+
+
+class NoRequest(Failure):
+    """Nothing says what to send to a model; the text says what would be right."""
+
 
 _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 
@@ -22,7 +27,7 @@ _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 def request_of(model: Model, seed: int) -> list[InferInput]:
     """The inputs of one request of a batch of one: those of the model's golden.json, else random ones of the right shape.
 
-    Raises TuneError when there is no golden.json and a shape or a type leaves open what to send.
+    Raises NoRequest when there is no golden.json and a shape or a type leaves open what to send.
     """
     golden = _golden(model)
     return [_tensor(tensor.name, value) for tensor, value in _values(model.config, golden, np.random.default_rng(seed))]
@@ -43,18 +48,18 @@ def _values(
 def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator) -> npt.NDArray[np.generic]:
     where = f"{config.name}: input {tensor.name}"
     if any(size < 0 for size in tensor.dims):
-        raise TuneError(
+        raise NoRequest(
             f"{where} has a variable shape {list(tensor.dims)}; put a {GOLDEN_FILE} with a typical one in its version"
         )
     datatype = DataType.Name(tensor.data_type).removeprefix("TYPE_")
     shape = [1, *tensor.dims] if config.max_batch_size else list(tensor.dims)
     if datatype == "STRING":
-        raise TuneError(f"{where} is text; put a {GOLDEN_FILE} with a typical one in its version")
+        raise NoRequest(f"{where} is text; put a {GOLDEN_FILE} with a typical one in its version")
     if datatype == "BOOL":
         return source.random(shape) < 0.5
     dtype = triton_to_np_dtype(datatype)
     if dtype is None:
-        raise TuneError(f"{where} has the type {datatype}, of which no values can be made")
+        raise NoRequest(f"{where} has the type {datatype}, of which no values can be made")
     if datatype in _FLOATS:
         return source.random(shape).astype(dtype)
     # Small numbers: an index into a vocabulary must exist.
@@ -74,4 +79,4 @@ def _golden(model: Model) -> Golden | None:
     try:
         return Golden.parse(str(path), path.read_text(encoding="utf-8"))
     except GoldenError as error:
-        raise TuneError(str(error)) from None
+        raise NoRequest(str(error)) from None

@@ -9,6 +9,7 @@ from enum import StrEnum
 from modelctl.release.retire import is_retired
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest, ManifestError
+from spec.failure import Failure
 
 
 class State(StrEnum):
@@ -22,7 +23,7 @@ class State(StrEnum):
     DAMAGED = "damaged"
 
 
-class UnknownRelease(LookupError):
+class UnknownRelease(Failure):
     """The bucket holds no such release, or only an unfinished one; the text says which."""
 
 

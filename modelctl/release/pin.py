@@ -17,6 +17,7 @@ from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
 from modelctl.release.stacks import MODELS_KEY, stack_files, stack_name
 from modelctl.store.manifest import Manifest
 from spec import stack_file
+from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
@@ -25,8 +26,10 @@ KEY = MODELS_KEY
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 
 
-class PinError(Exception):
+class PinError(Failure):
     """A stack file cannot be read or changed; the text says why."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`modelctl promote`: a release goes from one environment to the next, the very same objects under the same id."""
+"""Copy a release from one environment to the next: the very same objects under the same id."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from modelctl.command_line import Bucket, Endpoint, failures, stderr
 from modelctl.release import catalog
-from modelctl.release.progress import Observer, observer
-from modelctl.repository.problems import Refusal
-from modelctl.store.bucket import Store, open_store
+from modelctl.release.progress import Observer
+from modelctl.store.bucket import Store
 from modelctl.store.digest import digest
 from modelctl.store.manifest import ManifestError
-from spec.settings import SettingsError, load_stack_file
+from spec.failure import Failure
+from spec.settings import load_stack_file
 
 _GIT_SECONDS = 60
+
+
+class PromotionError(Failure):
+    """The release must not go to the next environment; the text says what would be right."""
 
 
 @dataclass(frozen=True)
@@ -30,52 +30,27 @@ class Promoted:
     found: int
 
 
-def promote(
-    stack: Annotated[str, typer.Argument(help="The environment that pins the release, like staging.")],
-    before: Annotated[str, typer.Option(metavar="STACK", help="The environment that has had it, like dev.")],
-    from_bucket: Annotated[str, typer.Option("--from", metavar="BUCKET", help="Models bucket of that environment.")],
-    bucket: Bucket,
-    endpoint_url: Endpoint = None,
-    stacks: Annotated[Path, typer.Option(help="Directory of the stack files.")] = Path("stacks"),
-) -> None:
-    """Copy the release that STACK pins from the bucket of the environment before, which has to have had it."""
-    with failures():
-        file, earlier = stacks / f"Pulumi.{stack}.yaml", stacks / f"Pulumi.{before}.yaml"
-        release_id = pinned(file)
-        if release_id is None:
-            typer.echo(f"{file} pins no release: there is nothing to promote")
-            return
-        refuse_unknown(release_id, file, earlier)
-        with observer(stderr()) as watch:
-            source, target = open_store(from_bucket, endpoint_url), open_store(bucket, endpoint_url)
-            done = copy_release(release_id, source, target, watch)
-        how = f"{done.copied} objects copied from s3://{from_bucket}, {done.found} found"
-        typer.echo(f"{release_id} is in s3://{bucket}: {how}")
-
-
 def pinned(file: Path) -> str | None:
-    """The release that a stack file pins. Raises Refusal."""
+    """Return the release that a stack file pins. Raises PromotionError and SettingsError."""
     try:
         release = load_stack_file(file).models.release
     except FileNotFoundError:
-        raise Refusal(f"there is no {file}; run it from the root of the checkout") from None
-    except SettingsError as error:
-        raise Refusal(str(error)) from None
+        raise PromotionError(f"there is no {file}; run it from the root of the checkout") from None
     return release.id if release is not None else None
 
 
 def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:
-    """Raises Refusal unless `before` pins the release, or once has: what nobody tried is not promoted."""
+    """Raise PromotionError unless `before` pins the release, or once has: what nobody tried is not promoted."""
     if pinned(before) == release_id or _was_in(before, release_id):
         return
-    raise Refusal(
+    raise PromotionError(
         f"{stack} pins release {release_id}, which {before} has never pinned: pin it there first (`modelctl pin`) and "
         "deploy that, so that both environments serve the same objects"
     )
 
 
 def copy_release(release_id: str, source: Store, target: Store, watch: Observer) -> Promoted:
-    """Copies a finished release, each object checked against its hash, the manifest last.
+    """Copy a finished release, each object checked against its hash, the manifest last.
 
     Killed, it is continued by the next one. Raises UnknownRelease, ManifestError, StoreError.
     """

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.release.pin import pinned_by
-from modelctl.repository.problems import Refusal
 from modelctl.store.bucket import Store
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
+from spec.failure import Failure
 from spec.names import RELEASE_MANIFEST, RETIRED_TAG
 
 
-class RetirementError(Refusal):
+class RetirementError(Failure):
     """The release's pins or tags forbid what was asked for; the text is one sentence that says what would be right."""
 
 

@@ -1,29 +1,26 @@
-"""`modelctl rollback`: a stack returns to the release that it served before."""
+"""Return a stack to the release that it served before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join, quote
-from typing import Annotated
 
-import typer
-
-from modelctl.command_line import Bucket, Endpoint, failures
 from modelctl.release import catalog
 from modelctl.release.earlier_wants import commit_with
 from modelctl.release.pin import PinError, Pinned, pin, pinned
 from modelctl.release.retire import refuse_retired
 from modelctl.release.stacks import read_stack, stack_name
-from modelctl.repository.problems import Refusal, ValidationFailed
-from modelctl.store.bucket import Store, open_store
+from modelctl.repository.problems import ValidationFailed
+from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
+from spec.failure import Failure
 
 _STACKS = Path("stacks")
 """Where the file with the wants lies when what is given is one of pins alone."""
 
 
-class RollbackError(Refusal):
+class RollbackError(Failure):
     """There is no release to return to, or it does not fit the stack as it is now; with the commands that lead on."""
 
 
@@ -38,20 +35,6 @@ class RolledBack:
     left: str
     forward: bool
     changes: list[str]
-
-
-def rollback(
-    bucket: Bucket,
-    file: Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")],
-    endpoint_url: Endpoint = None,
-) -> None:
-    """Pin the previous release again; the next `pulumi up` rolls it out. Twice returns to where it began."""
-    with failures():
-        done = roll_back(file, open_store(bucket, endpoint_url))
-        for change in done.changes:
-            typer.echo(f"{file}: {change}")
-        way = "forward again, to the newer release" if done.forward else "back to release"
-        typer.echo(f"{file}: {way} {done.release.id}; `pulumi up` rolls it out, another rollback returns to {done.left}")
 
 
 def roll_back(file: Path, store: Store) -> RolledBack:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from spec.failure import Failure
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -20,13 +22,10 @@ class Problem:
         return f"{self.path}{place}: {self.message}"
 
 
-class Refusal(Exception):
-    """What was asked for would do harm or cannot be; the text says what would be right."""
-
-
-class ValidationFailed(Exception):
-    """The repository cannot be released; `problems` holds every mistake that was found."""
+class ValidationFailed(Failure):
+    """Models or stack files have mistakes; `problems` holds every one that was found."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        super().__init__("\n".join([f"{count}; nothing was released or changed:", *map(str, problems)]))

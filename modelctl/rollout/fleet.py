@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from modelctl.rollout.served import ServedVersion
+from spec.failure import NOT_TRIED, Failure
 
 
-class FleetError(Exception):
+class FleetError(Failure):
     """The pods or the served versions cannot be read or changed; the text is one sentence."""
+
+    exit_code = NOT_TRIED
 
 
 class FleetAbsent(FleetError):

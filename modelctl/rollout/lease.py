@@ -17,18 +17,17 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from modelctl.store.errors import StoreError
-from modelctl.store.journal import Journal, Lock
+from modelctl.store.journal import Journal, JournalChanged, Lock
+from spec.failure import NOT_TRIED, Failure
 
 LEASE_SECONDS = 60.0
 _POLL_SECONDS = 0.5
 
 
-class JournalChanged(Exception):
-    """The journal is no longer the one that was read."""
-
-
-class LockTaken(Exception):
+class LockTaken(Failure):
     """Somebody else works on live/; the text is one sentence."""
+
+    exit_code = NOT_TRIED
 
 
 class JournalStore(Protocol):

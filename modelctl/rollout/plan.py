@@ -14,16 +14,18 @@ from modelctl.rollout import configs
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change
 from modelctl.store.manifest import Manifest, ObjectEntry
+from spec.failure import Failure
 
 _ROLLING = "set triton.rollout: rolling, or release it under another model name"
 
 
-class Refused(Exception):
+class Refused(Failure):
     """A release that cannot be rolled out in place; `reasons` are all of them, a sentence each."""
 
     def __init__(self, reasons: list[str]) -> None:
         self.reasons = reasons
-        super().__init__("\n".join(reasons))
+        count = f"{len(reasons)} reason{'s' if len(reasons) > 1 else ''}"
+        super().__init__("\n".join([f"not rolled out, for {count}:", *reasons]))
 
 
 @dataclass(frozen=True)

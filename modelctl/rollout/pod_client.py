@@ -18,6 +18,7 @@ import httpx
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import Pod
+from spec.failure import NOT_TRIED, Failure
 
 ANSWER_SECONDS = 10.0
 """For everything but loads: these answers are made from what the server has in memory, and a golden inference is one
@@ -28,8 +29,10 @@ _ADMIN_HEADER = "x-admin-key"
 _GONE = "unloaded"
 
 
-class PodProblem(Exception):
+class PodProblem(Failure):
     """A pod does not do what was asked of it; the text is one sentence that names it."""
+
+    exit_code = NOT_TRIED
 
 
 class PodDown(PodProblem):

@@ -15,12 +15,15 @@ from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import Counters, VersionOf
 from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodProblem, PodRefuses
+from spec.failure import NOT_TRIED, Failure
 
 _BUSY = frozenset({"LOADING", "UNLOADING"})
 
 
-class StillAsked(Exception):
+class StillAsked(Failure):
     """Clients go on asking for a version that they should not ask for any more, or it could not be seen that none does."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

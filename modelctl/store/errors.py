@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from boto3.exceptions import S3UploadFailedError
 from botocore import exceptions as aws
 
+from spec.failure import NOT_TRIED, Failure
+
 _ACTIONS = {
     "HeadObject": "s3:GetObject",
     "GetObject": "s3:GetObject",
@@ -29,8 +31,10 @@ _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRef
 _WRONG_KEYS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
 
 
-class StoreError(Exception):
+class StoreError(Failure):
     """The bucket cannot be used; the text is one sentence."""
+
+    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

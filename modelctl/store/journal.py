@@ -11,12 +11,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from modelctl.repository.problems import Refusal
 from modelctl.store.manifest import ReleaseId
+from spec.failure import Failure
 
 
-class JournalError(Refusal):
+class JournalError(Failure):
     """live/rollout.json was not written by modelctl, or was changed afterwards."""
+
+
+class JournalChanged(Exception):
+    """The journal is no longer the one that was read."""
 
 
 class Phase(StrEnum):

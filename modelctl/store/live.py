@@ -13,10 +13,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from modelctl.rollout.lease import JournalChanged
 from modelctl.store.bucket import Store
 from modelctl.store.errors import StoreError, sentences
-from modelctl.store.journal import Journal
+from modelctl.store.journal import Journal, JournalChanged
 from modelctl.store.manifest import ObjectEntry
 from spec.names import LIVE_PREFIX, RELEASES_PREFIX
 

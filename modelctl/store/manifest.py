@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from spec.failure import Failure
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 ServingDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 
 
-class ManifestError(ValueError):
+class ManifestError(Failure):
     """A manifest that modelctl did not write, or that was changed afterwards."""
 
 

@@ -1,4 +1,4 @@
-"""`modelctl tune`."""
+"""Run `modelctl tune`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.command_line import fail, failures, stderr, stdout
+from console.program import Interrupted
+from console.terminal import output, progress
 from modelctl.loadgen.requests import request_of
 from modelctl.repository.load import Model, load
 from modelctl.repository.problems import ValidationFailed
@@ -42,50 +41,32 @@ class _Run:
     load_before: float
 
 
-def tune(
-    model: Annotated[str, typer.Argument(help="A model of MODELS_DIR.")],
-    slo_p95_ms: Annotated[float, typer.Option("--slo-p95-ms", min=1, help="95 of 100 requests are answered in that time.")],
-    models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
-    server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
-        "127.0.0.1:8001"
-    ),
-    admin_key: Annotated[
-        str | None, typer.Option(envvar="TRITON_ADMIN_KEY", help="Key of a server that restricts its model control.")
-    ] = None,
-    budget_seconds: Annotated[float, typer.Option(min=20, help="How long to search.")] = 300,
-    max_instances: Annotated[int, typer.Option(min=1, max=64, help="The most instances to try.")] = 4,
-    stack: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to write the values into.")] = None,
-    results: Annotated[Path, typer.Option(help="Directory for the evidence.")] = Path("benchmarks/results"),
-    seed: Annotated[int, typer.Option(help="Of the arrivals and of the search.")] = 1,
-) -> None:
-    """Search the batch size, delay and instances that hold the SLO at the highest rate, by measuring.
+@dataclass(frozen=True)
+class Server:
+    """A Triton of its own for tuning: HOST:PORT of its gRPC, and the key when it restricts its model control."""
 
-    Start a Triton for it with `python -m twin triton MODELS_DIR`, or forward the port of a pod of its own.
-    """
-    with failures():
-        try:
-            chosen = _model(models, model)
-            refuse_untunable(chosen.config)
-            making = _making(chosen, stack, slo_p95_ms)
-            goal = Goal(slo_p95_ms, budget_seconds, seed)
-            run = _Run(chosen, making, goal, max_instances, datetime.now(UTC), record.load_average())
-            with connect(server, model, admin_key) as triton:
-                search, winner = _search(run, triton)
-                found = _evidence(run, triton, search, winner)
-            file = _write(found, results)
-        except TuneError as error:
-            fail(str(error), 1)
-        stdout().print(table_of(search.trials))
-        typer.echo(
-            f"{winner.candidate}: {winner.rate:.0f} requests/s hold p95 <= {slo_p95_ms:g} ms (noise {winner.noise:.0%})"
-        )
-        typer.echo(f"evidence: {file} and {file.with_suffix('.svg').name}")
-        if stack is not None:
-            for change in stack_file.write(stack, model, winner.candidate, file.as_posix()):
-                typer.echo(f"{stack}: {change}")
-            typer.echo(
-                f"make a release with these values: python -m modelctl release {models} --bucket BUCKET --pin {stack}"
-            )
+    address: str
+    admin_key: str | None
+
+
+def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server, stack: Path | None, results: Path) -> None:
+    """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure."""
+    chosen = _model(models, name)
+    refuse_untunable(chosen.config)
+    making = _making(chosen, stack, goal.slo_p95_ms)
+    run = _Run(chosen, making, goal, max_instances, datetime.now(UTC), record.load_average())
+    with connect(server.address, name, server.admin_key) as triton:
+        search, winner = _search(run, triton)
+        found = _evidence(run, triton, search, winner)
+    file = _write(found, results)
+    output().print(table_of(search.trials))
+    held = f"{winner.rate:.0f} requests/s hold p95 <= {goal.slo_p95_ms:g} ms (noise {winner.noise:.0%})"
+    print(f"{winner.candidate}: {held}")
+    print(f"evidence: {file} and {file.with_suffix('.svg').name}")
+    if stack is not None:
+        for change in stack_file.write(stack, name, winner.candidate, file.as_posix()):
+            print(f"{stack}: {change}")
+        print(f"make a release with these values: python3 -m modelctl release {models} --bucket BUCKET --pin {stack}")
 
 
 def _making(model: Model, stack: Path | None, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
@@ -109,24 +90,22 @@ def _search(run: _Run, triton: TuningServer) -> tuple[Search, Winner]:
     space = Space.of(run.model.config, run.max_instances)
     with ExitStack() as stack:
         subject = stack.enter_context(ServedModel(triton, run.configured, inputs, run.goal.slo_p95_ms))
-        watch = stack.enter_context(watch_on(stderr(), run.goal.budget_seconds))
+        watch = stack.enter_context(watch_on(progress(), run.goal.budget_seconds))
         search = Search(subject, space, run.goal, watch)
         try:
             return search, search.run()
         except KeyboardInterrupt:
             stack.close()
-            _say_best_so_far(search)
-            raise typer.Exit(130) from None
+            raise Interrupted(_best_so_far(search)) from None
 
 
-def _say_best_so_far(search: Search) -> None:
+def _best_so_far(search: Search) -> str:
+    """Print what was measured; return what to tell whoever interrupted it."""
     best = choose(search.trials)
     if best is None:
-        typer.echo("modelctl: interrupted before anything was measured; nothing was written", err=True)
-        return
-    stdout().print(table_of(search.trials))
-    typer.echo(f"best so far: {best.candidate}: {best.rate:.0f} requests/s", err=True)
-    typer.echo("modelctl: interrupted; nothing was written", err=True)
+        return "interrupted before anything was measured; nothing was written"
+    output().print(table_of(search.trials))
+    return f"interrupted; nothing was written; best so far: {best.candidate}: {best.rate:.0f} requests/s"
 
 
 def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -> record.Evidence:

@@ -1,7 +1,9 @@
-"""What keeps a model from being tuned."""
+"""Say what keeps a model from being tuned."""
+
+from spec.failure import Failure
 
 
-class TuneError(Exception):
+class TuneError(Failure):
     """The model cannot be tuned; the text says why and what would be right."""
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from modelctl.command_line import table
+from console.terminal import table
 from modelctl.tune.study import Trial, Watch
 
 _NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"})
@@ -82,7 +82,7 @@ def sentence(trial: Trial) -> str:
 def table_of(trials: Sequence[Trial]) -> Table:
     """Best first."""
     made = table(
-        "#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads", "why", numeric=_NUMERIC
+        "#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads", "why", right=_NUMERIC
     )
     for trial in sorted(trials, key=lambda trial: -trial.rate):
         candidate = trial.candidate

@@ -110,6 +110,7 @@ POLICIES: tuple[Policy, ...] = (
         id="budget-present",
         says="Somebody is told when a stack costs more than was planned.",
         severity="low",
+        controls=(),
         level="advisory",
         fix="make an aws.budgets.Budget with a subscriber",
         settings={"required": switch("whether a budget is asked for", True, local=False, dev=False, staging=False)},

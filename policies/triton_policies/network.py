@@ -176,6 +176,7 @@ POLICIES: tuple[Policy, ...] = (
         id="nat-ha-in-prod",
         says="Where there are NAT gateways in production, every zone has its own.",
         severity="medium",
+        controls=(),
         level="advisory",
         fix="make one NAT gateway per zone",
         settings={"perZone": switch("whether each zone needs its own", True, local=False, dev=False, staging=False)},
@@ -194,6 +195,7 @@ POLICIES: tuple[Policy, ...] = (
         id="region-allowed",
         says="Everything is in the regions that data may be in.",
         severity="high",
+        controls=(),
         fix="use an allowed region, or put this one into `regions` of this policy",
         settings={"regions": strings("AWS regions that may be used", ["us-west-2"])},
         types=(

@@ -59,9 +59,12 @@ class Policy:
     says: str
     severity: Severity
     fix: str
+    controls: tuple[str, ...]
+    """Ids in the CIS Amazon EKS Benchmark ("CIS EKS 5.4.1") and AWS Foundational Security Best Practices ("FSBP EKS.1").
+
+    It has no default, so that nobody forgets them; `()` where neither catalogue asks for the policy.
+    """
     level: Level = "mandatory"
-    controls: tuple[str, ...] = ()
-    """Ids in the CIS Amazon EKS Benchmark ("CIS EKS 5.4.1") and AWS Foundational Security Best Practices ("FSBP EKS.1")."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
     @property

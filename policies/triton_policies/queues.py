@@ -113,6 +113,7 @@ POLICIES: tuple[Policy, ...] = (
         id="sqs-dead-letters",
         says="Messages that cannot be answered end in a dead-letter queue.",
         severity="medium",
+        controls=(),
         fix="set redrivePolicy, and a RedriveAllowPolicy on the dead-letter queue",
         settings={"shortLivedSeconds": number("retention below which a message may simply expire", 3600)},
         judge=_dead_letters,

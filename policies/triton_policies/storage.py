@@ -189,6 +189,7 @@ POLICIES: tuple[Policy, ...] = (
         id="s3-models-kept",
         says="The bucket of the models outlives mistakes and the stack.",
         severity="high",
+        controls=(),
         fix="protect it",
         settings={
             "buckets": strings("name patterns of buckets that hold models", ["triton-models-*"]),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.names import TRITON_CHART, TRITON_DEPLOYMENT, TRITON_NAMESPACE
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
 Severity = Literal["critical", "warning"]
 """`critical` wakes somebody up: requests fail or wait now. `warning` is for the next working hour."""
 
-JOB = "triton"
+JOB = TRITON_CHART
 """The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
 SCRAPE_SECONDS = 15
 """Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them.

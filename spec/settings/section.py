@@ -1,6 +1,6 @@
 """What every mapping of a stack file is: frozen, nothing extra, camelCase in YAML and snake_case here."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -20,6 +20,9 @@ class Section(BaseModel):
     While problems are being collected, a section may lack the values that are invalid. Reading one raises `Absent`. A
     section of the finished `Settings` is complete.
     """
+
+    guide: ClassVar[str] = ""
+    """The page, with its heading, that says how the section is used; its reference links to it."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", alias_generator=_alias)
 

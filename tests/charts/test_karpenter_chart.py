@@ -11,7 +11,8 @@ from infra.platform import karpenter
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
-from tests.infra.test_karpenter_pools import karpenter_args
+from tests.infra.test_karpenter_pools import karpenter_values
+from tests.spec.test_stack_mistakes_monitoring import SECTION
 from twin.releases import helm
 
 Object = dict[str, Any]
@@ -34,12 +35,12 @@ def render(values: Mapping[str, Any], minor: str) -> list[Object]:
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)
 def test_the_controller_is_what_the_stack_says(minor: str) -> None:
-    objects = render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor)
+    objects = render(karpenter_values(monitoring=SECTION), minor)
     deployment = only(objects, "Deployment", "karpenter")
     pod = deployment["spec"]["template"]["spec"]
     env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
     assert env["CLUSTER_NAME"] == "triton-staging"
-    assert env["INTERRUPTION_QUEUE"] == "triton-staging-interruptions"
+    assert env["INTERRUPTION_QUEUE"] == "q"
     assert env["EKS_CONTROL_PLANE"] == "true"
     assert {"ReservedCapacity=true", "NodeRepair=true"} <= set(env["FEATURE_GATES"].split(","))
     assert pod["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
@@ -50,16 +51,16 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)
 def test_every_object_is_valid(minor: str) -> None:
-    assert_valid(render(karpenter.values(karpenter_args(), "triton-staging-interruptions"), minor), minor)
+    assert_valid(render(karpenter_values(monitoring=SECTION), minor), minor)
 
 
 def test_every_value_is_one_that_the_chart_has() -> None:
     known = yaml.safe_load((chart() / "values.yaml").read_text())
-    assert list(unknown(karpenter.values(karpenter_args(), "q"), known)) == []
+    assert list(unknown(karpenter_values(monitoring=SECTION), known)) == []
 
 
 def test_the_validation_reads_custom_kinds_too() -> None:
-    objects = render(karpenter.values(karpenter_args(), "q"), KUBERNETES_MINORS[0])
+    objects = render(karpenter_values(monitoring=SECTION), KUBERNETES_MINORS[0])
     only(objects, "ServiceMonitor")["spec"]["endpoint"] = []
     with pytest.raises(AssertionError, match="'endpoint' was unexpected"):
         assert_valid(objects, KUBERNETES_MINORS[0])

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.serving.worker import RequestSource, WorkersArgs, values
+from infra.serving.worker import values
 from spec.helm_values import merge
 from tests.charts import pod_security, values_reference
 from tests.charts.rendering import ENVIRONMENTS, ROOT, only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 from twin.releases import helm
@@ -22,14 +23,13 @@ from worker.settings import from_environment
 CHART = ROOT / "charts" / "worker"
 VALUES_TEXT = (CHART / "values.yaml").read_text()
 URL = "https://sqs.us-west-2.amazonaws.com/123456789012/triton-staging-requests"
-SOURCE = RequestSource(URL, "triton-requests-staging", "us-west-2", "arn:aws:iam::123456789012:role/worker")
 
 
 def computed(section: dict[str, Any]) -> dict[str, Any]:
     """What the program computes for a stack with this section."""
     worker = settings({"worker": section}).worker
     assert worker is not None
-    return values(WorkersArgs(None, "staging", worker, 16, SOURCE))  # type: ignore[arg-type]
+    return values(stack("staging"), worker, 16)
 
 
 def render(given: dict[str, Any], environment: str = "staging") -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def test_the_worker_understands_the_environment_that_the_chart_gives_it() -> Non
     variables = {entry["name"]: entry.get("value", "10.0.0.1") for entry in given["env"]}
     listen = variables.pop("WORKER_LISTEN").replace("$(POD_IP)", variables["POD_IP"])
     told = from_environment({**variables, "WORKER_LISTEN": listen})
-    assert (told.queue_url, told.bucket, told.concurrency) == (URL, SOURCE.bucket, 16)
+    assert (told.queue_url, told.bucket, told.concurrency) == (URL, stack().request_bucket, 16)
     assert told.triton_url == "dns:///triton-headless.triton.svc.cluster.local:8001"
     assert told.reply_queues == {"https://sqs.us-west-2.amazonaws.com/123456789012/answers"}
     assert (told.visibility_seconds, told.poll_seconds, told.request_seconds) == (210, 20, 60)

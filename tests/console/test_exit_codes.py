@@ -18,7 +18,7 @@ def test_the_page_has_the_table_of_the_program() -> None:
     assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)} == MEANINGS
 
 
-@pytest.mark.parametrize("command", ["stackctl"])
+@pytest.mark.parametrize("command", ["stackctl", "modelctl"])
 def test_help_has_it_too(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
     done = run(command, "--help")

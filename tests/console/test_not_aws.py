@@ -136,5 +136,5 @@ def test_the_bucket_of_models_is_told_from_a_page(instead_of_aws: Callable[[int,
     done = run("modelctl", "list", "--bucket", "models")
     assert (done.exit_code, done.stderr) == (
         2,
-        f"modelctl: s3://models at {address}: {address} answers ListObjectsV2 with a page of HTML: {WHY}\n",
+        f"error: s3://models at {address}: {address} answers ListObjectsV2 with a page of HTML: {WHY}\n",
     )

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from infra.aws.budget import CostGuard, CostGuardArgs
+from infra.aws.budget import CostGuard
 from spec.settings import Settings, SettingsError
+from spec.settings.cost import CostLimits
+from tests.infra.access import stack as stack_of
 from tests.stackctl.cost.test_usage import ROOT, stack
 from tests.system.component.engine.lifecycle import destroy, refresh
 from tests.system.component.engine.program import run
@@ -29,21 +31,11 @@ def clients() -> Iterator[Clients]:
         yield Clients("us-west-2")
 
 
-def made(clients: Clients, *, preview: bool = False, **changes: Any) -> Recording:
-    args: dict[str, Any] = {
-        "name": "triton-prod-us-west-2",
-        "monthly_usd": 5000,
-        "anomaly_usd": None,
-        "emails": ["oncall@example.com"],
-        "topic_arn": None,
-        "cost_tags": {"project": "triton-eks", "environment": "prod"},
-        "monitored_tag": ("project", "triton-eks"),
-        "tags": {"project": "triton-eks"},
-        **changes,
-    }
+def made(clients: Clients, *, preview: bool = False, environment: str = "prod", **changes: Any) -> Recording:
+    limits = CostLimits.model_validate({"monthlyUsd": 5000, "emails": ["oncall@example.com"], **changes}, strict=False)
 
     def program() -> None:
-        CostGuard("cost", CostGuardArgs(**args))
+        CostGuard("cost", stack_of(environment), limits)
 
     return run(program, project="triton-eks", stack="prod", config={}, root=ROOT, clients=clients, preview=preview)
 
@@ -70,7 +62,7 @@ def test_the_budget_is_of_this_stack_and_tells_in_time(clients: Clients) -> None
 
 def test_unusual_costs_are_told_by_mail_daily_and_to_a_topic_at_once(clients: Clients) -> None:
     topic = clients("sns").create_topic(Name="costs")["TopicArn"]
-    recording = made(clients, topic_arn=topic)
+    recording = made(clients, topicArn=topic)
     monitor = recording.one(MONITOR)
     specification = json.loads(monitor.checked["monitorSpecification"])
     assert specification.pop("Tags") == {"Key": "project", "MatchOptions": None, "Values": ["triton-eks"]}
@@ -110,8 +102,8 @@ def test_a_changed_budget_is_changed_in_place(clients: Clients) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"topic_arn": "arn:aws:sns:us-west-2:123456789012:nobody"}, "the SNS topic .*nobody does not exist"),
-        ({"name": "a" * 101}, "BudgetName: 101 characters, at most 100"),
+        ({"topicArn": "arn:aws:sns:us-west-2:123456789012:nobody"}, "the SNS topic .*nobody does not exist"),
+        ({"environment": "a" * 84}, "BudgetName: 101 characters, at most 100"),
         ({"emails": ["a@example.com"] * 11}, "11; at most 10"),
     ],
 )

@@ -68,7 +68,7 @@ def test_the_program_warns_before_it_does_anything(role: str, monkeypatch: pytes
         raise _Stopped
 
     monkeypatch.setattr(app.aws_account, "current", lambda region: account)
-    monkeypatch.setattr(app.zones, "read_offering", stop)
+    monkeypatch.setattr(app, "choose_zones", stop)
     monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
     monkeypatch.setattr(pulumi.log, "warn", warnings.append)
     with pytest.raises(_Stopped):

@@ -34,10 +34,8 @@ def gateway(**keys: Any) -> Gateway:
 def made(*, traced: bool = False, **keys: Any) -> dict[str, Manifest]:
     """The custom resources by kind."""
     args = InferenceGatewayArgs(
-        kubernetes=None,  # type: ignore[arg-type]  # no cluster is asked
         gateway=gateway(**keys),
         vpc_cidr=IPv4Network("10.40.0.0/16"),
-        routes_namespace="triton",
         longest_request_seconds=60,
         traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},

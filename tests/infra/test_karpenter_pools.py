@@ -4,33 +4,22 @@ The chart of cluster-autoscaler cannot be pulled here: its values are held again
 """
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from infra.aws.account import Account
 from infra.platform import cluster_autoscaler, karpenter, node_interruptions
-from infra.platform.cluster_autoscaler import ClusterAutoscalerArgs
-from infra.platform.karpenter import KarpenterArgs
 from infra.platform.karpenter_policy import controller_policy
-from infra.platform.karpenter_pools import NodeFacts, ami_alias, node_class_spec, node_pool_spec
+from infra.platform.karpenter_pools import ami_alias, node_class_spec, node_pool_spec
 from spec import gpu_pool
 from spec.settings.gpu import GpuPool
 from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
 from tests import crds
+from tests.infra.access import ACCOUNT, access
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 
-ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="")
-FACTS = NodeFacts(
-    cluster_name="triton-staging",
-    ami_release="1.35.6-20260728",
-    instance_profile="profile",
-    security_group_id="sg-0123456789abcdef0",
-    subnet_ids={"us-west-2a": "subnet-0a", "us-west-2b": "subnet-0b", "us-west-2c": "subnet-0c"},
-    tags={"owner": "me"},
-)
+CLUSTER = access()
 RESERVATION = "cr-0123456789abcdef0"
 RESERVED = {"reservationId": RESERVATION, "zones": ["us-west-2b"]}
 
@@ -60,7 +49,7 @@ def test_karpenter_accepts_what_is_made_of_a_pool(changes: dict[str, Any]) -> No
     metadata = {"name": of.name}
     node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": metadata}
     node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata}
-    assert crds.problems("karpenter-crd", {**node_class, "spec": node_class_spec(of, FACTS)}) == []
+    assert crds.problems("karpenter-crd", {**node_class, "spec": node_class_spec(of, CLUSTER, "profile")}) == []
     assert crds.problems("karpenter-crd", {**node_pool, "spec": node_pool_spec(of)}) == []
 
 
@@ -111,25 +100,25 @@ def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
 
 
 def test_instances_start_as_those_of_a_node_group_do() -> None:
-    spec = node_class_spec(pool(), FACTS)
+    spec = node_class_spec(pool(), CLUSTER, "profile")
     assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
     assert spec["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
     (disk,) = spec["blockDeviceMappings"]
     assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"], disk["ebs"]["volumeSize"]) == (True, "gp3", "200Gi")
     assert spec["instanceStorePolicy"] == "RAID0"
     assert spec["kubelet"] == {"maxPods": 110}
-    assert spec["tags"] == {"owner": "me", "Name": "triton-staging-g5"}
+    assert spec["tags"] == CLUSTER.stack.named("triton-staging-g5")
 
 
 def test_instances_start_in_the_zones_of_their_pool() -> None:
     everywhere = [{"id": "subnet-0a"}, {"id": "subnet-0b"}, {"id": "subnet-0c"}]
-    assert node_class_spec(pool(), FACTS)["subnetSelectorTerms"] == everywhere
-    assert node_class_spec(pool(zones=["us-west-2b"]), FACTS)["subnetSelectorTerms"] == [{"id": "subnet-0b"}]
+    assert node_class_spec(pool(), CLUSTER, "profile")["subnetSelectorTerms"] == everywhere
+    assert node_class_spec(pool(zones=["us-west-2b"]), CLUSTER, "profile")["subnetSelectorTerms"] == [{"id": "subnet-0b"}]
 
 
 def test_a_reservation_is_named() -> None:
-    assert "capacityReservationSelectorTerms" not in node_class_spec(pool(), FACTS)
-    spec = node_class_spec(pool(capacity="reservation", **RESERVED), FACTS)
+    assert "capacityReservationSelectorTerms" not in node_class_spec(pool(), CLUSTER, "profile")
+    spec = node_class_spec(pool(capacity="reservation", **RESERVED), CLUSTER, "profile")
     assert spec["capacityReservationSelectorTerms"] == [{"id": RESERVATION}]
 
 
@@ -173,26 +162,12 @@ def test_only_our_rules_may_write_to_the_queue_of_interruptions() -> None:
     assert allowed["Condition"] == {"ArnLike": {"aws:SourceArn": "arn:rules"}}
 
 
-def karpenter_args() -> KarpenterArgs:
-    return KarpenterArgs(
-        account=ACCOUNT,
-        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
-        cluster_name="triton-staging",
-        cluster_arn="arn:cluster",
-        node_role_name="nodes",
-        node_role_arn="arn:nodes",
-        security_group_id="sg-0",
-        subnet_ids=FACTS.subnet_ids,
-        ami_release=FACTS.ami_release,
-        pools=(),
-        isolated=False,
-        monitored=True,
-        tags={},
-    )
+def karpenter_values(**changes: Any) -> dict[str, Any]:
+    return karpenter.values("triton-staging", "q", settings({**KARPENTER, **changes}))
 
 
 def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
-    given = karpenter.values(replace(karpenter_args(), isolated=True), "q")
+    given = karpenter_values(**{"network.nat": "none"})
     assert given["settings"] == {
         "clusterName": "triton-staging",
         "interruptionQueue": "q",
@@ -204,16 +179,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
 
 
 def autoscaler_values(version: str) -> dict[str, Any]:
-    args = ClusterAutoscalerArgs(
-        account=ACCOUNT,
-        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
-        oidc=None,  # type: ignore[arg-type]
-        cluster_name="triton-staging",
-        kubernetes_version=version,
-        monitored=False,
-        tags={},
-    )
-    return cluster_autoscaler.values(args, "arn:role")
+    return cluster_autoscaler.values(access(version=version), "arn:role", monitored=False)
 
 
 def test_cluster_autoscaler_is_told_where_to_look_or_it_would_not_be_there_at_all() -> None:

@@ -12,40 +12,32 @@ from typing import Any
 import pytest
 
 from infra.serving import model_volume
-from infra.serving.triton import ModelSource, TritonServerArgs, values
+from infra.serving.triton import TritonServerArgs, values
 from spec.settings import Settings
 from tests.charts import rendering
+from tests.infra.access import stack
 from tests.spec.stack_config import LARGEST_ON_G5_XLARGE, complaints, settings
 
 ROOT = Path(__file__).parents[2]
 MOUNTED = {"models.access": "mountpoint"}
 GIB = 1024**3
-ROLE = "arn:aws:iam::123456789012:role/model-reader"
+BUCKET = "triton-models-staging-123456789012-us-west-2"
+ROLE = "arn:aws:iam::123456789012:role/triton-staging-us-west-2-model-reader"
 
 
 def lustre(**fsx: Any) -> dict[str, Any]:
     return {"models.access": "fsx-lustre", "models.fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 125, **fsx}}
 
 
-def chart_values(stack: Settings) -> dict[str, Any]:
-    assert stack.models.release is not None
-    source = ModelSource("models", "us-west-2", ROLE, stack.models.s3_endpoint, stack.models.access)
-    args = TritonServerArgs(
-        kubernetes=None,  # type: ignore[arg-type]  # no cluster is asked
-        environment="staging",
-        server=stack.triton,
-        pool=stack.triton_pool,
-        release=stack.models.release,
-        config_name=None,
-        models=source,
-    )
-    return values(args)
+def chart_values(of: Settings) -> dict[str, Any]:
+    assert of.models.release is not None
+    return values(stack(), TritonServerArgs(of.triton, of.triton_pool, of.models, of.models.release))
 
 
 def test_triton_copies_releases_unless_the_stack_says_otherwise() -> None:
     assert settings().models.access == "s3"
     assert chart_values(settings())["modelRepository"] == {
-        "s3": {"bucket": "models", "prefix": "releases/3f2a9c1b7d04", "region": "us-west-2"}
+        "s3": {"bucket": BUCKET, "prefix": "releases/3f2a9c1b7d04", "region": "us-west-2"}
     }
 
 

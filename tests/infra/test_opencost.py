@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 from moto import mock_aws
 
-from infra.platform.opencost import OpenCost, OpenCostArgs, values
-from spec.names import MONITORING_NAMESPACE, PROMETHEUS_URL
+from infra.platform.opencost import OpenCost, values
+from spec.names import PROMETHEUS_URL
 from spec.settings import SettingsError
 from spec.versions import OPENCOST
+from tests.infra.access import access
+from tests.infra.access import stack as stack_of
 from tests.stackctl.cost.test_usage import ROOT, stack
 from tests.system.component.engine.program import run
 from twin.aws.base.clients import Clients
@@ -42,8 +43,7 @@ def test_the_pinned_chart_is_released_into_the_namespace_of_monitoring(monkeypat
 
     def program() -> None:
         provider = k8s.Provider("cluster", kubeconfig="{}")
-        args = OpenCostArgs(kubernetes=provider, namespace=MONITORING_NAMESPACE, cluster_name="triton-prod")
-        OpenCost("opencost", args, pulumi.ResourceOptions())
+        OpenCost("opencost", access(stack_of("prod"), provider=provider))
 
     with mock_aws():
         common: dict[str, Any] = {"project": "triton-eks", "stack": "prod", "config": {}, "root": ROOT}

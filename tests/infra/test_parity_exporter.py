@@ -15,10 +15,11 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from infra.platform import monitors
-from infra.serving.parity import ParityExporter, ParityExporterArgs
+from infra.serving.parity import ParityExporter
 from spec.names import PARITY_EXPORTER
 from spec.versions import PROJECT
 from tests.charts import pod_security, rendering
+from tests.infra.access import access
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION
 from tests.system.component.engine.account import fresh_account
@@ -35,7 +36,7 @@ VALID = "give <mirror>/modelctl@sha256:<64 hex digits> (`crane digest` prints it
 def made() -> Recording:
     def program() -> None:
         provider = k8s.Provider("kubernetes", kubeconfig="{}")
-        ParityExporter("parity", ParityExporterArgs(kubernetes=provider, image=IMAGE))
+        ParityExporter("parity", access(provider=provider), IMAGE)
 
     with fresh_account(), contextlib.chdir(ROOT):
         return run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=Clients("us-west-2"))

@@ -8,8 +8,10 @@ import pulumi
 import pytest
 
 from infra.aws.account import Account
-from infra.aws.identity import model_reader_policy, role_arn
+from infra.aws.identity import known_role_arn
+from infra.aws.storage import reader_policy
 from spec.iam_policy import allow, document, pod_identity_trust, service_account_trust, service_trust
+from tests.infra.access import stack
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/deployer/session"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn=CALLER)
@@ -131,7 +133,7 @@ def test_triton_may_look_for_every_model_read_releases_and_decrypt_through_s3_al
             },
         ]
 
-    return model_reader_policy(ACCOUNT, bucket, key, ("releases/",)).apply(check)
+    return reader_policy(ACCOUNT, bucket, key, ("releases/",)).apply(check)
 
 
 @pulumi.runtime.test
@@ -140,7 +142,7 @@ def test_each_prefix_of_a_reader_is_one_resource() -> pulumi.Output[None]:
         (statement,) = [s for s in _statements(text) if s["Sid"] == "ReadReleases"]
         assert statement["Resource"] == ["arn:aws:s3:::b/releases/*", "arn:aws:s3:::b/live/*"]
 
-    return model_reader_policy(ACCOUNT, "arn:aws:s3:::b", "key", ("releases/", "live/")).apply(check)
+    return reader_policy(ACCOUNT, "arn:aws:s3:::b", "key", ("releases/", "live/")).apply(check)
 
 
 @pytest.mark.parametrize("partition", ["aws", "aws-us-gov"])
@@ -150,4 +152,5 @@ def test_arns_are_of_the_accounts_partition(partition: str) -> None:
     assert (
         account.managed_policy("AmazonEKSWorkerNodePolicy") == f"arn:{partition}:iam::aws:policy/AmazonEKSWorkerNodePolicy"
     )
-    assert role_arn(account, "reader") == f"arn:{partition}:iam::123456789012:role/reader"
+    of = stack(account=account)
+    assert known_role_arn(of, "reader") == f"arn:{partition}:iam::123456789012:role/triton-staging-us-west-2-reader"

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.serving import routes
-from infra.serving.routes import ModelRoutesArgs, RoutedModel, object_name
+from infra.serving.routes import RoutedModel, object_name
+from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
@@ -39,8 +40,7 @@ EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_A_VERSION, OF_A_SERVICE)
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
     """The objects of one model by kind."""
-    args = ModelRoutesArgs(None, (model,), PRE_STOP, LONGEST)  # type: ignore[arg-type]  # no cluster is asked
-    return {manifest["kind"]: manifest for manifest in routes.manifests(args)}
+    return {manifest["kind"]: manifest for manifest in routes.manifests([model], Drain(PRE_STOP, LONGEST))}
 
 
 def policy(model: RoutedModel) -> Manifest:
@@ -198,7 +198,7 @@ def test_a_request_may_take_its_time_in_the_queue_and_its_slo() -> None:
 
 @pytest.mark.parametrize(("pre_stop", "idle"), [(30, "15s"), (10, "5s"), (2, "1s"), (1, "1s")])
 def test_idle_connections_are_gone_before_a_server_is_told_to_stop(pre_stop: int, idle: str) -> None:
-    spec = routes.policy_spec(PLAIN, "classify", pre_stop, LONGEST)
+    spec = routes.policy_spec(PLAIN, "classify", Drain(pre_stop, LONGEST))
     assert spec["timeout"]["http"]["connectionIdleTimeout"] == idle
 
 

@@ -9,32 +9,33 @@ import pytest
 import yaml
 
 from infra.app import deploy
-from infra.serving.options import check_drain, check_extra_arguments
-from infra.serving.triton import ModelSource, TritonServerArgs, model_prefixes, values
+from infra.serving.triton import TritonServerArgs, model_prefixes, values
+from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
-from spec.settings.models import Release
+from spec.settings.models import Models, Release
 from tests.charts import rendering
+from tests.infra.access import stack
 from tests.spec.stack_config import settings
 
 ROOT = Path(__file__).parents[2]
+WANTED = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 1, "peakRate": 1}
 
 
-def args(changes: dict[str, Any] | None = None, config_name: str | None = None) -> TritonServerArgs:
+def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, Any]:
+    """The values for a stack with changes to its file, and with other sections than those of the file."""
     read = settings(changes)
     assert isinstance(read.models.release, Release)
-    return TritonServerArgs(
-        kubernetes=None,  # type: ignore[arg-type]  # the values do not depend on the cluster
-        environment="staging",
-        server=read.triton,
-        pool=read.triton_pool,
-        release=read.models.release,
-        config_name=config_name,
-        models=ModelSource(bucket="b-models", region="us-west-2", role_arn="arn:role", s3_endpoint=None),
-    )
+    args = TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release)
+    return values(stack(), replace(args, **sections))
+
+
+def served() -> Models:
+    """The section `models` of a stack that says how it wants a model served."""
+    return settings({"models.release": None, "models.serving": {"resnet50": WANTED}}).models
 
 
 def test_without_wants_the_chart_gets_what_it_always_got() -> None:
-    given = values(args())
+    given = made()
     assert given["server"] == {"version": "26.07"}
     assert given["release"] == {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 1}}
     assert given["modelRepository"]["s3"]["prefix"] == "releases/3f2a9c1b7d04"
@@ -42,13 +43,12 @@ def test_without_wants_the_chart_gets_what_it_always_got() -> None:
 
 
 def test_the_models_of_a_stack_with_wants_are_served_with_its_configs() -> None:
-    assert values(args(config_name="staging"))["release"]["configName"] == "staging"
+    assert made(models=served())["release"]["configName"] == "staging"
 
 
 def test_cache_and_rate_limiter_are_what_the_stack_says() -> None:
-    plain = args()
-    server = plain.server.model_copy(update={"response_cache_mib": 64, "rate_limiter_resources": {"slots": 4}})
-    assert values(replace(plain, server=server))["server"] == {
+    server = settings().triton.model_copy(update={"response_cache_mib": 64, "rate_limiter_resources": {"slots": 4}})
+    assert made(server=server)["server"] == {
         "version": "26.07",
         "responseCacheBytes": 64 * 1024**2,
         "rateLimiter": {"resources": {"slots": 4}},
@@ -56,7 +56,7 @@ def test_cache_and_rate_limiter_are_what_the_stack_says() -> None:
 
 
 def test_in_place_the_pods_read_the_live_prefix_and_name_no_release() -> None:
-    given = values(args({"triton.rollout": "in-place"}, config_name="staging"))
+    given = made({"triton.rollout": "in-place"}, models=served())
     assert given["modelRepository"]["s3"]["prefix"] == "live"
     assert given["release"] == {"bytes": 123456, "models": {"resnet50": 1}}
     assert given["rollout"] == {"mode": "in-place"}
@@ -69,7 +69,7 @@ def test_the_reader_gets_the_live_prefix_only_where_rollouts_are_in_place() -> N
 
 @pytest.mark.parametrize("rollout", ["rolling", "in-place"])
 def test_the_chart_takes_the_values_of_the_program(rollout: str) -> None:
-    given = values(args({"triton.rollout": rollout}, config_name="staging"))
+    given = made({"triton.rollout": rollout}, models=served())
     rendered = rendering.render_values(given, environment="staging")
     container = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["containers"][0]
     mode = {"rolling": "none", "in-place": "explicit"}[rollout]
@@ -161,6 +161,18 @@ def test_the_drain_of_the_environment_takes_the_place_of_the_bases() -> None:
     check_drain("prod", serving(slow=15_001))
     with pytest.raises(SettingsError, match=r"^helm-values/triton/dev\.yaml: drain\.longestRequestSeconds: 30 s, "):
         check_drain("dev", serving(slow=15_001))
+
+
+@pytest.mark.usefixtures("drains")
+def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
+    """By the environment's file, then the base, then the chart's own default."""
+    chart = Path("charts") / "triton"
+    chart.mkdir(parents=True)
+    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15, longestRequestSeconds: 50}")
+    assert (read_drain("dev"), read_drain("prod")) == (Drain(15, 30), Drain(15, 60))
+    (chart / "values.yaml").write_text("drain: {}")
+    with pytest.raises(SettingsError, match=r"^helm-values/triton/base\.yaml: drain\.preStopSeconds: is missing"):
+        read_drain("dev")
 
 
 @pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])

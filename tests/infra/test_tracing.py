@@ -138,7 +138,7 @@ def test_the_values_are_what_the_chart_asks_for() -> None:
 
 
 def test_the_gateway_may_name_the_collectors_service() -> None:
-    spec = tracing.grant_spec("envoy-gateway-system")
+    spec = tracing.grant_spec()
     grant = {
         "apiVersion": "gateway.networking.k8s.io/v1",
         "kind": "ReferenceGrant",

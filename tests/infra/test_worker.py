@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from infra.aws.identity import OidcProvider
-from infra.serving.worker import RequestSource, WorkersArgs, concurrency, reply_url, values
-from infra.serving.worker_scaling import WorkerScalingArgs, authentication_spec, scaling_spec
+from infra.serving.worker import concurrency, reply_url, values
+from infra.serving.worker_scaling import authentication_spec, scaling_spec
 from spec.names import queue_url
 from spec.queue_timing import grace_seconds, visibility_timeout
 from spec.settings.worker import Worker
+from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 
 URL = "https://sqs.us-west-2.amazonaws.com/123456789012/triton-staging-requests"
-SOURCE = RequestSource(URL, "a-bucket", "us-west-2", "arn:aws:iam::123456789012:role/worker")
 SERVING = {"device": "cpu", "sloP95Ms": 100, "expectedRate": 1, "peakRate": 2}
 
 
@@ -27,9 +26,7 @@ def worker(**changes: Any) -> Worker:
 
 
 def scaling(**changes: Any) -> dict[str, Any]:
-    provider, oidc = None, OidcProvider(arn="", issuer="")  # type: ignore[arg-type]
-    args = WorkerScalingArgs(provider, oidc, worker(**changes), 16, URL, "arn", "us-west-2", {})  # type: ignore[arg-type]
-    return scaling_spec(args)
+    return scaling_spec(stack(), worker(**changes), 16)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +57,11 @@ def test_instances_on_gpus_count_once_for_each_gpu_of_a_pod() -> None:
 
 
 def test_keda_owns_the_number_of_pods_and_the_chart_renders_none() -> None:
-    given = values(WorkersArgs(None, "staging", worker(), 16, SOURCE))  # type: ignore[arg-type]
+    given = values(stack("staging"), worker(), 16)
     assert (given["autoscaling"], "replicaCount" in given) == ({"owner": "external"}, False)
     by_hand = settings({"worker": BY_HAND}).worker
     assert by_hand is not None
-    given = values(WorkersArgs(None, "staging", by_hand, 16, SOURCE))  # type: ignore[arg-type]
+    given = values(stack("staging"), by_hand, 16)
     assert (given["replicaCount"], "autoscaling" in given) == (2, False)
 
 
@@ -93,7 +90,7 @@ def test_every_value_of_the_trigger_is_text_and_names_region_queue_and_identity(
 def test_an_aws_of_ones_own_is_told_to_workers_and_keda() -> None:
     own = {"awsEndpoint": "http://127.0.0.1:5000"}
     assert scaling(**own)["triggers"][0]["metadata"]["awsEndpoint"] == "http://127.0.0.1:5000"
-    given = values(WorkersArgs(None, "local", worker(**own), 16, SOURCE))  # type: ignore[arg-type]
+    given = values(stack("local"), worker(**own), 16)
     assert given["aws"] == {"region": "us-west-2", "endpoint": "http://127.0.0.1:5000"}
 
 

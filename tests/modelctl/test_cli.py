@@ -9,26 +9,25 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from typer.testing import CliRunner, Result
 
-from modelctl.cli import app
 from modelctl.release.publish import release
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.errors import Place, explain
+from tests.command import Ended, run
 from tests.modelctl.conftest import BUCKET
 
 
-def _run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments)])
+def _run(*arguments: str | Path) -> Ended:
+    return run("modelctl", *arguments)
 
 
-def _sentence(result: Result, code: int) -> str:
+def _sentence(result: Ended, code: int) -> str:
     """The one line on standard error of a command that failed as it should."""
-    assert result.exit_code == code, (result.output, result.exception)
-    lines = [line for line in result.stderr.splitlines() if line.startswith("modelctl: ")]
+    assert result.exit_code == code, result.output
+    lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, result.stderr
     assert "Traceback" not in result.output
-    return lines[0].removeprefix("modelctl: ")
+    return lines[0].removeprefix("error: ")
 
 
 def test_release_says_the_id_and_the_served_versions(models: Path, store: Store) -> None:
@@ -83,10 +82,10 @@ def test_problems_are_all_printed_and_nothing_is_released(models: Path, store: S
 
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
-    assert lines[0].startswith(f"{models}/classify/config.pbtxt: backend: missing; ")
+    assert lines[0] == f"error: {len(lines) - 1} problems; nothing was released or changed:"
+    assert lines[1].startswith(f"{models}/classify/config.pbtxt: backend: missing; ")
     assert f"{models}/classify/config.pbtxt:1:1: ModelConfig has no field foo; it has name, platform" in result.stderr
     assert f"{models}/normalize/1/model.py: missing; the python backend loads it, and 1/ holds nothing" in lines
-    assert lines[-1] == f"not released: {len(lines) - 1} problems"
     assert store.release_ids() == []
 
 
@@ -280,7 +279,7 @@ def test_a_denied_listing_reaches_the_user_as_that_sentence(s3: Any, monkeypatch
         stubber.activate()
         return store
 
-    monkeypatch.setattr("modelctl.cli.open_store", denied)
+    monkeypatch.setattr("modelctl.release.command.open_store", denied)
 
     assert _sentence(_run("list", "--bucket", BUCKET), 2) == (
         f"access to s3://{BUCKET} is denied: these credentials need s3:ListBucket"

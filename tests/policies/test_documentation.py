@@ -19,42 +19,6 @@ from triton_policies.registry import POLICIES
 _ROOT = Path(__file__).parents[2]
 _CONTROL = re.compile(r"CIS EKS \d+\.\d+\.\d+|FSBP (EKS|EC2|IAM|KMS|S3|ECR|SQS|CloudWatch)\.\d+")
 
-_WITHOUT_CONTROL = {
-    "nodes and add-ons that work": {
-        "eks-addons-pinned",
-        "eks-deletion-protection",
-        "karpenter-pool-limits",
-        "ng-gpu-ami-matches",
-        "ng-gpu-taint-label",
-        "ng-release-pinned",
-        "k8s-explicit-provider",
-    },
-    "cost and place": {
-        "budget-present",
-        "nat-ha-in-prod",
-        "ng-instance-allowlist",
-        "ng-max-size-cap",
-        "region-allowed",
-    },
-    "what is served, and lasts": {
-        "gateway-not-public",
-        "gateway-routes-bounded",
-        "pod-gpu-toleration",
-        "pod-resources",
-        "s3-models-kept",
-        "scaling-bounds",
-        "scaling-one-owner",
-        "scaling-signal",
-        "sqs-dead-letters",
-        "triton-disruption",
-        "triton-drain",
-        "triton-probes",
-        "triton-release",
-        "triton-scraped",
-    },
-}
-"""Policies that no control of either catalogue asks for, by what they are about."""
-
 
 def test_the_page_has_every_policy_as_it_is() -> None:
     page = (_ROOT / "docs" / "policies.md").read_text()
@@ -72,12 +36,6 @@ def test_what_is_not_between_the_two_lines_of_the_page_stays() -> None:
 def test_ids_are_unique_and_every_policy_is_described_whole() -> None:
     assert len({policy.id for policy in POLICIES}) == len(POLICIES)
     assert [policy.id for policy in POLICIES if not _whole(policy)] == []
-
-
-def test_only_a_policy_that_no_control_asks_for_has_none() -> None:
-    """A new policy names its controls, or somebody writes it into the list."""
-    listed = set().union(*_WITHOUT_CONTROL.values())
-    assert {policy.id for policy in POLICIES if not policy.controls} == listed
 
 
 def _whole(policy: Policy) -> bool:

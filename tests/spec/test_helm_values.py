@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spec.helm_values import base_values, local_chart, merge
+from spec.helm_values import base_values, local_chart, merge, value_files, value_layers
 from spec.settings import SettingsError
 
 
@@ -91,3 +91,11 @@ def test_a_values_file_that_cannot_be_read_is_named(base_file: Callable[[str], N
     with pytest.raises(SettingsError) as error:
         base_values("plugin")
     assert str(error.value) == f"helm-values/plugin/base.yaml: {told}"
+
+
+def test_the_environments_file_comes_after_the_base_and_so_wins() -> None:
+    layers = value_layers("triton", "prod")
+    assert list(layers) == ["helm-values/triton/base.yaml", "helm-values/triton/prod.yaml"]
+    assert list(layers) == [str(file) for file in value_files("triton", "prod")]
+    assert layers["helm-values/triton/base.yaml"]["shm"]["size"]
+    assert layers["helm-values/triton/prod.yaml"] == {}

@@ -10,6 +10,7 @@ from spec.files import NotWritten
 from spec.stack_editor import NotEditable, StackEditor
 
 TEXT = """\
+# yaml-language-server: $schema=../spec/stack-file.schema.json
 # Development
 config:
   aws:region: us-west-2   # the cheap one

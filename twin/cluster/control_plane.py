@@ -23,7 +23,7 @@ SERVICE_CIDR = "10.96.0.0/16"
 SIMULATED_POD_CIDR = "10.244.0.0/17"
 """Where kwok takes pod addresses from. The upper half of 10.244.0.0/16 belongs to pods that run as processes."""
 ISSUER = "https://kubernetes.default.svc"
-"""What the API server writes into tokens as `iss`. EKS gives each cluster an issuer URL that is known only once the cluster
+"""The `iss` of the API server's tokens. EKS gives each cluster an issuer URL that is known only once the cluster
 exists, so in the twin this one stands for it (twin/identity/irsa.py)."""
 STOP_ORDER_ETCD, STOP_ORDER_API_SERVER, STOP_ORDER_CONTROLLERS = 10, 20, 30
 _START_SECONDS = 90.0

@@ -1,4 +1,4 @@
-"""What the NVIDIA device plugin would advertise on a node, from the Helm values with which the program installed it.
+"""Say what the NVIDIA device plugin would advertise on a node, from the Helm values with which the program installed it.
 
 The plugin itself needs a GPU. What can be wrong without one is whether it lands on the node at all, and under which name and
 how often it offers each GPU; both follow from values, labels and taints (docs/facts/gpu-nodes.md).
@@ -42,7 +42,7 @@ _DEFAULT_TOLERATIONS = [
 
 @dataclass(frozen=True)
 class Advertisement:
-    """What the plugin offers on one node. `problem` says why that is nothing, on a node that has GPUs."""
+    """The plugin's offer on one node. `problem` says why that is nothing, on a node that has GPUs."""
 
     resources: Mapping[str, int]
     problem: str | None = None

@@ -1,4 +1,4 @@
-"""How requests to the Kubernetes API fail. Apart from the client, because who only names these need not load HTTP for it."""
+"""Define how requests to the Kubernetes API fail. Apart from the client: naming them loads no HTTP."""
 
 from spec.failure import Failure
 

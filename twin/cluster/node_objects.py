@@ -22,7 +22,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 
 @dataclass(frozen=True)
 class Machine:
-    """What EC2 says of an instance type."""
+    """An instance type, as EC2 describes it."""
 
     name: str
     vcpus: int

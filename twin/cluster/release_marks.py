@@ -1,4 +1,4 @@
-"""What who installs a chart (plugins/releases.py) and who runs what stands for it (chart_programs.py) say to each other."""
+"""Name the marks by which who installs a chart (plugins/releases.py) and who runs it (releases/runner.py) agree."""
 
 LABEL = "twin.triton-eks/release"
 """On the ConfigMap of each release."""

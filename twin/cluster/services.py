@@ -13,7 +13,7 @@ from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeApi, Object
 
 _NAME = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc(?:\.cluster\.local)?)?")
-"""What a pod's resolver finds by its search domains: `service.namespace`, with `.svc` or `.svc.cluster.local`."""
+"""The names that a pod's resolver finds by its search domains: `service.namespace`, with `.svc` or `.svc.cluster.local`."""
 
 
 class ClusterServices:

@@ -1,4 +1,4 @@
-"""What runs in the twin's cluster: pods, nodes, and the ready addresses of a Service."""
+"""Look at the twin's cluster: pods, nodes, and the ready addresses of a Service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twin.cluster.kube_api import KubeClient, Object, object_path
 from twin.cluster.node_objects import NODE_GROUP_LABEL
 
 _ENDING = "Terminating"
-"""What kubectl shows in the place of the phase of a pod that was deleted."""
+"""The word that kubectl shows in the place of the phase of a pod that was deleted."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What the commands of the command line do."""
+"""Do what the commands of the command line promise, a module for each."""

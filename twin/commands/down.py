@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from twin.commands import leavings, shell
+from twin.commands import leftovers, shell
 from twin.host import claim, processes
 from twin.host.home import TwinHome
 from twin.services import scratch
@@ -23,7 +23,7 @@ def down(home: TwinHome) -> Iterator[str]:
         for leftover in scratch.leftovers(home):
             processes.stop_all(leftover)
         stopped = processes.stop_all(home)
-        leavings.remove(home)
+        leftovers.remove(home)
         left = claim.remove(home.path, keep_directory=home.linked)
     yield f"stopped {', '.join(stopped) or 'nothing: no process was running'}"
     yield _removed(home, left)

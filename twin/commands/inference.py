@@ -23,7 +23,7 @@ class InferenceFailed(Failure):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. `latency_ms` is what the client saw, of the second request on a warm channel."""
+    """The answer that came back. `latency_ms` is what the client saw, of the second request on a warm channel."""
 
     model: str
     version: str

@@ -1,4 +1,4 @@
-"""What an engine that was killed in the middle of an update leaves behind, and how it is put right."""
+"""Put right what an engine leaves that was killed in the middle of an update."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
+"""Preview what `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
 
 import contextlib
 import json
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """What a policy has to say: a violation, or that it cannot judge something yet.
+    """A policy's result: a violation, or that it cannot judge something yet.
 
     `level` is `mandatory` (no `up` goes past it) or `advisory`; `urn` is that of the resource, or of the stack.
     """

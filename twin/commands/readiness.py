@@ -34,7 +34,7 @@ class NotServing(Failure):
 
 @dataclass
 class _Watch:
-    """What was seen of the pods so far. `first` has each pod's restarts when it was first seen, `said` its last status."""
+    """The pods as they were seen so far. `first` has each pod's restarts when it was first seen, `said` its last status."""
 
     first: dict[str, int] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)

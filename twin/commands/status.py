@@ -1,4 +1,4 @@
-"""What a twin has right now, for people and for programs."""
+"""Say what a twin has right now, for people and for programs."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""What ``eks.Cluster`` of pulumi-eks 4 expands into.
+"""Expand ``eks.Cluster`` as pulumi-eks 4 does.
 
 A re-implementation: the official provider is a Node bundle that is not published as a library. It covers the control
 plane as this program uses it (API authentication, no default node group, no default security groups, see

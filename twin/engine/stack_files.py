@@ -18,9 +18,9 @@ from twin.host.home import REPOSITORY, TwinHome
 
 AUTOSCALED_STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
-"""What an autoscaled twin changes in AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
+"""The changes of an autoscaled twin to AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
-"""What `pulumi stack init` writes. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
+"""The keys of `pulumi stack init`. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
 
 class StackFileUnreadable(Failure):

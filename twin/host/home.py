@@ -84,12 +84,12 @@ class TwinHome:
 
     @property
     def cache(self) -> Path:
-        """What can be made again at any time."""
+        """The directory of what can be made again at any time."""
         return self.path / "cache"
 
     @property
     def kubectl_cache(self) -> Path:
-        """What kubectl and helm keep of the API's discovery (KUBECACHEDIR); theirs would be ~/.kube/cache."""
+        """The directory where kubectl and helm keep the API's discovery (KUBECACHEDIR); theirs would be ~/.kube/cache."""
         return self.cache / "kubectl"
 
     @property

@@ -14,7 +14,7 @@ from twin.cluster.kube_errors import KubeError
 
 log = logging.getLogger("twin.tokens")
 _LIFETIME_SECONDS = 86400
-"""What EKS's webhook asks for."""
+"""The lifetime that EKS's webhook asks for."""
 _RENEW_AFTER_SECONDS = 3600.0
 _LOOK_SECONDS = 30.0
 

@@ -34,7 +34,7 @@ class IdentityRefused(Exception):
 
 @dataclass(frozen=True)
 class Claims:
-    """What a token says: issuer (https://…), subject, audiences."""
+    """The claims of a token: issuer (https://…), subject, audiences."""
 
     issuer: str
     subject: str

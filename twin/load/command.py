@@ -35,7 +35,7 @@ from twin.services.servers import Servers
 
 _SEED = 1
 _ALONE = "pipeline"
-"""What is asked where nothing scales."""
+"""The model that is asked where nothing scales."""
 Prepare = Callable[[KubeApi], RequestLoad | MessageLoad]
 """Makes the load, inside the event loop that it runs in."""
 

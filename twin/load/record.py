@@ -1,4 +1,4 @@
-"""What a load was answered, second by second."""
+"""Count what a load was answered, second by second."""
 
 from __future__ import annotations
 

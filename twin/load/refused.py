@@ -1,4 +1,4 @@
-"""Why there can be no load."""
+"""Say why there can be no load."""
 
 from spec.failure import NOT_TRIED, Failure
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from tritonclient.grpc import InferInput
 
 from modelctl.loadgen import Outcome, Schedule, run
-from modelctl.loadgen.requests import request_of
+from modelctl.loadgen.requests import NoRequest, request_of
 from modelctl.loadgen.result import NOT_SENT, UNFINISHED
 from modelctl.repository.load import Model, load
 from modelctl.repository.problems import ValidationFailed
-from modelctl.tune.errors import TuneError
 from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.kube_api import KubeApi
 from twin.load import endpoints
@@ -40,7 +39,7 @@ def inputs_of(model: Model) -> list[InferInput]:
     """Return one request of a batch of one. Raises LoadRefused."""
     try:
         return request_of(model, seed=1)
-    except TuneError as error:
+    except NoRequest as error:
         raise LoadRefused(str(error)) from None
 
 

@@ -1,4 +1,4 @@
-"""What the autoscaler of a workload sees, wants and has: one look at the cluster."""
+"""Look at the autoscaler of a workload: what it sees, wants and has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import KubeError
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
-"""What KEDA calls the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
+"""KEDA's name for the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
 # What a HorizontalPodAutoscaler does that says nothing: the documentation's "default behavior".
 _DEFAULT_LOOK_BACK_SECONDS = 300
 _DEFAULT_COOL_DOWN_SECONDS = 300

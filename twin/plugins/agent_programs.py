@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.3
 
 
 class AgentPrograms:
-    """What the agent of this cluster runs for charts. `cancelled` ends every wait."""
+    """The programs that the agent of this cluster runs for charts. `cancelled` ends every wait."""
 
     def __init__(self, client: KubeClient, cancelled: threading.Event) -> None:
         self._client = client

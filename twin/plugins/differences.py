@@ -1,4 +1,4 @@
-"""What changed between two sets of inputs, property by property, in the engine's path notation.
+"""Find what changed between two sets of inputs, property by property, in the engine's path notation.
 
 Also the reverse question of a refresh: which inputs would describe what is really there.
 """

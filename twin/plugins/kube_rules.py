@@ -1,4 +1,4 @@
-"""What holds for Kubernetes objects whatever the server: names, scopes, and which change replaces an object."""
+"""Hold the rules of Kubernetes objects that need no server: names, scopes, and which change replaces an object."""
 
 from __future__ import annotations
 

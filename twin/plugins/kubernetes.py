@@ -25,7 +25,7 @@ NOT_OBJECTS = ("kubernetes:helm.sh/", "kubernetes:kustomize", "kubernetes:yaml")
 
 
 class Operations(Protocol):
-    """What the provider does with resources of one sort; see Provider for the meaning of each."""
+    """The work of the provider on resources of one sort; see Provider for the meaning of each."""
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]: ...
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan: ...

@@ -38,7 +38,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an update would do."""
+    """The effect that an update would have."""
 
     changes: list[differences.Change]
     replace: list[differences.Path] = field(default_factory=list)

@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.1
 _LONGEST_BACKOFF_SECONDS = 30.0
 """The kubelet begins with 10 s and ends at 300 s; on a laptop nobody wants to wait for that."""
 _LEAST_GRACE_SECONDS = 2.0
-"""What SIGTERM gets even after a preStop hook that used up the grace period, as with the kubelet."""
+"""The seconds that SIGTERM gets even after a preStop hook that used up the grace period, as with the kubelet."""
 
 Prepare = Callable[[], Awaitable[tuple[Service, PathRewriter]]]
 Report = Callable[[str, str, str], Awaitable[None]]

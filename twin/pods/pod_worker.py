@@ -43,7 +43,7 @@ _RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class PodContext:
-    """What all pods of one twin share. `dns_port`: where the cluster's DNS answers."""
+    """The surroundings that all pods of one twin share. `dns_port`: where the cluster's DNS answers."""
 
     home: TwinHome
     api: KubeApi

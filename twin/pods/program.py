@@ -32,7 +32,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class LocalCommand:
-    """What to start in place of a container: argv and the complete environment. `notes` are written as Events about it."""
+    """A process in place of a container: argv and complete environment. `notes` are written as Events about it."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What the twin has in the place of a Helm chart of others: one record for each chart. The records are in twin/charts/."""
+"""Define what the twin has in the place of a Helm chart of others: one record for each chart (twin/charts/)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Announce = Callable[[], Awaitable[None]]
 
 
 class ChartFailed(Exception):
-    """What stands for a chart cannot run; the text says why, and where to look."""
+    """A stand-in of a chart cannot run; the text says why, and where to look."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Release:
 
 @dataclass(frozen=True)
 class ChartContext:
-    """What the programs of a chart find on this machine.
+    """The surroundings that the programs of a chart find on this machine.
 
     URLs are on loopback. Through the proxy they reach the cluster's Services by name (twin/cluster/proxy.py); the STS gives
     roles for tokens of the cluster (twin/identity/web_identity.py).
@@ -90,7 +90,7 @@ class ChartPrograms(Protocol):
 
 @dataclass(frozen=True)
 class Chart:
-    """What stands for one chart.
+    """The stand-in of one chart.
 
     `stand_in` is the rest of a sentence that says that the chart is not installed. `definitions` is a pattern of files in
     `module` (JSON or YAML) that hold its custom resource definitions; empty: it brings none that this project uses.

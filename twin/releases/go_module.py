@@ -1,4 +1,4 @@
-"""What a chart installs beside its programs, from the Go module of the program that it installs.
+"""Read what a chart installs beside its programs, from the Go module of the program that it installs.
 
 The charts themselves cannot be had everywhere; Go modules can, and a module ships the very definitions and rights that the
 chart carries. They are read from Go's module cache, where `go` puts the module when it is not there yet.

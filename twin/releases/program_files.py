@@ -20,7 +20,7 @@ from twin.releases.programs import STOP_ORDER
 
 
 class ProgramFiles:
-    """What the programs of one chart have on the disk, and how they are started with it.
+    """The files of one chart's programs, and how they are started with it.
 
     `account` is the service account that they are in the cluster. `tokens` are further ones of it, each for the audience
     that its file's name stands for.

@@ -1,4 +1,4 @@
-"""What `make up` releases: the sample models, and on an autoscaled twin one that is slow beside them."""
+"""Prepare what `make up` releases: the sample models, and on an autoscaled twin one that is slow beside them."""
 
 import shutil
 from pathlib import Path

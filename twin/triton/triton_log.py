@@ -18,7 +18,7 @@ _LOADING = re.compile(
     re.MULTILINE,
 )
 _STUB = re.compile(r"pb_stub\.cc:\d+\] +\"?Failed to preinitialize Python stub: (?P<reason>.*?)\"?$", re.MULTILINE)
-"""What the python backend says, as a mere information, before it hangs in a load for good.
+"""The message of the python backend, logged as mere information, before it hangs in a load for good.
 
 See docs/facts/triton-server.md#missing-model-file.
 """

@@ -34,7 +34,7 @@ from spec.triton_options import FLAGS, newer_than
 DISTRIBUTION = "nvidia-pytriton"
 
 VERSION = "2.51.0"
-"""What this server says of itself in nvidia-pytriton 0.7.0."""
+"""The version that this server says of itself in nvidia-pytriton 0.7.0."""
 NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
 """Flags of current releases that this server lacks."""
 

@@ -237,6 +237,7 @@ def _cache() -> Row:
 def _pods() -> Row:
     used = pods("container_memory_working_set_bytes", container=TRITON_CONTAINER)
     limit = pods("kube_pod_container_resource_limits", container=TRITON_CONTAINER, resource="memory")
+    restarts = pods("kube_pod_container_status_restarts_total", container=TRITON_CONTAINER)
     return Row(
         "Pods",
         [
@@ -257,7 +258,7 @@ def _pods() -> Row:
                 "Of the server's container, in the last hour.",
                 "short",
                 Query(
-                    f"sum by (pod) (increase({pods('kube_pod_container_status_restarts_total', container='triton')}[1h]))",
+                    f"sum by (pod) (increase({restarts}[1h]))",
                     "{{pod}}",
                 ),
             ),

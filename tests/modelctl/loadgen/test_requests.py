@@ -10,9 +10,8 @@ from tritonclient.grpc import InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.utils import deserialize_bytes_tensor
 
-from modelctl.loadgen.requests import request_of
+from modelctl.loadgen.requests import NoRequest, request_of
 from modelctl.repository.load import Model
-from modelctl.tune.errors import TuneError
 
 
 def model(directory: Path, config: str) -> Model:
@@ -91,7 +90,7 @@ def test_numbers_of_a_golden_inference_have_its_type(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_guessed_is_asked_for(tmp_path: Path, tensor: str, sentence: str) -> None:
-    with pytest.raises(TuneError) as failure:
+    with pytest.raises(NoRequest) as failure:
         request_of(model(tmp_path, f'max_batch_size: 8 input [ {{ name: "X" {tensor} }} ]'), 1)
 
     assert str(failure.value) == sentence
@@ -101,5 +100,5 @@ def test_a_broken_golden_inference_is_named(tmp_path: Path) -> None:
     made = model(tmp_path, 'max_batch_size: 8 input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]')
     (tmp_path / "1" / "golden.json").write_text("{}")
 
-    with pytest.raises(TuneError, match=r"golden\.json: inputs: Field required"):
+    with pytest.raises(NoRequest, match=r"golden\.json: inputs: Field required"):
         request_of(made, 1)

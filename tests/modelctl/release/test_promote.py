@@ -14,7 +14,6 @@ from moto import mock_aws
 from modelctl.release import promote as command
 from modelctl.release.catalog import UnknownRelease
 from modelctl.release.progress import Silent
-from modelctl.repository.problems import Refusal
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
 from tests.aws_environment import use_none_of_the_developers
@@ -116,5 +115,7 @@ def test_a_release_that_the_environment_before_has_or_had_may_come(checkout: Pat
 
 def test_a_release_that_no_environment_had_is_refused(checkout: Path) -> None:
     assert command.pinned(checkout / "Pulumi.dev.yaml") == "bbbbbbbbbbbb"
-    with pytest.raises(Refusal, match=r"pins release cccccccccccc, which .* has never pinned: pin it there first"):
+    with pytest.raises(
+        command.PromotionError, match=r"pins release cccccccccccc, which .* has never pinned: pin it there first"
+    ):
         command.refuse_unknown("cccccccccccc", checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
-from typer.testing import CliRunner, Result
 
-from modelctl.cli import app
 from modelctl.release.catalog import State, releases
 from modelctl.release.pin import PinError, Pins, pin, pinned_by
 from modelctl.release.progress import Silent
@@ -18,6 +16,7 @@ from modelctl.store.errors import Place, StoreError, explain
 from modelctl.store.journal import Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
+from tests.command import Ended, run
 from tests.modelctl.conftest import BUCKET
 
 KEYS = [
@@ -52,15 +51,15 @@ def stacks(tmp_path: Path) -> Path:
     return directory
 
 
-def _run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments), "--bucket", BUCKET])
+def _run(*arguments: str | Path) -> Ended:
+    return run("modelctl", *arguments, "--bucket", BUCKET)
 
 
-def _refused(result: Result, code: int) -> str:
-    assert (result.exit_code, result.stdout) == (code, ""), (result.output, result.exception)
+def _refused(result: Ended, code: int) -> str:
+    assert (result.exit_code, result.stdout) == (code, ""), result.output
     (line,) = result.stderr.splitlines()
-    assert line.startswith("modelctl: ")
-    return line.removeprefix("modelctl: ")
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
 
 
 def _tags(s3: Any, manifest: Manifest) -> dict[str, dict[str, str]]:
@@ -364,7 +363,7 @@ def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models:
     assert _refused(_run("pin", manifest.id, "--file", stack), 1) == sentence
     again = _run("release", models, "--pin", stack)  # the same content, hence the same release
     assert (again.exit_code, again.stdout) == (1, "")
-    assert again.stderr.splitlines()[-1] == f"modelctl: {sentence}"
+    assert again.stderr.splitlines()[-1] == f"error: {sentence}"
     assert stack.read_text() == before
 
     assert _run("retire", "--undo", manifest.id).exit_code == 0

@@ -6,9 +6,7 @@ from shlex import split
 
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner, Result
 
-from modelctl.cli import app
 from modelctl.release.pin import Pinned, pin, pinned
 from modelctl.release.publish import release
 from modelctl.release.retire import retire
@@ -16,6 +14,7 @@ from modelctl.release.stacks import read_stack
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.settings import Release, load_stack_file, serving_digest
+from tests.command import Ended, run
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
 
@@ -37,14 +36,14 @@ def releases(models: Path, store: Store, file: Path) -> tuple[Manifest, Manifest
     return made[0], made[1]
 
 
-def _run(file: Path) -> Result:
-    return CliRunner().invoke(app, ["rollback", "--file", str(file), "--bucket", BUCKET])
+def _run(file: Path) -> Ended:
+    return run("modelctl", "rollback", "--file", file, "--bucket", BUCKET)
 
 
-def _refused(result: Result, code: int = 1) -> str:
-    assert (result.exit_code, result.stdout) == (code, ""), (result.output, result.exception)
+def _refused(result: Ended, code: int = 1) -> str:
+    assert (result.exit_code, result.stdout) == (code, ""), result.output
     (line,) = result.stderr.splitlines()
-    return line.removeprefix("modelctl: ")
+    return line.removeprefix("error: ")
 
 
 def _date(store: Store, manifest: Manifest, created: str) -> None:
@@ -132,8 +131,8 @@ def _commands(file: Path, *, told: str = "has changed since") -> list[list[str]]
     return [split(line) for line in refused.stderr.splitlines() if line.startswith("  python3 -m modelctl ")]
 
 
-def _follow(command: list[str]) -> Result:
-    done = CliRunner().invoke(app, command[3:])
+def _follow(command: list[str]) -> Ended:
+    done = run("modelctl", *command[3:])
     assert done.exit_code == 0, done.output
     return done
 
@@ -168,7 +167,7 @@ def test_wants_that_the_previous_release_was_not_made_from(file: Path, releases:
 
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.splitlines() == [
-        f"modelctl: {file}: release {older.id} was made from other wants ({older.serving['dev']}) than the stack has "
+        f"error: {file}: release {older.id} was made from other wants ({older.serving['dev']}) than the stack has "
         f"now ({stack.digest}): models.serving, or the kind of GPU of Triton's pool, has changed since.",
         f"Either go back with the wants, too: write those of then into {file}, then run",
         f"  python3 -m modelctl rollback --bucket {BUCKET} --file {file}",

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
-from typer.testing import CliRunner
 
-from modelctl.cli import app
 from modelctl.release.pin import PinError, pin
 from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare, release
@@ -17,6 +15,7 @@ from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import PART_BYTES, Store
 from modelctl.store.manifest import Manifest
 from spec.settings import load_stack_file, serving_digest
+from tests.command import run
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
 
@@ -197,7 +196,7 @@ def test_configs_in_the_repository_are_refused(models: Path) -> None:
 
 
 def _run(*arguments: str | Path) -> list[str]:
-    result = CliRunner().invoke(app, [*map(str, arguments), "--bucket", BUCKET])
+    result = run("modelctl", *arguments, "--bucket", BUCKET)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
 
@@ -228,11 +227,11 @@ def test_release_takes_another_directory_of_stacks(models: Path, stacks: Path, t
 
 
 def test_a_directory_without_stacks_that_somebody_named_is_refused(models: Path, tmp_path: Path, store: Store) -> None:
-    result = CliRunner().invoke(app, ["release", str(models), "--stacks", str(tmp_path / "x"), "--bucket", BUCKET])
+    result = run("modelctl", "release", models, "--stacks", tmp_path / "x", "--bucket", BUCKET)
 
     assert (result.exit_code, result.stderr) == (
         2,
-        f"modelctl: {tmp_path}/x: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks\n",
+        f"error: {tmp_path}/x: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks\n",
     )
     assert store.release_ids() == []
 

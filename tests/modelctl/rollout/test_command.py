@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-import typer
-from click.testing import Result
-from typer.testing import CliRunner
 
-from modelctl.rollout.command import parity, rollout
+from tests.command import Ended, run
 
 REPOSITORY = Path(__file__).parents[3]
 KUBECONFIG = """\
@@ -18,9 +15,6 @@ contexts: [{name: dead, context: {cluster: dead, user: dead}}]
 clusters: [{name: dead, cluster: {server: "http://127.0.0.1:9"}}]
 users: [{name: dead, user: {}}]
 """
-APP = typer.Typer(pretty_exceptions_enable=False)
-APP.command()(rollout)
-APP.command()(parity)
 
 
 @pytest.fixture(autouse=True)
@@ -30,45 +24,43 @@ def _a_cluster_that_is_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.delenv("MODELCTL_POD_NETWORK", raising=False)
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(APP, arguments)
+def _run(*arguments: str) -> Ended:
+    return run("modelctl", *arguments)
 
 
-def _rollout(*arguments: str) -> Result:
+def _rollout(*arguments: str) -> Ended:
     return _run("rollout", "--bucket", "b" * 5, "--stacks", str(REPOSITORY / "stacks"), "--stack", "local", *arguments)
 
 
 @pytest.mark.parametrize("arguments", [[], ["0123456789ab", "--back"]])
 def test_either_a_release_or_back(arguments: list[str]) -> None:
     done = _rollout(*arguments)
-    assert (done.exit_code, done.stderr) == (2, "modelctl: name either a release or --back\n")
+    assert (done.exit_code, done.stderr) == (2, "error: name either a release or --back\n")
 
 
 @pytest.mark.parametrize("steps", ["5%", "25,5,100", "5,5,100", "0%,100%", "half,100%", "5%,101%", ""])
 def test_canary_steps_ascend_to_all_requests(steps: str) -> None:
     done = _rollout("0123456789ab", "--canary", steps)
     assert done.exit_code == 2
-    assert done.stderr == (
-        f"modelctl: --canary {steps!r}: write ascending percentages that end with 100%, like 5%,25%,100%\n"
-    )
+    assert done.stderr == (f"error: --canary {steps!r}: write ascending percentages that end with 100%, like 5%,25%,100%\n")
 
 
 def test_a_stack_without_a_file_is_named() -> None:
     done = _run("rollout", "--bucket", "b" * 5, "--stacks", "nowhere", "--stack", "local", "0123456789ab")
-    assert (done.exit_code, done.stderr) == (2, "modelctl: nowhere/Pulumi.local.yaml: No such file or directory\n")
+    assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: No such file or directory\n")
 
 
 def test_a_translation_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELCTL_POD_NETWORK", "10.244.0.0")
     done = _run("parity")
     assert done.exit_code == 2
-    assert done.stderr.startswith("modelctl: --pod-network '10.244.0.0' translates no network: there is no =")
+    assert done.stderr.startswith("error: --pod-network '10.244.0.0' translates no network: there is no =")
 
 
 def test_a_cluster_that_is_down_is_a_sentence() -> None:
     done = _run("parity")
     assert done.exit_code == 2
-    assert done.stderr.startswith("modelctl: the cluster at http://127.0.0.1:9 cannot be reached: ")
+    assert done.stderr.startswith("error: the cluster at http://127.0.0.1:9 cannot be reached: ")
     assert "Traceback" not in done.output
 
 
@@ -76,14 +68,14 @@ def test_no_cluster_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
     done = _run("parity")
     assert done.exit_code == 2
-    assert done.stderr.startswith("modelctl: no cluster is configured (")
+    assert done.stderr.startswith("error: no cluster is configured (")
     assert "set KUBECONFIG, or run `aws eks update-kubeconfig`" in done.stderr
 
 
 def test_an_address_to_serve_at_has_a_port() -> None:
     done = _run("parity", "--serve", "127.0.0.1")
     assert done.exit_code == 2
-    assert done.stderr == "modelctl: --serve '127.0.0.1' is no address; write ADDRESS:PORT, like 0.0.0.0:9108\n"
+    assert done.stderr == "error: --serve '127.0.0.1' is no address; write ADDRESS:PORT, like 0.0.0.0:9108\n"
 
 
 def test_neither_a_kubeconfig_nor_a_cluster_around_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,4 +84,4 @@ def test_neither_a_kubeconfig_nor_a_cluster_around_it_is_a_sentence(monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     done = _run("parity", "--json")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("modelctl: no cluster is configured (Service host/port is not set.): set KUBECONFIG")
+    assert done.stderr.startswith("error: no cluster is configured (Service host/port is not set.): set KUBECONFIG")

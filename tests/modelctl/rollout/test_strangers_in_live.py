@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from modelctl.rollout.controller import Controller, Wanted
-from modelctl.rollout.journal import Journal
 from modelctl.rollout.lease import Lease
-from modelctl.rollout.live import LiveRepository
 from modelctl.rollout.plan import Refused
-from modelctl.store import Store
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Journal
+from modelctl.store.live import LiveRepository
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.modelctl.rollout.releases import model, publish
 

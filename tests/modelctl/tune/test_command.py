@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from modelctl.cli import app
+from tests.command import run
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def nobody() -> Iterator[str]:
 
 
 def said(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["tune", *arguments])
+    result = run("modelctl", "tune", *arguments)
     assert result.stdout == ""
     return result.exit_code, result.stderr
 
@@ -27,7 +26,7 @@ def said(*arguments: str) -> tuple[int, str]:
 def test_a_model_that_is_not_there_is_named_with_those_that_are(models: Path) -> None:
     assert said("clasify", "--slo-p95-ms", "50", "--models", str(models)) == (
         1,
-        f"modelctl: {models} has no model clasify; it has classify, normalize, pipeline\n",
+        f"error: {models} has no model clasify; it has classify, normalize, pipeline\n",
     )
 
 
@@ -37,21 +36,21 @@ def test_a_broken_repository_is_said_first(models: Path) -> None:
     code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models))
 
     assert code == 1
-    assert text.startswith(f"modelctl: {models} cannot be served:\n{models}/classify/config.pbtxt: ")
+    assert text.startswith(f"error: {models} cannot be served:\n{models}/classify/config.pbtxt: ")
     assert f"\n{models}/classify/config.pbtxt:1:1: ModelConfig has no field max_batch" in text
 
 
 def test_an_ensemble_is_tuned_by_its_parts(models: Path) -> None:
     assert said("pipeline", "--slo-p95-ms", "50", "--models", str(models)) == (
         1,
-        "modelctl: pipeline is an ensemble and has no instances; tune the models that it is made of: normalize, classify\n",
+        "error: pipeline is an ensemble and has no instances; tune the models that it is made of: normalize, classify\n",
     )
 
 
 def test_a_server_that_is_not_there_is_said_with_how_to_start_one(models: Path, nobody: str) -> None:
     assert said("classify", "--slo-p95-ms", "50", "--models", str(models), "--server", nobody) == (
         1,
-        f"modelctl: no Triton answers at {nobody} over gRPC; start one (`python -m twin triton MODELS_DIR`) or forward a "
+        f"error: no Triton answers at {nobody} over gRPC; start one (`python -m twin triton MODELS_DIR`) or forward a "
         "pod's port, and name it with --server HOST:PORT\n",
     )
 
@@ -64,4 +63,4 @@ def test_a_stack_file_that_is_not_there_is_said_before_the_server_is_asked(
     code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models), "--server", nobody, "--stack", str(stack))
 
     assert code == 1
-    assert text == f"modelctl: {stack}: cannot be read: No such file or directory\n"
+    assert text == f"error: {stack}: cannot be read: No such file or directory\n"

@@ -7,16 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 import yaml
 
-from infra.aws.account import Account
-from infra.aws.identity import OidcProvider
-from infra.platform.monitoring import Monitoring, MonitoringArgs
+from infra.platform.monitoring import Monitoring
 from spec.settings import Settings, load
 from spec.versions import PROJECT
+from tests.infra.access import ISSUER, access, stack
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
@@ -27,7 +25,6 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 WORKSPACE = "ws-01234567-89ab-cdef-0123-456789abcdef"
-ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
 TOPIC = "arn:aws:sns:us-west-2:123456789012:triton-staging-alerts"
 
 
@@ -45,20 +42,8 @@ def bring_up(clients: Clients, wanted: Settings) -> Recording:
     monitoring = wanted.monitoring
 
     def program() -> None:
-        caller = "arn:aws:iam::123456789012:role/deployer"
-        account = Account(id=clients.account_id, partition="aws", region=wanted.region, caller_arn=caller)
-        provider = f"arn:aws:iam::{clients.account_id}:oidc-provider/{ISSUER}"
-        Monitoring(
-            "monitoring",
-            MonitoringArgs(
-                kubernetes=k8s.Provider("kubernetes", kubeconfig="{}"),
-                account=account,
-                oidc=OidcProvider(arn=pulumi.Output.from_input(provider), issuer=pulumi.Output.from_input(ISSUER)),
-                settings=wanted,
-                wanted=monitoring,
-                tags={"owner": "me"},
-            ),
-        )
+        provider = k8s.Provider("kubernetes", kubeconfig="{}")
+        Monitoring("monitoring", access(stack(wanted.environment), provider=provider), wanted, monitoring)
 
     with contextlib.chdir(ROOT):
         return run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=clients)

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.system.e2e.conftest import Twin
-from twin.commands import leavings
+from twin.commands import leftovers
 from twin.host import processes, tools
 
 
@@ -48,4 +48,4 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     assert files(person) == []
     assert files(temporary) == []
     assert list(Path("/dev/shm").glob(f"{prefix}*")) == []
-    assert leavings.abandoned_environments(since=begun) == []
+    assert leftovers.abandoned_environments(since=begun) == []

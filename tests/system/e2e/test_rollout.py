@@ -117,7 +117,7 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
     broken = stack.release(3, {"model.py": "import nothing_of_that_name\n" + code(3)})
     code_, _, errors = stack.rollout(broken)
     assert code_ == 1
-    assert f"modelctl: undone, release {second} serves as before: triton-" in errors.splitlines()[-1]
+    assert f"error: undone, release {second} serves as before: triton-" in errors.splitlines()[-1]
     assert "No module named 'nothing_of_that_name'" in errors.splitlines()[-1]
     assert stack.answers() == [3.0] * PODS
     assert stack.parity() == (0, f"{PODS} pods serve the same")

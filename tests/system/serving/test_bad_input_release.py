@@ -8,13 +8,12 @@ from pathlib import Path
 import boto3
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
-from modelctl.cli import app
 from modelctl.release.publish import release
 from modelctl.repository.golden import Golden
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest
+from tests.command import Ended, run
 from tests.modelctl.conftest import SAMPLES
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.pods import Bucket, Kubelet, Pod
@@ -36,8 +35,8 @@ def start(kubelet: Kubelet, moto: str, released: Manifest) -> Pod:
     return kubelet.pod(released.versions, Bucket(moto, BUCKET, released.id)).start()
 
 
-def verify(moto: str, released: Manifest) -> Result:
-    return CliRunner().invoke(app, ["verify", released.id, "--bucket", BUCKET, "--endpoint-url", moto])
+def verify(moto: str, released: Manifest) -> Ended:
+    return run("modelctl", "verify", released.id, "--bucket", BUCKET, "--endpoint-url", moto)
 
 
 def golden_difference(pod: Pod, samples: Path) -> str | None:
@@ -85,7 +84,7 @@ def test_a_config_with_an_unknown_field_is_refused_before_anything_is_sent(moto:
     config = samples / "classify" / "config.pbtxt"
     config.write_text(f"{config.read_text()}dynamicBatching {{ }}\n")
 
-    said = CliRunner().invoke(app, ["release", str(samples), "--bucket", BUCKET, "--endpoint-url", moto])
+    said = run("modelctl", "release", samples, "--bucket", BUCKET, "--endpoint-url", moto)
 
     assert said.exit_code == 1
     assert f"classify/config.pbtxt:{len(config.read_text().splitlines())}" in said.stderr

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
 from infra.serving.scaling import autoscaler_spec, scaled_object_spec
-from tests.infra.test_karpenter_pools import FACTS, POOLS, pool
+from tests.infra.test_karpenter_pools import CLUSTER, POOLS, pool
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
 from twin.charts.registry import CHARTS
@@ -112,12 +112,14 @@ def test_the_autoscaler_of_two_models_is_accepted_as_it_is(cluster: dynamic.Dyna
 @pytest.mark.parametrize("changes", POOLS.values(), ids=POOLS)
 def test_karpenters_objects_are_accepted(cluster: dynamic.DynamicClient, changes: dict[str, Any]) -> None:
     of = pool(**changes)
-    assert accept(cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", of.name, node_class_spec(of, FACTS)))
+    assert accept(
+        cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", of.name, node_class_spec(of, CLUSTER, "profile"))
+    )
     assert accept(cluster, manifest("karpenter.sh/v1", "NodePool", of.name, node_pool_spec(of)))
 
 
 def test_a_node_class_with_two_identities_is_refused(cluster: dynamic.DynamicClient) -> None:
     """By a rule in CEL: the check sees what a schema does not."""
-    spec = {**node_class_spec(pool(), FACTS), "role": "nodes"}
+    spec = {**node_class_spec(pool(), CLUSTER, "profile"), "role": "nodes"}
     with pytest.raises(ApiException, match="instanceProfile"):
         accept(cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", "g5", spec))

@@ -132,8 +132,7 @@ def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
         out, err = running.communicate(timeout=180)
 
     assert running.returncode == 130, err
-    assert "best so far: no batching, 1 instance: " in err
-    assert err.endswith("modelctl: interrupted; nothing was written\n")
+    assert "\nerror: interrupted; nothing was written; best so far: no batching, 1 instance: " in err
     assert out.splitlines()[0].split()[:2] == ["#", "batch"]
     assert not results.exists()
     assert stack.read_bytes() == before
@@ -150,7 +149,7 @@ def test_what_a_killed_run_left_behind_is_taken_over(tune: Tune, client: grpc.In
     )
     client.load_model("sleeper", HEADERS, config=marked)
 
-    assert tune("sleeper", "--slo-p95-ms", "2").stderr.startswith("modelctl: p95 <= 2 ms cannot be held")
+    assert tune("sleeper", "--slo-p95-ms", "2").stderr.startswith("error: p95 <= 2 ms cannot be held")
 
 
 def test_an_slo_below_a_lone_request_says_what_that_takes(tune: Tune, tmp_path: Path) -> None:
@@ -158,7 +157,7 @@ def test_an_slo_below_a_lone_request_says_what_that_takes(tune: Tune, tmp_path: 
 
     assert done.returncode == 1
     lone = re.fullmatch(
-        r"modelctl: p95 <= 2 ms cannot be held even by one request at a time: without batching a lone request has p95 "
+        r"error: p95 <= 2 ms cannot be held even by one request at a time: without batching a lone request has p95 "
         r"([\d.]+) ms\n",
         done.stderr,
     )
@@ -177,7 +176,7 @@ def test_a_server_that_serves_others_is_left_alone(tune: Tune, server: str, clie
 
     assert (done.returncode, served) == (1, {"other"})
     assert done.stderr == (
-        f"modelctl: {server} serves other already; tune reloads models under full load, so it needs a Triton of its own, in "
+        f"error: {server} serves other already; tune reloads models under full load, so it needs a Triton of its own, in "
         "explicit mode and without --load-model\n"
     )
 
@@ -186,7 +185,7 @@ def test_a_model_that_does_not_load_says_why(tune: Tune, server: str) -> None:
     done = tune("broken", "--slo-p95-ms", "400")
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"modelctl: {server}: broken does not load: load failed for model 'broken': ")
+    assert done.stderr.startswith(f"error: {server}: broken does not load: load failed for model 'broken': ")
     assert "RuntimeError: no weights" in done.stderr
 
 
@@ -196,7 +195,7 @@ def test_a_restricted_server_asks_for_its_key(server: str, models: Path, tmp_pat
     done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"modelctl: {server} restricts its model control; give its key with --admin-key (")
+    assert done.stderr.startswith(f"error: {server} restricts its model control; give its key with --admin-key (")
 
 
 def test_a_server_in_another_mode_or_over_other_models_is_refused(models: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.serving import options
+from infra.serving import triton_values
 from modelctl.release.progress import Silent
 from modelctl.release.publish import prepare
 from modelctl.repository.load import load
@@ -59,7 +59,7 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
     assert (settings.worker.scaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
     assert settings.autoscaling is not None
     assert settings.triton_pool.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
-    options.check_drain(settings.environment, settings.models.serving)
+    triton_values.check_drain(settings.environment, settings.models.serving)
     named = {signal.name: signal.target for signal in signals(settings)}
     assert (named["pending-timed_batch"], named["busy-timed_batch"]) == (8, 0.2)
 

@@ -1,4 +1,4 @@
-"""What a resource handler is: the contract between the table of types and those who drive it.
+"""Define a resource handler: the contract between the table of types and those who drive it.
 
 A handler implements one pulumi-aws resource type against an AWS endpoint (moto). Two drivers exist: the in-process
 engine of ``tests/system/component`` and the gRPC provider of ``twin/plugins``. All dictionaries are plain JSON-like Python

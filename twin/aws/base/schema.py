@@ -1,4 +1,4 @@
-"""What the installed pulumi-aws SDK says about a type: its inputs with their types, and its outputs.
+"""Read from the installed pulumi-aws SDK the inputs of a type, with their types, and its outputs.
 
 The official provider checks inputs against its schema. The same facts are in the SDK's argument classes, so that an
 upgrade of pulumi-aws moves this check along with the program. ``pulumi._types`` is the SDK's own reflection; it has

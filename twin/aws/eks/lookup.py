@@ -1,4 +1,4 @@
-"""What EKS handlers ask about a cluster, and where the twin's records about it are."""
+"""Look up a cluster for EKS handlers, and the twin's records about it."""
 
 from __future__ import annotations
 

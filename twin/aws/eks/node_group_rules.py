@@ -1,4 +1,4 @@
-"""What EKS, Auto Scaling and the boot of a node refuse in a node group, and moto does not."""
+"""Refuse in a node group what EKS, Auto Scaling and the boot of a node refuse, and moto does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is set on a bucket by resources of their own: versioning, encryption, public access, ownership, policy."""
+"""Handle what resources of their own set on a bucket: versioning, encryption, public access, ownership, policy."""
 
 from __future__ import annotations
 

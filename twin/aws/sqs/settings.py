@@ -1,4 +1,4 @@
-"""What is set on a queue by resources of their own: its policy, and which queues may use it for their dead letters."""
+"""Handle what resources of their own set on a queue: its policy, and which queues may use it for their dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-prometheus-stack makes of a release's values, as far as its Prometheus goes, made to run on this machine.
+"""Make what kube-prometheus-stack makes of a release's values, as far as its Prometheus goes, made to run on this machine.
 
 `prometheus.prometheusSpec` of the values is the specification of the custom resource Prometheus, apart from a few keys
 that the chart turns into others (docs/facts/charts.md#kube-prometheus-stack). It is passed on as it is, so what the
@@ -18,7 +18,7 @@ CHART = "kube-prometheus-stack"
 LABEL = "twin.triton-eks/chart"
 """Which chart an object of the twin stands for."""
 _PROMETHEUS_VERSION = "v3.14.0"
-"""What chart 88.5.3 runs, and so for what the operator writes the configuration."""
+"""The version that chart 88.5.3 runs, and so for which the operator writes the configuration."""
 _SELECTORS = ("serviceMonitor", "podMonitor", "probe", "rule", "scrapeConfig")
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 

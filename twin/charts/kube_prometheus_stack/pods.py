@@ -27,7 +27,7 @@ _LISTEN = "--web.listen-address="
 _DATA = "/prometheus"
 _RELOADER = "/bin/prometheus-config-reloader"
 _OF_THE_POD = re.compile(r"(--listen-address=|--reload-url=https?://)(?:localhost|127\.0\.0\.1|)(?=:\d)")
-"""What the reloader is told of its own pod: where it listens, and where Prometheus does."""
+"""The arguments that tell the reloader of its own pod: where it listens, and where Prometheus does."""
 
 
 def prometheus_command(launch: Launch) -> LocalCommand:
@@ -81,4 +81,4 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 PROMETHEUS = PodProgram("prometheus", "prometheus/prometheus", prometheus_command, localize=localize)
 RELOADER = PodProgram("prometheus-config-reloader", "prometheus-config-reloader", reloader_command, sidecar=True)
-"""What hands Prometheus its configuration. It is in Alertmanager's pods too."""
+"""The container that hands Prometheus its configuration. It is in Alertmanager's pods too."""

@@ -1,25 +1,41 @@
-"""Helm values that people write, checked against the stack before anything is deployed."""
+"""Triton's Helm values that people write: checked against the stack before anything is deployed, and read where others
+have to agree with them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from infra.platform import charts
+from spec import helm_values
+from spec.names import TRITON_CHART
 from spec.settings import ModelServing, Problem, SettingsError
 from spec.triton_options import check_arguments
 
-_CHART = "triton"
 _ARGUMENTS = "server.extraArgs"
 _LONGEST_REQUEST = "drain.longestRequestSeconds"
 
 
+@dataclass(frozen=True)
+class Drain:
+    """How a pod of Triton ends (docs/drain.md). The longest request counts with its time in the queue."""
+
+    pre_stop_seconds: int
+    longest_request_seconds: int
+
+
+def read_drain(environment: str) -> Drain:
+    """Read how an environment's pods end. Raises SettingsError where neither values nor chart have it in whole seconds."""
+    return Drain(_seconds(environment, "preStopSeconds"), _seconds(environment, "longestRequestSeconds"))
+
+
 def check_extra_arguments(environment: str, server_version: str) -> None:
-    """Raises SettingsError with every flag in an environment's values that server `server_version` would not understand.
+    """Refuse flags in an environment's values that server `server_version` would not understand, in one SettingsError.
 
     It names the file whose list holds: Helm replaces lists, so the environment's own takes the place of the base's.
     """
-    layers = charts.value_layers(_CHART, environment)
+    layers = helm_values.value_layers(TRITON_CHART, environment)
     for path, values in reversed(layers.items()):
         arguments = _extra_arguments(values)
         if arguments is None:
@@ -31,7 +47,7 @@ def check_extra_arguments(environment: str, server_version: str) -> None:
 
 
 def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
-    """Raises SettingsError when pods of the environment would be stopped before a request that they accepted is answered.
+    """Refuse values by which pods would be stopped before a request that they accepted is answered, with a SettingsError.
 
     A full queue plus its last request has to fit (docs/drain.md). The time of an ensemble is that of its steps
     together, which a stack does not say.
@@ -40,7 +56,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
         return
     slowest = max(serving, key=lambda name: serving[name].longest_request_seconds)
     needed = serving[slowest].longest_request_seconds
-    for path, values in reversed(charts.value_layers(_CHART, environment).items()):
+    for path, values in reversed(helm_values.value_layers(TRITON_CHART, environment).items()):
         given = _value(values, _LONGEST_REQUEST)
         if not isinstance(given, int):
             continue
@@ -54,25 +70,23 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
         return
 
 
-def drain_seconds(environment: str, key: str) -> int:
-    """`drain.<key>` of an environment's values. Raises SettingsError where no file has it as a whole number."""
-    layers = charts.value_layers(_CHART, environment)
-    for values in reversed(layers.values()):
+def _seconds(environment: str, key: str) -> int:
+    layers = helm_values.value_layers(TRITON_CHART, environment)
+    for values in (*reversed(layers.values()), helm_values.default_values(TRITON_CHART)):
         given = _value(values, f"drain.{key}")
         if isinstance(given, int):
             return given
-    base = next(iter(layers))
-    raise SettingsError(base, [Problem(f"drain.{key}", "is missing; the gateway has to know it; give whole seconds")])
+    raise SettingsError(next(iter(layers)), [Problem(f"drain.{key}", "is missing; give whole seconds")])
 
 
 def _extra_arguments(values: Mapping[str, Any]) -> list[str] | None:
-    """`server.extraArgs` of one file; None where it has none. What is no list of text is for the chart's schema to say."""
+    """Return `server.extraArgs` of one file; None where it has none. Other types are for the chart's schema to refuse."""
     arguments = _value(values, _ARGUMENTS)
     return [str(argument) for argument in arguments] if isinstance(arguments, list) else None
 
 
 def _value(values: Mapping[str, Any], path: str) -> Any:
-    """What one file says at a dotted path; None where it says nothing."""
+    """Return what one file has at a dotted path; None where it has nothing."""
     found: Any = values
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None

@@ -1,4 +1,4 @@
-"""What killed Triton servers leave outside of the twin's directory, and how it is removed.
+"""Remove what killed Triton servers leave outside of the twin's directory.
 
 A server that ends by itself removes all of this. In /dev/shm the names tell whose it is. The directory that the Python
 backend makes for itself, `/tmp/python_env_XXXXXX` (fixed in its code), is empty and has no name: there the processes that

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from twin.cluster.certificates import Pki
-from twin.commands import leavings
+from twin.commands import leftovers
 from twin.host.home import TwinHome
 from twin.host.processes import wait_until
 
@@ -19,15 +19,15 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory that stands for /tmp, on a machine whose only servers are this test's: others come and go meanwhile."""
     path = tmp_path / "tmp"
     path.mkdir()
-    monkeypatch.setattr(leavings, "_ENVIRONMENTS", path)
-    of_the_machine = leavings._processes
+    monkeypatch.setattr(leftovers, "_ENVIRONMENTS", path)
+    of_the_machine = leftovers._processes
 
-    def of_this_test() -> list[leavings._Process]:
+    def of_this_test() -> list[leftovers._Process]:
         listed = list(of_the_machine())
         own = {os.getpid(), *(p.pid for p in listed if p.parent == os.getpid())}
         return [p for p in listed if p.parent in own]
 
-    monkeypatch.setattr(leavings, "_processes", of_this_test)
+    monkeypatch.setattr(leftovers, "_processes", of_this_test)
     return path
 
 
@@ -54,15 +54,15 @@ def test_an_environment_that_no_living_server_can_own_is_abandoned(tmp_path: Pat
         wait_until(lambda: _is_listed(process.pid), "the server to be listed", 10)
         before = environment(temporary, "before", 1000.0)
         during = environment(temporary, "during", time.time())
-        assert leavings.abandoned_environments(since=0) == [before]
+        assert leftovers.abandoned_environments(since=0) == [before]
     finally:
         os.killpg(process.pid, 9)
         process.wait()
-    assert leavings.abandoned_environments(since=0) == [before, during]
+    assert leftovers.abandoned_environments(since=0) == [before, during]
 
 
 def _is_listed(pid: int) -> bool:
-    return any(p.pid == pid and p.name == leavings._SERVER for p in leavings._processes())
+    return any(p.pid == pid and p.name == leftovers._SERVER for p in leftovers._processes())
 
 
 def test_a_server_with_a_stub_made_its_environment_before_it(tmp_path: Path, temporary: Path) -> None:
@@ -73,13 +73,13 @@ def test_a_server_with_a_stub_made_its_environment_before_it(tmp_path: Path, tem
     process = server(tmp_path, f"{stub} 60; :")
     try:
         started = wait_until(
-            lambda: [p.started for p in leavings._processes() if (p.parent, p.name) == (process.pid, leavings._STUB)],
+            lambda: [p.started for p in leftovers._processes() if (p.parent, p.name) == (process.pid, leftovers._STUB)],
             "the stub",
             20,
         )
         own = environment(temporary, "own000", started[0])
         later = environment(temporary, "later0", time.time() + 30)
-        found = leavings.abandoned_environments(since=0)
+        found = leftovers.abandoned_environments(since=0)
         assert own not in found
         assert later in found
     finally:
@@ -97,17 +97,17 @@ def test_what_is_older_than_the_twin_or_not_empty_stays(tmp_path: Path, temporar
     os.utime(full, (time.time() + 60,) * 2)
     ours = environment(temporary, "ours00", time.time() + 60)
 
-    leavings.remove(home)
+    leftovers.remove(home)
 
     assert older.exists() and full.exists()
     assert not ours.exists()
 
 
 def test_shared_memory_of_this_twin_goes_and_of_another_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leavings, "SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr(leftovers, "SHARED_MEMORY", str(tmp_path))
     one, other = TwinHome(tmp_path / "one"), TwinHome(tmp_path / "other")
     files = [tmp_path / f"{home.shared_memory_prefix}uid-region" for home in (one, other)]
     for file in files:
         file.touch()
-    leavings.remove(one)
+    leftovers.remove(one)
     assert [file.exists() for file in files] == [False, True]

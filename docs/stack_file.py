@@ -1,0 +1,161 @@
+"""Write docs/stack-file.md and spec/stack-file.schema.json from the settings: `make reference`."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import MinLen
+from pydantic.fields import FieldInfo
+
+from docs import key_uses
+from docs.key_uses import Key
+from spec.settings.fields import Kind
+from spec.settings.model import Document
+from spec.settings.schema import SCHEMA_FILE, schema_text
+from spec.settings.section import Section
+from spec.stack_file import full_name
+from spec.wording import one_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "stack-file.md"
+
+_HEAD = """\
+# The stack file
+
+Every key of `stacks/Pulumi.<stack>.yaml`, below `config`. This page is written from the code (`make reference`).
+
+- A key that is not here is refused, and so is a value that does not fit: every mistake is told at once, with its place and
+  with what would be right.
+- Editors with a YAML language server complete and check keys by [the JSON Schema](../spec/stack-file.schema.json), which the
+  first line of each stack file names. It knows each key under its full name and each value as YAML; Pulumi takes `network`
+  for `triton-eks:network` too, and JSON in quotes for a mapping, as `pulumi config set` writes it.
+- Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials.
+- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key.
+"""
+# Keys that nothing of Python's reads as an attribute: who does.
+_AS_DATA: dict[tuple[str, str], str] = {
+    ("Document", "default_tags"): "the AWS provider",
+    ("DefaultTags", "tags"): "the AWS provider",
+    ("ModelServing", "gpu_memory_mib"): "spec/settings/checks/gpu_memory.py",
+    ("Release", "serving"): "spec/settings/checks/serving.py",
+    ("Release", "previous"): "modelctl/release/pin.py",
+}
+_WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+
+
+def page() -> str:
+    """Return the page."""
+    uses = key_uses.uses()
+    blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses)]
+    for name, field in Document.model_fields.items():
+        for section in _sections_in(field.annotation):
+            blocks.extend(_section(section, full_name(field.alias or name), "##", uses))
+    return "\n".join(blocks)
+
+
+def _section(section: type[Section], path: str, level: str, uses: dict[Key, list[str]]) -> Iterator[str]:
+    paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
+    if section.guide:
+        paragraphs.append(f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')})")
+    yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
+    for name, field in section.model_fields.items():
+        for inner in _sections_in(field.annotation):
+            yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses)
+
+
+def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
+    rows = ["| key | value | default | meaning | read by |", "|---|---|---|---|---|"]
+    for name, field in section.model_fields.items():
+        key = full_name(field.alias or name) if section is Document else field.alias or name
+        cells = [f"`{key}`", _value(field), _default(field), str(field.description), _users(section, name, uses)]
+        rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(rows) + "\n"
+
+
+def _users(section: type[Section], name: str, uses: dict[Key, list[str]]) -> str:
+    found = uses.get((section, name), [])
+    if own := [path for path in found if path.startswith(("infra/", "spec/"))]:
+        found = own
+    if not found:
+        found = [_AS_DATA[section.__name__, name]]
+    return ", ".join(f"[{path}](../{path})" if path.endswith(".py") else path for path in found)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ((), {}) or isinstance(value, Section):
+        return ""
+    return f"`{json.dumps(value)}`"
+
+
+def _value(field: FieldInfo) -> str:
+    return _words(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation)
+
+
+def _words(annotation: Any) -> str:
+    """Return in words which values an annotation means."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _annotated(arguments[0], arguments[1:])
+    if origin in (Union, UnionType):
+        return _words(next(part for part in arguments if part is not NoneType))
+    if origin is Literal:
+        return one_of(f"`{choice}`" for choice in arguments)
+    if origin is tuple:
+        return f"list of {_words(arguments[0])}"
+    if origin is dict:
+        return f"mapping of names ({_words(arguments[0])}) to {_words(arguments[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return "section"
+    return _WORDS[annotation]
+
+
+def _annotated(annotation: Any, metadata: Iterable[Any]) -> str:
+    for entry in metadata:
+        if isinstance(entry, Kind):
+            valid = entry.valid.removeprefix("give ").removeprefix("use ")
+            return valid if entry.alone or annotation is str else f"{_words(annotation)}: {valid}"
+    least = next((f", at least {entry.min_length}" for entry in metadata if isinstance(entry, MinLen)), "")
+    return _words(annotation) + least
+
+
+def _sections_in(annotation: Any) -> list[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _sections_in(part)]
+
+
+def _step(annotation: Any) -> str:
+    """Return how a path goes on from a key to the section in it: `[]` through a list, `.<name>` through a mapping."""
+    origin = get_origin(annotation)
+    if origin is tuple:
+        return "[]"
+    if origin is dict:
+        return ".&lt;name&gt;"
+    return next((step for part in get_args(annotation) if (step := _step(part))), "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _wrapped(text: str) -> str:
+    return text if text.startswith("#") else textwrap.fill(text, 125, break_long_words=False, break_on_hyphens=False)
+
+
+def _title(path: str) -> str:
+    """Return the heading that a link leads to: of the page, or below it."""
+    page, _, anchor = path.partition("#")
+    return anchor.replace("-", " ") or (ROOT / page).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")

@@ -1,0 +1,51 @@
+"""What a component needs to work in a cluster, without the component that made the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.aws.stack import Stack
+from spec.versions import KUBERNETES, KubernetesPins
+
+
+@dataclass(frozen=True)
+class OidcProvider:
+    """The cluster's OIDC provider in IAM."""
+
+    arn: pulumi.Output[str]
+    issuer: pulumi.Output[str]
+    """The URL without its scheme."""
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """Names, ids and ARNs of one cluster, and the provider of its API. Every component in the cluster takes one."""
+
+    stack: Stack
+    kubernetes_version: str
+    """The minor version, like 1.35."""
+    name: pulumi.Output[str]
+    """Known once the cluster exists; `stack.cluster_name` is the same text and known before."""
+    arn: str
+    """Known before the cluster exists."""
+    oidc: OidcProvider
+    vpc_id: pulumi.Input[str]
+    node_subnet_ids: Mapping[str, pulumi.Output[str]]
+    """Private subnets, by zone."""
+    security_group_id: pulumi.Output[str]
+    """The group that EKS makes for control plane and nodes, and the only one with the cluster's tag."""
+    kubernetes: k8s.Provider
+    """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
+
+    @property
+    def pins(self) -> KubernetesPins:
+        """The versions that go with the cluster's: node images and add-ons."""
+        return KUBERNETES[self.kubernetes_version]
+
+    def in_cluster(self, parent: pulumi.Resource, *after: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Return the options of a Kubernetes object that belongs to a component and waits for `after`."""
+        return pulumi.ResourceOptions(parent=parent, provider=self.kubernetes, depends_on=list(after))

@@ -1,0 +1,66 @@
+"""One environment in one AWS account: what everything that is made for it is called, tagged and guarded by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.aws.account import Account
+from spec import names
+from spec.ownership import own_tags
+from spec.settings import Settings
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Names, tags and protection of one environment. `tags` are on every resource that takes tags."""
+
+    environment: str
+    account: Account
+    tags: Mapping[str, str]
+    protected: bool
+    """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (`Settings.protected`)."""
+
+    @classmethod
+    def of(cls, settings: Settings, account: Account) -> Stack:
+        """Return the stack that has these settings, in the account that the program runs for."""
+        return cls(settings.environment, account, own_tags(settings), settings.protected)
+
+    @property
+    def region(self) -> str:
+        """The AWS region."""
+        return self.account.region
+
+    @property
+    def disposable(self) -> bool:
+        """Whether `pulumi destroy` empties a bucket that it deletes."""
+        return not self.protected
+
+    @property
+    def cluster_name(self) -> str:
+        """The EKS cluster's name, and the prefix of what other systems address by name."""
+        return names.cluster_name(self.environment)
+
+    @property
+    def model_bucket(self) -> str:
+        """The bucket that model releases live in."""
+        return names.model_bucket(self.environment, self.account.id, self.region)
+
+    @property
+    def request_bucket(self) -> str:
+        """The bucket of the asynchronous path."""
+        return names.request_bucket(self.environment, self.account.id, self.region)
+
+    @property
+    def request_queue(self) -> str:
+        """The queue of the asynchronous path."""
+        return names.request_queue(self.cluster_name)
+
+    @property
+    def request_queue_url(self) -> str:
+        """The URL of that queue, known before the queue exists."""
+        return names.queue_url(self.request_queue, self.account.id, self.region, self.account.partition)
+
+    def named(self, name: str) -> dict[str, str]:
+        """Return the tags with `Name`, which the AWS console shows."""
+        return {**self.tags, "Name": name}

@@ -1,0 +1,101 @@
+"""The base of the components that install a third-party chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from spec.helm_values import base_values, merge
+from spec.versions import ChartPin
+
+INSTALL_TIMEOUT_SECONDS = 600
+_OCI = "oci://"
+
+PodSecurity = Literal["restricted", "baseline", "privileged"]
+"""A level of Kubernetes' Pod Security Standards. `restricted` is for pods that need nothing of the node."""
+
+
+def chart_values(pin: ChartPin, computed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a third-party chart: `helm-values/<chart>/base.yaml`, and what follows from the stack on top."""
+    return merge(base_values(pin.name), computed)
+
+
+def namespace(
+    name: str,
+    called: str,
+    level: PodSecurity,
+    opts: pulumi.ResourceOptions,
+    labels: Mapping[str, str] | None = None,
+) -> k8s.core.v1.Namespace:
+    """Register a namespace in which the API server refuses pods that ask for more than `level` allows.
+
+    Where that is `restricted`, it warns whoever makes the Deployment of such pods too.
+    """
+    security = {"pod-security.kubernetes.io/enforce": level}
+    if level == "restricted":
+        security["pod-security.kubernetes.io/warn"] = level
+    return k8s.core.v1.Namespace(
+        name, metadata=k8s.meta.v1.ObjectMetaArgs(name=called, labels={**security, **(labels or {})}), opts=opts
+    )
+
+
+def custom_resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    """Register an object of a kind that a chart brings, from its manifest."""
+    return k8s.apiextensions.CustomResource(
+        name,
+        api_version=manifest["apiVersion"],
+        kind=manifest["kind"],
+        metadata=manifest["metadata"],
+        spec=manifest["spec"],
+        opts=opts,
+    )
+
+
+class InstalledChart(pulumi.ComponentResource):
+    """A third-party chart in a cluster: its namespace, the roles of its service accounts, its release.
+
+    A subclass registers what its chart needs, in order, with the methods below. Children's names begin with its own.
+    """
+
+    def __init__(self, token: str, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None) -> None:
+        super().__init__(token, name, None, opts)
+        self._name = name
+        self._cluster = cluster
+
+    def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Return the options of a Kubernetes object that waits for `resources`."""
+        return self._cluster.in_cluster(self, *resources)
+
+    def _namespace(self, called: str, level: PodSecurity, labels: Mapping[str, str] | None = None) -> k8s.core.v1.Namespace:
+        return namespace(f"{self._name}-namespace", called, level, self._after(), labels)
+
+    def _role(self, name: str, args: WorkloadRoleArgs) -> WorkloadRole:
+        return WorkloadRole(name, self._cluster, args, pulumi.ResourceOptions(parent=self))
+
+    def _install(
+        self, pin: ChartPin, namespace: str, values: Mapping[str, Any], *after: pulumi.Resource, name: str = "release"
+    ) -> k8s.helm.v3.Release:
+        """Register the release of the pinned chart, called as the chart is, in an existing namespace.
+
+        `helm.v3.Release`, because hooks run in no other: webhook certificates and upgrades of CRDs are hooks. Its values are
+        all that a preview shows of it.
+        """
+        in_registry = pin.repository.startswith(_OCI)
+        return k8s.helm.v3.Release(
+            f"{self._name}-{name}",
+            name=pin.name,
+            chart=f"{pin.repository}/{pin.name}" if in_registry else pin.name,
+            version=pin.version,
+            repository_opts=None if in_registry else k8s.helm.v3.RepositoryOptsArgs(repo=pin.repository),
+            namespace=namespace,
+            values=values,
+            # A failed upgrade goes back by itself instead of leaving a release that is "pending" for ever.
+            atomic=True,
+            timeout=INSTALL_TIMEOUT_SECONDS,
+            opts=self._after(*after),
+        )

@@ -1,0 +1,57 @@
+"""Inference: Triton with the stack's release, the way to its models, the number of its pods, and whether they are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.lustre import LustreCache
+from infra.serving import routes
+from infra.serving.parity import ParityExporter
+from infra.serving.scaling import TritonScaling
+from infra.serving.triton import TritonServer, TritonServerArgs
+from infra.serving.triton_values import Drain
+from spec.settings import Settings
+
+
+def serve_models(
+    cluster: ClusterAccess,
+    settings: Settings,
+    drain: Drain,
+    *,
+    cache: LustreCache | None,
+    gateway: Sequence[pulumi.Resource],
+    pod_autoscaler: Sequence[pulumi.Resource],
+    after: Sequence[pulumi.Resource],
+) -> None:
+    """Register Triton and what belongs to it; nothing before the first `modelctl release`.
+
+    `after`: what its pods cannot start without. `gateway`: what brings the kinds of the routes. `pod_autoscaler`: what
+    brings those of its scaling.
+    """
+    release = settings.models.release
+    if release is None:
+        return
+    triton = TritonServer(
+        "triton",
+        cluster,
+        TritonServerArgs(
+            server=settings.triton,
+            pool=settings.triton_pool,
+            models=settings.models,
+            release=release,
+            tracing=settings.tracing,
+            mount=cache.mount if cache is not None else None,
+        ),
+        pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
+    )
+    if settings.gateway is not None:
+        models = routes.routed(release.models, settings.models.serving, settings.gateway.canaries)
+        routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
+    if settings.pod_autoscaler != "none":
+        TritonScaling("triton-scaling", cluster, settings, pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler]))
+    if settings.monitoring is not None and settings.monitoring.parity_image is not None:
+        image = settings.monitoring.parity_image
+        ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))

@@ -1,0 +1,39 @@
+"""A chart of this repository in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.aws.cluster_access import ClusterAccess
+from spec import helm_values
+from spec.names import ServiceAccount
+
+
+def install_local_chart(
+    name: str,
+    cluster: ClusterAccess,
+    chart: str,
+    release: str,
+    account: ServiceAccount,
+    values: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Resource:
+    """Register the objects of `charts/<chart>`, called after `release`, in the namespace of its pods' service account.
+
+    `values` lie on top of those that people edit (`helm-values/<chart>`). They have to be plain text, not outputs:
+    `helm.v4.Chart` renders in a preview only what is known there.
+    """
+    files = helm_values.value_files(chart, cluster.stack.environment)
+    return k8s.helm.v4.Chart(
+        name,
+        name=release,
+        chart=helm_values.local_chart(chart),
+        namespace=account.namespace,
+        value_yaml_files=[pulumi.FileAsset(path) for path in files],
+        values=values,
+        opts=opts,
+    )

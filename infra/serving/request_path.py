@@ -1,0 +1,61 @@
+"""The asynchronous path: queue, bucket, and the workers that answer the requests in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from infra.aws.queue import RequestQueue
+from infra.serving import worker as workers
+from infra.serving.worker_scaling import WorkerScaling
+from spec.names import WORKER
+from spec.queue_timing import visibility_timeout
+from spec.settings import Settings
+
+
+def answer_requests(
+    cluster: ClusterAccess,
+    settings: Settings,
+    *,
+    pod_autoscaler: Sequence[pulumi.Resource],
+    after: Sequence[pulumi.Resource],
+) -> RequestQueue | None:
+    """Register the path where the stack has workers, and return its queue. `after`: what the workers need to start."""
+    worker, stack = settings.worker, cluster.stack
+    if worker is None:
+        return None
+    concurrency = workers.concurrency(worker, settings)
+    timeout = visibility_timeout(worker.longest_request_seconds, concurrency)
+    requests = RequestQueue("requests", stack, worker, visibility_timeout_seconds=timeout)
+    role = WorkloadRole(
+        "worker",
+        cluster,
+        WorkloadRoleArgs(
+            description=f"Workers of {stack.cluster_name} answer requests",
+            service_account=WORKER,
+            policy=workers.worker_policy(
+                stack.account, requests.arn, requests.bucket_arn, requests.key_arn, worker.reply_queue_arns
+            ),
+            purpose=workers.ROLE,
+        ),
+    )
+    pods = workers.Workers(
+        "workers",
+        cluster,
+        worker,
+        concurrency=concurrency,
+        opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
+    )
+    if worker.autoscaler == "keda":
+        WorkerScaling(
+            "worker-scaling",
+            cluster,
+            worker,
+            concurrency=concurrency,
+            queue_arn=requests.arn,
+            opts=pulumi.ResourceOptions(depends_on=[pods, *pod_autoscaler]),
+        )
+    return requests

@@ -1,0 +1,178 @@
+"""Run the commands about releases: `release`, `list`, `show`, `verify`, `pin`, `promote`, `rollback`, `retire`.
+
+Each raises Failure with what is wrong; run again after Ctrl-C, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.filesize import decimal
+
+from console.exit_codes import DONE
+from console.program import interruptible
+from console.terminal import output, print_json, progress, table
+from modelctl.release import catalog
+from modelctl.release.pin import pin as write_pin
+from modelctl.release.pin import required_stack_files
+from modelctl.release.progress import Bar, Lines, observer
+from modelctl.release.promote import copy_release, pinned, refuse_unknown
+from modelctl.release.publish import prepare, publish
+from modelctl.release.retire import refuse_retired, restore
+from modelctl.release.retire import retire as tag_as_retired
+from modelctl.release.rollback import roll_back
+from modelctl.release.verify import verify as read_back
+from modelctl.store.bucket import open_store
+from modelctl.store.manifest import Manifest, ModelEntry
+from spec.failure import FAILED
+
+_CONTINUES = "interrupted; run the same command again, it continues"
+_RIGHT = ("size", "objects", "bytes", "version")
+"""Columns of numbers."""
+
+
+def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: Path | None, pin_in: Path | None) -> None:
+    """Make a release of a model repository, with configs for these stacks or for those beside it, and pin it."""
+    store = open_store(bucket, endpoint_url)
+    beside = _stacks_beside(models_dir)
+    if stacks is not None:
+        required_stack_files(stacks)
+    with _watched() as watch:
+        plan = prepare(models_dir, store.part_bytes, watch, stacks or beside)
+        published = publish(plan, store, watch)
+    manifest = published.manifest
+    if published.already_released:
+        print(f"{manifest.id} already released on {manifest.created:%Y-%m-%d %H:%M:%S} UTC")
+    else:
+        sent = f"{published.uploaded} objects uploaded, {published.reused} found"
+        print(f"{manifest.id} released: {decimal(manifest.bytes)}, {sent}")
+    print("models: " + ", ".join(f"{name} {_versions(entry)}" for name, entry in manifest.models.items()))
+    if manifest.serving:
+        print("configs made for the stacks: " + ", ".join(manifest.serving))
+    elif stacks is None and not beside.is_dir():
+        print(f"no configs made for stacks: there is no directory stacks beside {models_dir}; --stacks names another")
+    if pin_in is not None:
+        _pin(pin_in, manifest)
+
+
+def list_releases(bucket: str, endpoint_url: str | None, *, as_json: bool) -> None:
+    """Print the releases in a bucket, oldest first."""
+    listed = catalog.releases(open_store(bucket, endpoint_url))
+    if as_json:
+        print_json([{**asdict(entry), "created": entry.created.isoformat()} for entry in listed])
+        return
+    if not listed:
+        print(f"no releases in s3://{bucket}")
+        return
+    rows = table("id", "created (UTC)", "size", "objects", "state", "models", right=_RIGHT)
+    for entry in listed:
+        models = ", ".join(f"{name} {version}" for name, version in entry.models.items())
+        created = f"{entry.created:%Y-%m-%d %H:%M:%S}"
+        rows.add_row(entry.id, created, decimal(entry.bytes), str(entry.objects), str(entry.state), models)
+    output().print(rows)
+
+
+def show(release_id: str, bucket: str, endpoint_url: str | None, *, as_json: bool) -> None:
+    """Print the models and objects of a release."""
+    manifest = catalog.finished(open_store(bucket, endpoint_url), release_id)
+    if as_json:
+        print(manifest.to_json(), end="")
+        return
+    print(f"{manifest.id}  {manifest.created:%Y-%m-%d %H:%M:%S} UTC  {decimal(manifest.bytes)}")
+    models = table("model", "version", "backend", right=_RIGHT)
+    for name, model in manifest.models.items():
+        models.add_row(name, _versions(model), model.backend)
+    objects = table("object", "bytes", "sha-256", right=_RIGHT)
+    for key, entry in manifest.objects.items():
+        objects.add_row(key, str(entry.bytes), entry.sha256)
+    output().print(models, "", objects)
+
+
+def verify(release_id: str, bucket: str, endpoint_url: str | None, *, as_json: bool) -> int:
+    """Print how the objects of a release differ from its manifest; return the exit code, FAILED when they do."""
+    store = open_store(bucket, endpoint_url)
+    with _watched() as watch:
+        report = read_back(catalog.finished(store, release_id), store, watch)
+    if as_json:
+        print_json({**asdict(report), "ok": report.ok})
+    else:
+        for key in report.missing:
+            print(f"missing: {key}")
+        for key in report.extra:
+            print(f"extra:   {key}")
+        for key, difference in report.changed.items():
+            print(f"changed: {key}: {difference}")
+        wrong = len(report.missing) + len(report.extra) + len(report.changed)
+        print(f"{report.id}: {report.objects} objects, {'all as released' if report.ok else f'{wrong} differences'}")
+    return DONE if report.ok else FAILED
+
+
+def pin(release_id: str, bucket: str, endpoint_url: str | None, file: Path) -> None:
+    """Write a finished release into a stack file."""
+    store = open_store(bucket, endpoint_url)
+    manifest = catalog.finished(store, release_id)
+    refuse_retired(manifest, store)
+    _pin(file, manifest)
+
+
+def promote(stack: str, before: str, from_bucket: str, bucket: str, endpoint_url: str | None, stacks: Path) -> None:
+    """Copy the release that `stack` pins from the bucket of the environment `before`."""
+    file, earlier = stacks / f"Pulumi.{stack}.yaml", stacks / f"Pulumi.{before}.yaml"
+    release_id = pinned(file)
+    if release_id is None:
+        print(f"{file} pins no release: there is nothing to promote")
+        return
+    refuse_unknown(release_id, file, earlier)
+    with _watched() as watch:
+        source, target = open_store(from_bucket, endpoint_url), open_store(bucket, endpoint_url)
+        done = copy_release(release_id, source, target, watch)
+    how = f"{done.copied} objects copied from s3://{from_bucket}, {done.found} found"
+    print(f"{release_id} is in s3://{bucket}: {how}")
+
+
+def rollback(bucket: str, endpoint_url: str | None, file: Path) -> None:
+    """Pin the previous release of a stack file again."""
+    done = roll_back(file, open_store(bucket, endpoint_url))
+    for change in done.changes:
+        print(f"{file}: {change}")
+    way = "forward again, to the newer release" if done.forward else "back to release"
+    print(f"{file}: {way} {done.release.id}; `pulumi up` rolls it out, another rollback returns to {done.left}")
+
+
+def retire(release_id: str, bucket: str, endpoint_url: str | None, stacks: Path, *, undo: bool) -> None:
+    """Tag the objects of a release as retired, or take these tags away."""
+    store = open_store(bucket, endpoint_url)
+    manifest = catalog.finished(store, release_id)
+    with interruptible(_CONTINUES):
+        tagged = restore(manifest, store) if undo else tag_as_retired(manifest, store, stacks)
+    if undo:
+        print(f"{manifest.id} not retired: {tagged.changed} tags removed, {tagged.unchanged} objects had none")
+    else:
+        print(f"{manifest.id} retired: {tagged.changed} objects tagged, {tagged.unchanged} were before")
+
+
+@contextmanager
+def _watched() -> Iterator[Bar | Lines]:
+    """Show on standard error how far it is; tell whoever interrupts it that nothing is lost."""
+    with interruptible(_CONTINUES), observer(progress()) as watch:
+        yield watch
+
+
+def _versions(model: ModelEntry) -> str:
+    return ", ".join(map(str, (*model.others, model.version)))
+
+
+def _stacks_beside(models_dir: Path) -> Path:
+    # The parent of `.` or `..` is not the empty path's.
+    return (models_dir if models_dir.name not in ("", "..") else models_dir.resolve()).parent / "stacks"
+
+
+def _pin(file: Path, manifest: Manifest) -> None:
+    changes = write_pin(file, manifest)
+    for change in changes:
+        print(f"{file}: {change}")
+    if not changes:
+        print(f"{file}: pins {manifest.id} already")
