@@ -23,6 +23,9 @@ help: ## this list
 
 venv: $(VENV)/.installed ## the Python environment alone
 
+# What Go compiles needs no Python package, so it begins while they are installed.
+up preview: MEANWHILE := pulumi control-plane
+
 up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
 	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
 
@@ -152,9 +155,11 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 	find . -type f -path '*/__pycache__/*.pyc' -delete
 	find . -type d -name __pycache__ -empty -delete
 	echo "What other checkouts of yours use too is left:"
-	echo "  built programs (0.7 GB)      rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
-	echo "  Go's caches (about 9 GB)     go clean -cache -modcache     (those of all your Go programs)"
+	echo "  built programs (0.5 GB; up to 10 if a build has not come to its end)"
+	echo "                               rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
 	echo "  uv's cache (about 1.4 GB)    rm -rf $${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"
+	echo "  the Go modules that have the definitions of charts (0.1 GB; tests and AUTOSCALING=1 read them)"
+	echo "                               go clean -modcache     (those of all your Go programs)"
 
 # One stamp per lock: a changed lock installs again, an unchanged one costs nothing. A half-made environment has no
 # stamp and is made anew.
@@ -167,6 +172,11 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
+	if [ -n "$(MEANWHILE)" ]; then
+	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
+	  $(PYTHON) -m twin.host.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
+	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
+	fi
 	start=$$SECONDS
 	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
 	mkdir -p $(VENV)

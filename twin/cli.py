@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,10 @@ from twin.commands import up as up_command
 from twin.commands.inference import Answer
 from twin.engine import engine, stack_files
 from twin.engine.engine import Engine, EngineError
-from twin.host import processes
+from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services import scratch
-from twin.services.servers import Servers
+from twin.services.servers import PROGRAMS, Servers
 from twin.triton import standalone, tritonserver
 
 app = typer.Typer(
@@ -53,7 +54,7 @@ def up(
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, output, families=registry.families(stack))
+        servers = Servers.start(home, _programs(home, registry.families(stack)), output)
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
@@ -144,7 +145,7 @@ def show_preview(
     with interruptible(lambda: _left(home)), contextlib.ExitStack() as cleanup:
         if against is None:
             with home.lock(f"python3 -m twin preview {stack}"):
-                servers = Servers.start(home, told, with_agent=False)
+                servers = Servers.start(home, tools.ensure(PROGRAMS, told), told, with_agent=False)
         else:
             servers = cleanup.enter_context(scratch.twin(home, told))
             scratch.apply(servers, stack, against, told)
@@ -174,6 +175,16 @@ def run_triton(
 def say(line: str) -> None:
     """Print one line of progress."""
     output.print(line)
+
+
+def _programs(home: TwinHome, families: Sequence[str]) -> Mapping[str, Path]:
+    """Return the programs of `up`. The first one builds them, and shows what it will make as soon as Pulumi is there."""
+    is_first = home.load_endpoints().kubeconfig is None
+    with tools.building([*PROGRAMS, *families], output) as found:
+        if is_first and found.lacks("control-plane"):
+            servers = Servers.without_cluster(home, found.wait("pulumi"), say)
+            up_command.preview(servers, say)
+        return found.wait()
 
 
 def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:

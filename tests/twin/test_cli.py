@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from console import program
 from console.program import Interrupted, interruptible
+from tests.twin import go_stand_in
 from twin import cli
 from twin.host import processes
 from twin.host.home import REPOSITORY, TwinHome
@@ -55,6 +57,51 @@ def test_ctrl_c_ends_with_what_is_left(tmp_path: Path) -> None:
             interrupt(home)
     finally:
         processes.stop(home, record)
+
+
+class Cluster:
+    """Stands for the servers, and takes note of the programs that it is given."""
+
+    def __init__(self, home: TwinHome, programs: Mapping[str, Path], say: object) -> None:
+        self.programs = dict(programs)
+
+
+@pytest.fixture
+def previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The programs that there were at each preview of `up`; what comes after Pulumi is built no sooner than it."""
+    found: list[list[str]] = []
+    go_stand_in.install(tmp_path, monkeypatch)
+    monkeypatch.setenv("GO_WAITS_FOR", str(tmp_path / "previewed"))
+
+    def preview(servers: Cluster, say: object) -> None:
+        found.append(sorted(servers.programs))
+        (tmp_path / "previewed").touch()
+
+    monkeypatch.setattr(cli.up_command, "preview", preview)
+    monkeypatch.setattr(cli.Servers, "without_cluster", Cluster)
+    go_stand_in.script(tmp_path / "bin" / "pulumi", "#!/bin/sh\necho v3.272.0\n")
+    return found
+
+
+def test_the_first_up_previews_what_it_will_make_while_the_cluster_is_built(
+    tmp_path: Path, previewed: list[list[str]]
+) -> None:
+    programs = cli._programs(TwinHome(tmp_path / "home"), [])
+    assert previewed == [["pulumi"]]
+    assert {"pulumi", "etcd", "kube-apiserver", "kwok", "kubectl"} < set(programs)
+    # Everything is there, so there is nothing to wait for.
+    assert cli._programs(TwinHome(tmp_path / "another"), []) == programs
+    assert len(previewed) == 1
+
+
+def test_a_twin_that_was_up_before_is_not_previewed_when_a_pin_has_changed(
+    tmp_path: Path, previewed: list[list[str]]
+) -> None:
+    home = TwinHome(tmp_path / "home")
+    home.save_endpoints(kubeconfig=str(home.kubeconfig))
+    (tmp_path / "previewed").touch()
+    cli._programs(home, [])
+    assert previewed == []
 
 
 def test_what_is_typed_after_pulumi_is_pulumis_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

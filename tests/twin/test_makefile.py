@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twin import go_stand_in
 from twin.host.home import REPOSITORY
 
 
@@ -36,7 +37,7 @@ def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
     done = make(clone, "clean")
     assert done.returncode == 0
     assert f"rm -rf {clone.parent}/.cache/triton-eks" in done.stdout
-    assert "go clean -cache -modcache" in done.stdout
+    assert "go clean -modcache" in done.stdout
     assert not (clone / ".venv").exists()
     assert not (clone / "twin" / "__pycache__").exists()
 
@@ -142,6 +143,69 @@ def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"make: .venv is a link to {shared}, which making it anew would empty; remove the link, ")
     assert list(shared.iterdir()) == [shared / "kept"]
+
+
+PYTHON = r"""#!/bin/bash
+echo "$*" >> log
+case "$*" in
+*twin.host.tools*)
+  trap 'echo "the build is ended" >> log; exit' TERM
+  touch building
+  while :; do sleep 0.05; done;;
+*"-m venv"*)
+  mkdir -p .venv/bin
+  cp "$0" .venv/bin/python
+  cp uv .venv/bin/uv;;
+esac
+"""
+UV = r"""#!/bin/bash
+echo installs >> log
+[ -z "$BEGUN" ] || until [ -e building ]; do sleep 0.05; done
+exit $FAILS
+"""
+"""A Python that logs its commands, and builds until it is told to end; the uv of its environments waits until it does."""
+
+
+@pytest.fixture
+def bare(clone: Path) -> Path:
+    """A clone whose environment is not made yet."""
+    (clone / "requirements").mkdir()
+    for lock in ("bootstrap", "dev"):
+        (clone / "requirements" / f"{lock}.txt").touch()
+    go_stand_in.script(clone / "python", PYTHON)
+    go_stand_in.script(clone / "uv", UV)
+    return clone
+
+
+def commands(clone: Path) -> list[str]:
+    """What was run, in order, without the looks at what there is."""
+    lines = (clone / "log").read_text().splitlines()
+    return [line for line in lines if not line.startswith("-c")]
+
+
+INSTALL = ["-m venv .venv", "-m pip install --quiet", "installs"]
+
+
+def test_go_compiles_while_the_environment_is_installed_and_no_longer(bare: Path) -> None:
+    assert make(bare, "up", "PYTHON=./python", BEGUN="yes").returncode == 0
+    said = commands(bare)
+    assert said[-2:] == ["the build is ended", "-m twin up"]
+    building = said.index("-m twin.host.tools pulumi control-plane")
+    assert building < said.index("the build is ended")
+    said.remove("-m twin.host.tools pulumi control-plane")
+    assert [line[: len(start)] for line, start in zip(said, INSTALL, strict=False)] == INSTALL
+
+
+def test_it_is_ended_when_the_environment_cannot_be_installed(bare: Path) -> None:
+    done = make(bare, "up", "PYTHON=./python", BEGUN="yes", FAILS="3")
+    assert done.returncode == 2
+    assert commands(bare)[-1] == "the build is ended"
+    assert not (bare / ".venv" / ".installed").exists()
+
+
+def test_who_needs_no_program_builds_none(bare: Path) -> None:
+    assert make(bare, "venv", "PYTHON=./python").returncode == 0
+    assert not any("twin.host.tools" in line for line in commands(bare))
 
 
 def test_help_aligns_what_it_says_of_every_target(clone: Path) -> None:

@@ -42,10 +42,7 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
     pki = certificates.ensure(home)
     etcd_url = _ensure_etcd(home, tools["etcd"], progress)
     server = _ensure_api_server(home, tools["kube-apiserver"], pki, etcd_url, progress)
-    certificates.write_kubeconfig(home.kubeconfig, pki, certificates.ADMIN, server)
-    for client in certificates.KUBECONFIGS:
-        certificates.write_kubeconfig(pki.kubeconfig(client), pki, client, server)
-    home.save_endpoints(api_server_url=server, kubeconfig=str(home.kubeconfig))
+    _write_access(home, pki, server)
     _ensure_controller_manager(home, tools["kube-controller-manager"], pki, progress)
     _ensure_scheduler(home, tools["kube-scheduler"], pki, progress)
     _ensure_kwok(home, tools["kwok"], pki, not_simulated, progress)
@@ -55,6 +52,18 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
             "the controller-manager to make the service account `default`, without which no pod can be created",
             _START_SECONDS,
         )
+
+
+def announce(home: TwinHome) -> None:
+    """Writes the kubeconfigs and the endpoints of a control plane that need not run yet."""
+    _write_access(home, certificates.ensure(home), f"https://127.0.0.1:{_port(home, 'kube-apiserver')}")
+
+
+def _write_access(home: TwinHome, pki: Pki, server: str) -> None:
+    certificates.write_kubeconfig(home.kubeconfig, pki, certificates.ADMIN, server)
+    for client in certificates.KUBECONFIGS:
+        certificates.write_kubeconfig(pki.kubeconfig(client), pki, client, server)
+    home.save_endpoints(api_server_url=server, kubeconfig=str(home.kubeconfig))
 
 
 def _ensure_etcd(home: TwinHome, binary: Path, progress: Progress) -> str:

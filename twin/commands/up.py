@@ -67,6 +67,15 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     return _first_answer(home, servers, say)
 
 
+def preview(servers: Servers, say: Callable[[str], None]) -> None:
+    """Shows what the first `up` will make, on a twin that has no cluster yet. What fails in it, `up` tells."""
+    say(
+        "while the rest is built, this is what `pulumi up` will make. There is no Kubernetes API server yet to check it, "
+        "and the warnings at its end say so"
+    )
+    servers.engine().run(STACK, ["preview"])
+
+
 def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> None:
     """AWS resources that may or may not exist cannot be found again by the engine; the twin's account can be thrown away."""
     account = processes.find(home, moto_server.NAME)

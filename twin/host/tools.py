@@ -2,35 +2,39 @@
 
 Each family has a wrapper module in `twin/tools/<family>/` that pins its versions
 (docs/facts/local-control-plane.md#programs). A build lands in a directory named by the digest of what went into it, so
-another checkout with the same pins finds it, and a changed pin builds anew.
+another checkout with the same pins finds it, and a changed pin builds anew. `python3 -m twin.host.tools FAMILY...` builds
+with any Python, without a package.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import math
 import os
 import re
 import shutil
+import signal
 import subprocess
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+from console.program import guard
 from spec.failure import NOT_TRIED, Failure
+from twin.host import build_progress, go_build
+from twin.host.go_build import BuildFailed, Builds, Programs
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MODULES = Path(__file__).resolve().parents[1] / "tools"
 OLDEST_GO = (1, 26)
 OLDEST_PULUMI = (3, 250)
-_MEMORY_GB, _DISK_GB = 4, 10
-"""Of a first run with nothing cached: the linker's peak, and what `du` says of Go's caches and the programs afterwards."""
+_NEEDS = "about 4 GB of memory, and of disk some 7 GB while it lasts"
+"""Of a first run with nothing cached: the compilers' and the linker's peak, Go's caches and the programs."""
 SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
 """How the script begins that a twin's shell has in place of `pulumi`."""
 
@@ -65,20 +69,39 @@ class Family:
             raise ToolError(f"twin/tools/{self.name}/go.mod does not require {self.module}")
         return found[1]
 
-    def flags(self) -> str:
+    def _linker_flags(self) -> str:
         """Return the linker's flags: without a version of their own, charts and plugins refuse these programs."""
         version = self.version()
         major, minor = version.removeprefix("v").split(".")[:2]
         return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
 
+    def build_flags(self) -> tuple[str, ...]:
+        """Return the flags of `go build`. Debuggers' data, a fifth of the time, is dropped by the linker (`-w`)."""
+        tags = ("-tags", ",".join(self.tags)) if self.tags else ()
+        return ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", *tags, "-ldflags", self._linker_flags())
+
     def digest(self) -> str:
         """Return a name for everything that decides what is built."""
         folder = MODULES / self.name
         parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
-        recipe = repr((self.packages, self.flags(), *self.tags)).encode()
+        recipe = repr((self.packages, self.build_flags())).encode()
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
+    def programs(self) -> Programs:
+        """Return what is built, how, and where to."""
+        directory = cache_directory() / f"{self.name}-{self.digest()}"
+        return Programs(
+            self.name,
+            self.version(),
+            MODULES / self.name,
+            dict(self.packages),
+            self.build_flags(),
+            directory,
+            self.seconds[0],
+        )
 
+
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 _KUBERNETES_VERSION = " ".join(
     [
         "-X k8s.io/component-base/version.gitVersion={version}",
@@ -91,25 +114,26 @@ _PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 FAMILIES = {
     family.name: family
     for family in (
-        Family("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), "go.etcd.io/etcd/server/v3", (80, 150)),
-        Family(
-            "kubernetes",
-            tuple(
-                (name, f"k8s.io/kubernetes/cmd/{name}")
-                for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-            ),
-            "k8s.io/kubernetes",
-            (290, 520),
-            _KUBERNETES_VERSION,
-        ),
-        Family("kwok", (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),), "sigs.k8s.io/kwok", (65, 115)),
         Family(
             "pulumi",
             (("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
             "github.com/pulumi/pulumi/pkg/v3",
-            (180, 320),
+            (150, 300),
             "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
         ),
+        # One module, hence one version of each package, which is compiled once: Kubernetes has nine tenths of kwok's, too.
+        Family(
+            "control-plane",
+            (
+                ("etcd", "go.etcd.io/etcd/server/v3"),
+                *((name, f"k8s.io/kubernetes/cmd/{name}") for name in _KUBERNETES),
+                ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+            ),
+            "k8s.io/kubernetes",
+            (240, 480),
+            _KUBERNETES_VERSION,
+        ),
+        # For the person at the twin's shell alone, which has it built when it is first asked for.
         Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
         # For the tests of .github/workflows alone.
         Family(
@@ -164,38 +188,82 @@ FAMILIES = {
 }
 
 
-def ensure(families: Sequence[str], console: Console) -> dict[str, Path]:
-    """Return the programs of `families` by name, building what is missing with a line for each family.
+class Tools:
+    """Programs by name, of which some may still be built: see `building`."""
 
-    A `pulumi` on PATH that is new enough is taken as it is. Raises ToolError.
+    def __init__(self, there: Mapping[str, Path], builds: Builds | None, console: Console | None) -> None:
+        self._there = dict(there)
+        self._builds = builds
+        self._awaited: set[str] = set()
+        self._console = console
+
+    def lacks(self, family: str) -> bool:
+        """Return whether the programs of `family` were not there when this began."""
+        return self._builds is not None and family in self._builds.programs
+
+    def wait(self, *families: str) -> dict[str, Path]:
+        """Return the programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
+        if self._builds is not None:
+            names = [
+                name for name in self._builds.programs if name not in self._awaited and (name in families or not families)
+            ]
+            try:
+                build_progress.show(self._builds, names, self._console)
+            except BuildFailed as error:
+                raise ToolError(f"{error}\nA build needs access to a Go module proxy, {_NEEDS}") from None
+            self._awaited.update(names)
+            for name in names:
+                self._there |= self._builds.programs[name].paths()
+        return dict(self._there)
+
+
+@contextlib.contextmanager
+def building(families: Sequence[str], console: Console | None) -> Iterator[Tools]:
+    """Give the programs of `families`; those that are missing are built while the block runs, in this order.
+
+    A `pulumi` on PATH that is new enough is taken as it is. Without a console, progress is lines on standard error. Raises
+    ToolError.
     """
-    found: dict[str, Path] = {}
+    there: dict[str, Path] = {}
     missing: list[Family] = []
     for family in (FAMILIES[name] for name in families):
         installed = _pulumi_on_path() if family.name == "pulumi" else None
         if installed is not None:
-            found["pulumi"] = installed
+            there["pulumi"] = installed
+        elif family.programs().there():
+            there |= family.programs().paths()
         else:
-            found |= {program: _directory(family) / program for program, _ in family.packages}
-            missing += [] if _complete(_directory(family), family) else [family]
-    if missing:
-        go = find_go(f"building {missing[0].name}")
-        console.print(plan(missing), markup=False, highlight=False, soft_wrap=True)
-        for family in missing:
-            _ensure_family(family, go, console)
-    return found
+            missing.append(family)
+    if not missing:
+        yield Tools(there, None, console)
+        return
+    go = find_go(f"building {missing[0].name}")
+    build_progress.say(plan(missing), console)
+    programs = [family.programs() for family in missing]
+    try:
+        with go_build.building(go, programs, cache_directory().with_name("build")) as builds:
+            yield Tools(there, builds, console)
+    except BuildFailed as error:
+        raise ToolError(str(error)) from None
+
+
+def ensure(families: Sequence[str], console: Console | None) -> dict[str, Path]:
+    """Return the programs of `families` by name, once those that were missing have been built. Raises ToolError."""
+    with building(families, console) as found:
+        return found.wait()
 
 
 def built(families: Sequence[str]) -> dict[str, Path]:
     """Return the programs of `families` by name. Raises ToolError for those that have not been built."""
     found: dict[str, Path] = {}
     for family in (FAMILIES[name] for name in families):
-        if not _complete(_directory(family), family):
+        programs = family.programs()
+        if not programs.there():
             raise ToolError(
                 f"{family.name} {family.version()} is not built: `make up` builds what the stack of a twin needs, "
                 "and `make up AUTOSCALING=1` what the autoscaled one does"
             )
-        found |= {program: _directory(family) / program for program, _ in family.packages}
+        found |= programs.paths()
     return found
 
 
@@ -203,101 +271,18 @@ def plan(missing: Sequence[Family]) -> str:
     """Return what a person should know before these are built: how long it takes, and what it needs of the machine."""
     idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
     names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
-    return (
-        f"to build, once per machine: {names}\n"
-        f"together {_minutes((idle, shared))} on 2 cores, about {_MEMORY_GB} GB of memory, and with all of them some "
-        f"{_DISK_GB} GB of disk: Go's caches, and {cache_directory()}"
-    )
+    return f"to build, once per machine: {names}\ntogether {_minutes((idle, shared))} on 2 cores, {_NEEDS}"
 
 
 def _minutes(seconds: tuple[int, int]) -> str:
     """`1 to 3 minutes`; the first is an idle machine's."""
-    least, most = round(seconds[0] / 60), math.ceil(seconds[1] / 60)
-    return f"{max(least, 1)} to {most} minutes"
+    least, most = max(round(seconds[0] / 60), 1), math.ceil(seconds[1] / 60)
+    return f"{least} to {most} minutes" if least < most else "a minute" if most == 1 else f"{most} minutes"
 
 
 def cache_directory() -> Path:
     """Return where builds are kept, for all checkouts of one user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
-
-
-def _directory(family: Family) -> Path:
-    return cache_directory() / f"{family.name}-{family.digest()}"
-
-
-def _ensure_family(family: Family, go: Path, console: Console) -> None:
-    target = _directory(family)
-    with _build_lock(target, family, console):
-        if not _complete(target, family):
-            _build(family, go, target, console)
-
-
-def _complete(directory: Path, family: Family) -> bool:
-    return all(os.access(directory / program, os.X_OK) for program, _ in family.packages)
-
-
-def _build(family: Family, go: Path, target: Path, console: Console) -> None:
-    programs = ", ".join(program for program, _ in family.packages)
-    label = f"{family.name} {family.version()}"
-    started = time.monotonic()
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        with _progress(console, f"building {label} ({programs}); {_minutes(family.seconds)}"):
-            for program, package in family.packages:
-                _go_build(family, go, package, partial / program)
-        partial.chmod(0o755)
-        if target.exists():  # a broken one, else it would have been taken
-            shutil.rmtree(target)
-        partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    console.print(f"built {label} in {time.monotonic() - started:.0f} s", highlight=False)
-
-
-def _go_build(family: Family, go: Path, package: str, output: Path) -> None:
-    tags = ["-tags", ",".join(family.tags)] if family.tags else []
-    argv = [str(go), "build", "-trimpath", *tags, "-ldflags", family.flags(), "-o", str(output), package]
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-    done = subprocess.run(
-        argv,
-        cwd=MODULES / family.name,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    if done.returncode != 0:
-        end = "\n".join(done.stdout.splitlines()[-15:])
-        raise ToolError(
-            f"building {output.name} from twin/tools/{family.name}/go.mod failed (go ended with {done.returncode}); "
-            f"it needs access to a Go module proxy and about {_MEMORY_GB} GB of memory. The end of its output:\n{end}"
-        )
-
-
-@contextlib.contextmanager
-def _progress(console: Console, text: str) -> Iterator[None]:
-    """A line with the elapsed time on a terminal, a plain one elsewhere."""
-    if not console.is_terminal:
-        console.print(f"{text} ...", highlight=False)
-        yield
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(text, total=None)
-        yield
-
-
-@contextlib.contextmanager
-def _build_lock(target: Path, family: Family, console: Console) -> Iterator[None]:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f"{target.name}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            console.print(f"waiting for another command that builds {family.name}", highlight=False)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def find_go(purpose: str) -> Path:
@@ -340,3 +325,18 @@ def _is_the_twins(pulumi: Path) -> bool:
     """Return whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
     with pulumi.open("rb") as file:
         return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI
+
+
+def main(families: Sequence[str]) -> int:
+    """Build `families`. SIGTERM and SIGINT end it, in a shell's background too, where the second one is ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+    def build() -> None:
+        ensure(families, None)
+
+    return guard("twin", build)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

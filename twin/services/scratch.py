@@ -13,9 +13,9 @@ from rich.console import Console
 
 from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
-from twin.host import claim, processes
+from twin.host import claim, processes, tools
 from twin.host.home import REPOSITORY, TwinHome
-from twin.services.servers import Servers
+from twin.services.servers import PROGRAMS, Servers
 
 
 class UnknownRevision(Failure):
@@ -31,7 +31,7 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
     own = TwinHome(home.path / "scratch" / f"twin-{secrets.token_hex(4)}")
     claim.claim(own.path)
     try:
-        yield Servers.start(own, console, with_agent=False)
+        yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
     finally:
         processes.stop_all(own)
         claim.remove(own.path, keep_directory=False)

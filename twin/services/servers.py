@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from twin.services import agent
 
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
 """The processes without which nothing can be asked of a twin."""
-PROGRAMS = ("etcd", "kubernetes", "kwok", "pulumi", "helm")
-"""The families of built programs (twin/host/tools.py) that a twin consists of."""
+PROGRAMS = ("pulumi", "control-plane")
+"""The families of built programs (twin/host/tools.py) of a twin. The first one is enough for a first preview."""
 
 
 class NotRunning(Failure):
@@ -45,20 +45,18 @@ class Servers:
     """
 
     home: TwinHome
-    programs: dict[str, Path]
+    programs: Mapping[str, Path]
     aws_url: str
     kubeconfig: Path
     aws_is_new: bool = False
     started: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, home: TwinHome, console: Console, *, with_agent: bool = True, families: Sequence[str] = ()) -> "Servers":
-        """Build the tools that are missing and start the servers that do not run; what runs is left alone.
+    def start(cls, home: TwinHome, programs: Mapping[str, Path], console: Console, *, with_agent: bool = True) -> "Servers":
+        """Start the servers that do not run, of the given programs; what runs is left alone.
 
-        `with_agent` starts nodes and pods too, which a preview does not need. `families` of programs are built beside
-        PROGRAMS. Raises ToolError, ProcessFailed or DeadlinePassed.
+        `with_agent` starts nodes and pods too, which a preview does not need. Raises ProcessFailed or DeadlinePassed.
         """
-        programs = tools.ensure([*PROGRAMS, *families], console)
         before = _alive(home)
 
         def say(line: str) -> None:
@@ -66,10 +64,20 @@ class Servers:
 
         is_new = moto_server.ensure(home, say)
         control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.images)
-        _write_shell_programs(home, programs)
+        _write_shell_programs(home, programs["kubectl"])
         if with_agent and agent.ensure(home):
             say("started the agent (nodes, and Triton's pods)")
         return cls._found(home, programs, is_new, tuple(sorted(_alive(home) - before)))
+
+    @classmethod
+    def without_cluster(cls, home: TwinHome, programs: Mapping[str, Path], say: Callable[[str], None]) -> "Servers":
+        """Start AWS alone. The cluster has an address, at which nobody answers: enough for a preview, which says so.
+
+        Raises ProcessFailed or DeadlinePassed.
+        """
+        is_new = moto_server.ensure(home, say)
+        control_plane.announce(home)
+        return cls._found(home, programs, is_new)
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
@@ -84,7 +92,7 @@ class Servers:
 
     @classmethod
     def _found(
-        cls, home: TwinHome, programs: dict[str, Path], aws_is_new: bool = False, started: tuple[str, ...] = ()
+        cls, home: TwinHome, programs: Mapping[str, Path], aws_is_new: bool = False, started: tuple[str, ...] = ()
     ) -> "Servers":
         known = home.load_endpoints()
         assert known.aws_url and known.kubeconfig
@@ -129,15 +137,17 @@ def _alive(home: TwinHome) -> set[str]:
     return {record.name for record in processes.records(home) if record.alive()}
 
 
-def _write_shell_programs(home: TwinHome, programs: dict[str, Path]) -> None:
-    """`bin/`: kubectl and helm as they are; `pulumi` through `twin pulumi`, which hands it the twin's stack file."""
+def _write_shell_programs(home: TwinHome, kubectl: Path) -> None:
+    """Write `bin/`: kubectl as it is; helm, built when it is first asked for; `pulumi` with the twin's stack file."""
     folder = home.path / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("kubectl", "helm"):
-        link = folder / name
-        if link.resolve() != programs[name].resolve():
-            link.unlink(missing_ok=True)
-            link.symlink_to(programs[name])
-    python, repository, own = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path))
+    link = folder / "kubectl"
+    if link.resolve() != kubectl.resolve():
+        link.unlink(missing_ok=True)
+        link.symlink_to(kubectl)
+    helm = tools.FAMILIES["helm"].programs().paths()["helm"]
+    python, repository, own, built = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path, helm))
+    script = f'[ -x {built} ] || PYTHONPATH={repository} {python} -m twin.host.tools helm || exit\nexec {built} "$@"\n'
+    write_whole(folder / "helm", b"#!/bin/sh\n" + script.encode(), mode=0o755)
     script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi -- "$@"\n'
     write_whole(folder / "pulumi", tools.SHELL_PULUMI + script.encode(), mode=0o755)

@@ -145,7 +145,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A twin with KEDA installed as the program installs it."""
     home = TwinHome(tmp_path_factory.mktemp("keda") / "home")
     console = Console(stderr=True)
-    programs = tools.ensure(["etcd", "kubernetes", "kwok", keda.FAMILY], console)
+    programs = tools.ensure(["control-plane", keda.FAMILY], console)
     try:
         moto_server.ensure(home, console.print)
         control_plane.ensure(home, programs, console.print)

@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+from rich.console import Console
+
 from tests.system.e2e.conftest import Twin
 from twin.commands import leftovers
 from twin.host import processes, tools
@@ -18,6 +20,7 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     person, temporary = tmp_path / "person", tmp_path / "tmp"
     person.mkdir()
     temporary.mkdir()
+    tools.ensure(["helm"], Console(stderr=True))  # not in that home: `go` keeps its telemetry there
     # Built programs and Go's caches are to stay; everything else that is written to the home is a finding.
     variables = {
         "HOME": str(person),

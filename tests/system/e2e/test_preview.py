@@ -1,11 +1,16 @@
 """Previews of every environment, and of a change against another revision, with no credentials."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.system.e2e.conftest import Twin, change, clone
+from twin.commands import up
+from twin.host import processes, tools
+from twin.services.servers import Servers
 
 DEV = Path("stacks", "Pulumi.dev.yaml")
 CHART_KINDS = {
@@ -25,6 +30,15 @@ def test_a_preview_lists_every_resource_of_the_environment_and_is_the_same_twice
     assert len(document["steps"]) > 100
     assert {step["type"] for step in document["steps"]} >= CHART_KINDS
     assert first.stdout == second.stdout
+
+
+def test_the_first_up_previews_before_there_is_a_cluster(own_twin: Twin, capfd: pytest.CaptureFixture[str]) -> None:
+    pulumi = tools.ensure(["pulumi"], Console(stderr=True))
+    up.preview(Servers.without_cluster(own_twin.home, pulumi, print), print)
+    said = capfd.readouterr().out
+    assert re.search(r"^\s+\+ 1\d\d to create$", said, re.M), said
+    assert "This preview was not checked by it" in said
+    assert [record.name for record in processes.records(own_twin.home)] == ["moto"]
 
 
 def test_the_preview_of_a_change_is_the_change_alone(twin: Twin, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
-        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         yield kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
     finally:
         processes.stop_all(home, seconds=20)

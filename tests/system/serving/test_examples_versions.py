@@ -82,7 +82,7 @@ def test_an_entry_that_cannot_be_read_leaves_the_model_as_it_was(text: str, capl
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A real control plane. Building it takes minutes once a machine, as for `make up`."""
     home = TwinHome(tmp_path_factory.mktemp("control-plane"))
-    programs = tools.ensure(("etcd", "kubernetes", "kwok"), Console(quiet=True))
+    programs = tools.ensure(("control-plane",), Console(quiet=True))
     try:
         control_plane.ensure(home, programs, lambda _: None)
         config.load_kube_config(str(home.kubeconfig))

@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
-        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
         definitions.install(client, CHARTS[CHART])
         for namespace in ("envoy-gateway-system", "triton", "tracing"):

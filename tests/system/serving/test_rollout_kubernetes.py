@@ -26,7 +26,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
-        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         yield str(home.kubeconfig)
     finally:
         processes.stop_all(home, seconds=20)

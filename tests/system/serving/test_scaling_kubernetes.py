@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.Dynami
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
-        control_plane.ensure(home, tools.ensure(["etcd", "kubernetes", "kwok"], console), console.print)
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         api = config.new_client_from_config(str(home.kubeconfig))
         for crd in crds:
             _install(client.ApiextensionsV1Api(api), crd)

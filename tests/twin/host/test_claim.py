@@ -288,6 +288,7 @@ def test_what_only_resembles_one_is_left_alone(tmp_path: Path, missing_or_more: 
 
 def test_a_scratch_twin_removes_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch.Servers, "start", lambda own, *_, **__: own)
+    monkeypatch.setattr(scratch.tools, "ensure", lambda *_: {})
     home = TwinHome(tmp_path / "home")
     with scratch.twin(home, None) as own:  # type: ignore[arg-type]
         (own.path / "logs").mkdir()  # type: ignore[attr-defined]

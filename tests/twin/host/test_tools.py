@@ -1,41 +1,29 @@
-"""The builder, with a `go` and a `pulumi` that are shell scripts.
+"""What is built, when, and what is said of it, with a `go` and a `pulumi` that are shell scripts.
 
 What is built how: docs/facts/local-control-plane.md#programs.
 """
 
 import io
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.twin import go_stand_in
+from tests.twin.go_stand_in import builds, script, until
 from twin.host import tools
+from twin.host.home import REPOSITORY
 from twin.host.tools import FAMILIES, ToolError
-
-FAKE_GO = """#!/bin/sh
-echo "$*" >> "$GO_LOG"
-if [ "$1" = env ]; then echo "${GO_VERSION:-go1.26.8}"; exit 0; fi
-if [ -n "$GO_FAILS" ]; then echo "go: example.com@v1: unreachable"; exit 1; fi
-while [ "$1" != -o ]; do shift; done
-printf '#!/bin/sh\\n' > "$2"; chmod 755 "$2"
-"""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    script(programs / "go", FAKE_GO)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("GO_LOG", str(tmp_path / "go.log"))
+    go_stand_in.install(tmp_path, monkeypatch)
     return tmp_path
-
-
-def script(path: Path, content: str) -> None:
-    path.write_text(content)
-    path.chmod(0o755)
 
 
 def ensure(*families: str) -> tuple[dict[str, Path], str]:
@@ -43,8 +31,11 @@ def ensure(*families: str) -> tuple[dict[str, Path], str]:
     return tools.ensure(families, Console(file=output, width=200)), output.getvalue()
 
 
-def builds(machine: Path) -> list[str]:
-    return [line for line in (machine / "go.log").read_text().splitlines() if line.startswith("build")]
+def left_in(machine: Path) -> list[str]:
+    """The directories below the cache, locks aside, once what is removed in the background is gone."""
+    folder = machine / "cache" / "triton-eks"
+    until(lambda: not list(folder.glob("build/removed-*")), "the caches to be removed")
+    return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
 
 
 def test_every_family_pins_its_version() -> None:
@@ -52,73 +43,210 @@ def test_every_family_pins_its_version() -> None:
 
 
 def test_a_family_is_built_once_and_then_found(machine: Path) -> None:
-    found, said = ensure("etcd")
-    assert found["etcd"].is_relative_to(machine / "cache" / "triton-eks" / "tools")
-    assert os.access(found["etcd"], os.X_OK)
-    version = FAMILIES["etcd"].version()
-    assert said.splitlines()[2] == f"building etcd {version} (etcd); 1 to 3 minutes ..."
-    assert said.splitlines()[3].startswith(f"built etcd {version} in ")
-    assert ensure("etcd") == (found, "")
+    found, said = ensure("helm")
+    assert found["helm"].is_relative_to(machine / "cache" / "triton-eks" / "tools")
+    assert os.access(found["helm"], os.X_OK)
+    assert said.splitlines()[-1].startswith(f"built helm {FAMILIES['helm'].version()} in ")
+    assert ensure("helm") == (found, "")
     assert len(builds(machine)) == 1
 
 
-def test_kubernetes_is_told_its_version(machine: Path) -> None:
-    found, _ = ensure("kubernetes")
-    assert sorted(found) == ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"]
-    assert f"-X k8s.io/component-base/version.gitVersion={FAMILIES['kubernetes'].version()}" in builds(machine)[0]
+def test_the_control_plane_is_one_build_that_is_told_its_version(machine: Path) -> None:
+    found, _ = ensure("control-plane")
+    assert sorted(found) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"]
+    (command,) = builds(machine)
+    assert f"-X k8s.io/component-base/version.gitVersion={FAMILIES['control-plane'].version()}" in command
+
+
+@pytest.mark.parametrize(
+    ("program", "built_as"), [("etcd", "server"), ("kwok", "kwok"), ("keda-operator", "operator"), ("keda-adapter", "keda")]
+)
+def test_a_program_has_our_name_whatever_go_calls_it(machine: Path, program: str, built_as: str) -> None:
+    found, _ = ensure("control-plane", "keda")
+    assert subprocess.check_output([found[program], "--version"], text=True) == f"{built_as} --version\n"
 
 
 def test_the_plan_is_told_before_the_first_build(machine: Path) -> None:
-    ensure("etcd")
-    found, said = ensure("etcd", "kwok", "helm")
-    plan, *built = said.splitlines()
-    assert plan == "to build, once per machine: kwok (1 to 2 minutes), helm (2 to 4 minutes)"
-    assert built[0].startswith("together 3 to 5 minutes on 2 cores, about 4 GB of memory, and with all of them some 10 GB")
-    assert [line.split()[:2] for line in built[1:]] == [
-        ["building", "kwok"],
-        ["built", "kwok"],
-        ["building", "helm"],
-        ["built", "helm"],
-    ]
-    assert ensure("etcd", "kwok", "helm") == (found, "")
+    ensure("actionlint")
+    found, said = ensure("actionlint", "keda", "helm")
+    plan, together, *progress = said.splitlines()
+    assert plan == "to build, once per machine: keda (4 to 8 minutes), helm (2 to 4 minutes)"
+    assert together.startswith("together 6 to 12 minutes on 2 cores, about 4 GB of memory, ")
+    built = [line.split()[1] for line in progress if line.startswith("built ")]
+    assert built == ["keda", "helm"]
+    assert ensure("actionlint", "keda", "helm") == (found, "")
+
+
+def test_on_a_terminal_it_is_shown_how_far_everything_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    output = io.StringIO()
+    console = Console(file=output, width=200, force_terminal=True, color_system=None)
+    building = threading.Thread(target=tools.ensure, args=(("actionlint", "helm"), console))
+    building.start()
+    until(lambda: "2 of 3 packages" in output.getvalue(), "the packages of the first one")
+    shown = output.getvalue()
+    go_on.touch()
+    building.join()
+    assert f"actionlint {FAMILIES['actionlint'].version()} " in shown and f"helm {FAMILIES['helm'].version()} " in shown
+    assert "waiting" in shown
 
 
 def test_a_changed_recipe_is_another_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = FAMILIES["etcd"].digest()
-    monkeypatch.setattr(tools.Family, "flags", lambda self: "-s")
-    assert FAMILIES["etcd"].digest() != before
+    before = FAMILIES["helm"].digest()
+    monkeypatch.setattr(tools.Family, "build_flags", lambda self: ("-s",))
+    assert FAMILIES["helm"].digest() != before
 
 
-def test_a_failed_build_shows_the_end_of_its_output_and_leaves_nothing(
+def test_a_failed_build_shows_the_end_of_its_output_and_keeps_what_was_compiled(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GO_FAILS", "yes")
     with pytest.raises(ToolError) as error:
-        ensure("etcd")
-    assert "building etcd from twin/tools/etcd/go.mod failed (go ended with 1)" in str(error.value)
-    assert str(error.value).endswith("go: example.com@v1: unreachable")
-    assert [p.name for p in (machine / "cache" / "triton-eks" / "tools").iterdir() if p.is_dir()] == []
+        ensure("helm")
+    said = str(error.value).splitlines()
+    assert said[0].startswith("building helm from /") and said[0].endswith(
+        "twin/tools/helm/go.mod failed (`go build` ended with 1). The end of its output:"
+    )
+    assert said[1:] == [
+        "go: example.com@v1: unreachable",
+        "A build needs access to a Go module proxy, about 4 GB of memory, and of disk some 7 GB while it lasts",
+    ]
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
     monkeypatch.delenv("GO_FAILS")
-    ensure("etcd")
+    ensure("helm")
+
+
+def test_modules_that_are_in_the_cache_of_the_person_are_not_downloaded(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO_FAILS", "yes")
+    with pytest.raises(ToolError):
+        ensure("helm")
+    proxies = (machine / "cache" / "triton-eks" / "build" / "modules" / "proxies").read_text()
+    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://proxy.golang.org,direct\n"
+
+
+def test_a_build_leaves_the_programs_and_nothing_else(machine: Path) -> None:
+    found, _ = ensure("helm", "actionlint")
+    assert left_in(machine) == sorted(f"tools/{path.parent.name}" for path in found.values())
+
+
+def test_what_a_killed_build_left_goes_with_the_next(machine: Path) -> None:
+    found, _ = ensure("helm")
+    directory = found["helm"].parent
+    found["helm"].unlink()
+    (directory.parent / f".{directory.name}-killed").mkdir()
+    ensure("helm")
+    assert left_in(machine) == [f"tools/{directory.name}"]
+
+
+def test_a_removal_that_was_killed_is_made_good(machine: Path) -> None:
+    ensure("helm")
+    killed = machine / "cache" / "triton-eks" / "build" / "removed-before"
+    (killed / "objects").mkdir(parents=True)
+    ensure("actionlint")
+    until(lambda: not killed.exists(), "what was left to be removed")
+
+
+@pytest.mark.parametrize("tag", [None, "Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n"])
+def test_nothing_is_removed_from_a_directory_that_no_build_has_made(machine: Path, tag: str | None) -> None:
+    persons = machine / "cache" / "triton-eks" / "build"
+    (persons / "objects").mkdir(parents=True)
+    (persons / "removed-mine").mkdir()
+    if tag is not None:
+        (persons / "CACHEDIR.TAG").write_text(tag)
+    before = sorted(persons.rglob("*"))
+    with pytest.raises(ToolError) as error:
+        ensure("helm")
+    assert str(error.value).startswith(f"{persons} was not made by a build: it has ")
+    assert str(error.value).endswith("Move it away, or set XDG_CACHE_HOME to another directory")
+    assert (sorted(persons.rglob("*")), builds(machine)) == (before, [])
+
+
+def test_what_a_person_has_put_beside_the_caches_stays(machine: Path) -> None:
+    ensure("helm")
+    mine = machine / "cache" / "triton-eks" / "build" / "mine"
+    mine.mkdir()
+    ensure("actionlint")
+    assert [folder for folder in left_in(machine) if folder.startswith("build/")] == ["build/mine"]
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    output = io.StringIO()
+    building = threading.Thread(target=tools.ensure, args=(("helm",), Console(file=output, width=200)))
+    building.start()
+    until(lambda: "helm: 2 of 3 packages" in output.getvalue(), "a line on the packages")
+    go_on.touch()
+    building.join()
 
 
 def test_half_a_build_is_built_again(machine: Path) -> None:
-    found, _ = ensure("kubernetes")
+    found, _ = ensure("control-plane")
     found["kubectl"].unlink()
-    assert ensure("kubernetes")[0] == found
+    assert ensure("control-plane")[0] == found
     assert os.access(found["kubectl"], os.X_OK)
+
+
+def test_two_commands_at_once_build_once(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = machine / "go-on"
+    monkeypatch.setenv("GO_WAITS_FOR", str(go_on))
+    outputs = [io.StringIO(), io.StringIO()]
+    commands = [
+        threading.Thread(target=tools.ensure, args=(("helm",), Console(file=output, width=200))) for output in outputs
+    ]
+    label = f"helm {FAMILIES['helm'].version()}"
+    commands[0].start()
+    until(lambda: f"building {label} (helm) ...\n" in outputs[0].getvalue(), "the first build")
+    commands[1].start()
+    until(lambda: "waiting" in outputs[1].getvalue(), "the second command to wait")
+    go_on.touch()
+    for command in commands:
+        command.join()
+    assert len(builds(machine)) == 1
+    assert outputs[1].getvalue().splitlines()[2:] == [f"waiting for another command that builds {label}"]
+    assert [folder.partition("/")[0] for folder in left_in(machine)] == ["tools"]
+
+
+def test_the_caches_stay_while_another_command_builds(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = machine / "cache" / "triton-eks" / "build" / "objects"
+    with tools.building(["helm"], None) as found:
+        found.wait()
+        ensure("actionlint")
+        assert objects.exists()
+    until(lambda: not objects.exists(), "the caches to be removed")
+
+
+def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_WAITS_FOR", str(machine / "never"))
+    with pytest.raises(KeyboardInterrupt), tools.building(["helm", "actionlint"], None):
+        until(lambda: builds(machine), "the build")
+        raise KeyboardInterrupt
+    running = subprocess.run(["pgrep", "-f", str(machine / "bin" / "go")], capture_output=True, text=True, check=False)
+    assert running.stdout == ""
+    assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
+    assert len(builds(machine)) == 1
+
+
+def test_some_are_had_while_the_others_are_built(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tools.building(["helm", "actionlint"], None) as found:
+        assert found.lacks("helm") and not found.lacks("keda")
+        assert set(found.wait("helm")) == {"helm"}
+        assert set(found.wait()) == {"helm", "actionlint"}
 
 
 def test_without_go_one_sentence_says_what_to_install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(machine / "nothing"))
-    with pytest.raises(ToolError, match=r"building etcd needs Go 1\.26 or newer .* there is no `go` on PATH"):
-        ensure("etcd")
+    with pytest.raises(ToolError, match=r"building helm needs Go 1\.26 or newer .* there is no `go` on PATH"):
+        ensure("helm")
 
 
 def test_an_old_go_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GO_VERSION", "go1.25.4")
     with pytest.raises(ToolError, match=r"needs Go 1\.26 or newer .*bin/go is go1\.25\.4"):
-        ensure("etcd")
+        ensure("helm")
 
 
 @pytest.mark.parametrize(("version", "taken"), [("v3.272.0", True), ("v3.250.0", True), ("v3.249.9", False), ("?", False)])
@@ -136,3 +264,23 @@ def test_who_may_not_build_finds_what_is_built_and_says_what_is_not(machine: Pat
     found, _ = ensure("keda")
     assert tools.built(["keda"]) == found
     assert set(found) == {"keda-operator", "keda-adapter"}
+
+
+def build_without_packages(*families: str) -> subprocess.CompletedProcess[str]:
+    """`python3 -m twin.host.tools` with a Python that has the standard library only."""
+    command = [sys.executable, "-S", "-m", "twin.host.tools", *families]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_any_python_can_build(machine: Path) -> None:
+    done = build_without_packages("actionlint")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1].startswith("built actionlint ")
+    assert tools.built(["actionlint"])["actionlint"].exists()
+
+
+def test_it_says_in_one_sentence_what_it_lacks(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(machine / "nothing"))
+    done = build_without_packages("actionlint")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.startswith("error: building actionlint needs Go ")

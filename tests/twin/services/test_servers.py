@@ -1,11 +1,14 @@
-"""What a command says that needs a running twin and finds none."""
+"""What a command says that needs a running twin and finds none, and the programs of a twin's shell."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.twin import go_stand_in
 from twin.host.home import TwinHome
+from twin.services import servers
 from twin.services.servers import NotRunning, Servers
 
 
@@ -23,3 +26,24 @@ def test_a_twin_whose_processes_are_gone_is_not_taken_for_a_running_one(tmp_path
     assert str(error.value) == (
         f"moto, etcd, kube-apiserver of the twin at {tmp_path} no longer run; `make up` starts them again"
     )
+
+
+def test_helm_in_the_shell_is_built_when_it_is_first_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_stand_in.install(tmp_path, monkeypatch)
+    servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
+    said = [
+        subprocess.run([tmp_path / "home" / "bin" / "helm", "list", "-A"], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert [done.stdout for done in said] == ["helm list -A\n"] * 2
+    assert said[0].stderr.startswith("to build, once per machine: helm ") and said[1].stderr == ""
+    assert len(go_stand_in.builds(tmp_path)) == 1
+
+
+def test_helm_that_cannot_be_built_is_an_error_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_stand_in.install(tmp_path, monkeypatch)
+    monkeypatch.setenv("GO_FAILS", "yes")
+    servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
+    done = subprocess.run([tmp_path / "home" / "bin" / "helm", "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: building helm from " in done.stderr

@@ -1,0 +1,71 @@
+"""A `go` that is a shell script: it lists three packages, and makes of each program a script that says its own name."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_SCRIPT = """#!/bin/sh
+echo "$*" >> "$GO_LOG"
+case $1 in
+env)
+  case $2 in
+  GOVERSION) echo "${GO_VERSION:-go1.26.8}";;
+  *) printf '/home/me/go/pkg/mod\nhttps://proxy.golang.org,direct\n';;
+  esac;;
+list)
+  echo "go: downloading example.com v1.0.0" >&2
+  printf 'errors\\nfmt errors\\nexample.com/main fmt\\n';;
+build)
+  echo "$GOPROXY" > "$GOMODCACHE/proxies"
+  if [ -n "$GO_FAILS" ]; then echo "go: example.com@v1: unreachable"; exit 1; fi
+  while [ "$1" != -o ]; do shift; done
+  folder=$2
+  while [ "$1" != -ldflags ]; do shift; done
+  shift 2
+  echo fmt
+  while [ -n "$GO_WAITS_FOR" ] && [ ! -e "$GO_WAITS_FOR" ]; do sleep 0.05; done
+  echo example.com/main
+  for package; do
+    name=$(basename "$package")
+    case $name in
+    .) name=$(basename "$PWD");;
+    v[0-9]*) name=$(basename "$(dirname "$package")");;
+    esac
+    printf '#!/bin/sh\\necho "%s $*"\\n' "$name" > "$folder$name"
+    chmod 755 "$folder$name"
+  done;;
+esac
+"""
+
+
+def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts it on a PATH without another one, and the programs that it builds below `machine`."""
+    programs = machine / "bin"
+    programs.mkdir()
+    script(programs / "go", _SCRIPT)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(machine / "cache"))
+    monkeypatch.setenv("GO_LOG", str(machine / "go.log"))
+
+
+def script(path: Path, content: str) -> None:
+    """Writes an executable script."""
+    path.write_text(content)
+    path.chmod(0o755)
+
+
+def builds(machine: Path) -> list[str]:
+    """The command lines of `go build` so far."""
+    log = machine / "go.log"
+    return [line for line in log.read_text().splitlines() if line.startswith("build")] if log.exists() else []
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Waits until `condition` holds."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"waited 30 s for {what}"
+        time.sleep(0.02)

@@ -1,0 +1,84 @@
+"""How far a build is, and how long it will take."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.twin import go_stand_in
+from tests.twin.go_stand_in import until
+from twin.host import go_build
+from twin.host.go_build import Phase, Programs, Progress
+
+IMPORTS = {"errors": [], "fmt": ["errors"], "net": ["errors"], "main": ["fmt", "net"]}
+
+
+def test_what_a_package_needs_has_been_compiled_before_it() -> None:
+    progress = Progress()
+    progress.consists_of(IMPORTS)
+    assert (progress.compiled, progress.packages, progress.share()) == (0, 4, 0.0)
+    assert progress.compiles("fmt")  # errors was in the cache, and is not told
+    assert progress.compiled == 2
+    assert progress.compiles("main")
+    assert (progress.compiled, progress.share()) == (4, 1.0)
+
+
+def test_what_is_no_package_is_no_progress() -> None:
+    progress = Progress()
+    progress.consists_of(IMPORTS)
+    assert not progress.compiles("# example.com/main")
+    assert progress.compiled == 0
+
+
+def test_the_first_packages_take_less_than_their_share_of_the_time() -> None:
+    progress = Progress()
+    progress.consists_of({str(number): [] for number in range(100)})
+    for number in range(50):
+        progress.compiles(str(number))
+    assert 0.28 < progress.share() < 0.44
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Programs]:
+    """Two sets of which the first takes three times as long, and is compiled by half for as long as `go-on` is not there."""
+    go_stand_in.install(tmp_path, monkeypatch)
+    monkeypatch.setenv("GO_WAITS_FOR", str(tmp_path / "go-on"))
+    return [
+        Programs(name, "v1", tmp_path, {name: f"example.com/{name}"}, ("-ldflags", ""), tmp_path / "built" / name, seconds)
+        for name, seconds in (("large", 30), ("small", 10))
+    ]
+
+
+def test_the_time_left_is_for_all_that_is_to_be_built(tmp_path: Path, sets: list[Programs]) -> None:
+    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
+        assert builds.left() is None
+        until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one")
+        assert builds.progress["small"].phase is Phase.WAITING
+        assert builds.share() == pytest.approx(30 / 40 * (2 / 3) ** 1.5)
+        (tmp_path / "go-on").touch()
+        for _ in builds.until_there(["large", "small"]):
+            pass
+        assert (builds.share(), builds.left()) == (1.0, 0.0)
+    caches = tmp_path / "cache" / "build"
+    until(lambda: sorted(entry.name for entry in caches.iterdir()) == ["CACHEDIR.TAG", "lock"], "the caches to be removed")
+
+
+def test_the_time_left_goes_by_what_was_compiled_now(
+    tmp_path: Path, sets: list[Programs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
+        until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one")
+        # Three quarters of 40 s have been done, 10 of them earlier: 20 in as many seconds, so 10 more.
+        with monkeypatch.context() as now:
+            now.setattr(builds, "_done", lambda: 30.0)
+            now.setattr(builds, "_began", (100.0, 10.0))
+            now.setattr(go_build.time, "monotonic", lambda: 120.0)
+            assert builds.left() == pytest.approx(10.0)
+        (tmp_path / "go-on").touch()
+        for _ in builds.until_there(["small"]):
+            pass
+
+
+def test_what_is_not_waited_for_is_stopped(tmp_path: Path, sets: list[Programs]) -> None:
+    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build"):
+        until(lambda: go_stand_in.builds(tmp_path), "the first build")
+    assert [path.name for path in (tmp_path / "built").iterdir()] == ["large.lock"]

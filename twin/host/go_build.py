@@ -1,0 +1,352 @@
+"""Compile Go programs in the background, one set after the other, and say how far they are.
+
+What Go caches for it, modules and objects, is kept apart and goes when the programs are there: it is ten times as large.
+What is interrupted or fails leaves it behind, and the next run goes on from there. It is removed only from a
+directory that a build has made or found empty, which a CACHEDIR.TAG says (https://bford.info/cachedir/).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from spec.files import write_whole
+
+_POLL_SECONDS = 0.2
+_END_OF_OUTPUT = 15
+_MAJOR_VERSION = re.compile(r"v[0-9]+")
+_LARGE_ONES_LAST = 1.5
+"""Makes the share of the time out of the share of the packages. Those that are compiled last are the largest: the first half
+took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actiongraph`)."""
+
+
+_FOLDERS = {"GOCACHE": "objects", "GOMODCACHE": "modules", "GOTMPDIR": "tmp"}
+"""What is in the directory of the caches, by the variable that names it to `go`."""
+_LOCK = "lock"
+_PARTIAL = ".new-"
+"""How a file is called that is not written to its end yet (spec/files.py)."""
+_REMOVED = "removed-"
+"""How a directory begins that has what is being removed."""
+_TAG = "CACHEDIR.TAG"
+# Its first line is the specification's; the second one says whose it is.
+_TAGGED = b"Signature: 8a477f597d28d172789f06886806bc55\n# What Go has cached while it compiled the programs of a twin.\n"
+
+
+class BuildFailed(RuntimeError):
+    """A build cannot begin, or `go` failed; the text says why, or ends with its own words."""
+
+
+class _Stopped(Exception):
+    """Nobody waits for the programs any more."""
+
+
+class Phase(Enum):
+    """What happens to a set of programs."""
+
+    WAITING = "waiting"
+    DOWNLOADING = "downloading modules"
+    ELSEWHERE = "being built by another command"
+    COMPILING = "compiling"
+    BUILT = "built"
+
+
+class Programs(NamedTuple):
+    """A set of programs that one `go build` makes.
+
+    `packages` maps each program to its package, as seen from `module`, the folder of a go.mod. `flags` are those of
+    `go build`. The programs land in `directory`: all of them or none. `seconds` is what it takes with nothing cached, as
+    compared to other sets.
+    """
+
+    name: str
+    version: str
+    module: Path
+    packages: Mapping[str, str]
+    flags: Sequence[str]
+    directory: Path
+    seconds: float
+
+    def paths(self) -> dict[str, Path]:
+        """Return where each of them is, once it has been built."""
+        return {program: self.directory / program for program in self.packages}
+
+    def there(self) -> bool:
+        """Say whether all of them have been built."""
+        return all(os.access(path, os.X_OK) for path in self.paths().values())
+
+
+class Progress:
+    """How far a set of programs is. One thread writes it while others read.
+
+    `took` is how many seconds the build took; None until then, and where another command has built them.
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase.WAITING
+        self.packages = 0
+        self.took: float | None = None
+        self._imports: Mapping[str, Sequence[str]] = {}
+        self._compiled: set[str] = set()
+
+    @property
+    def compiled(self) -> int:
+        """How many of the packages have been compiled, now or earlier."""
+        return len(self._compiled)
+
+    def share(self) -> float:
+        """Return the share of the time that is over, from 0 to 1."""
+        if self.phase is Phase.BUILT:
+            return 1.0
+        return (self.compiled / self.packages) ** _LARGE_ONES_LAST if self.packages else 0.0
+
+    def consists_of(self, imports: Mapping[str, Sequence[str]]) -> None:
+        """Take every package of the programs, with those that it needs."""
+        self._imports, self.packages = imports, len(imports)
+
+    def compiles(self, package: str) -> bool:
+        """Take note that `package` is being compiled, thus all that it needs has been; say whether it is one of them."""
+        needed = [package]
+        while needed:
+            one = needed.pop()
+            if one in self._imports and one not in self._compiled:
+                self._compiled.add(one)
+                needed += self._imports[one]
+        return package in self._imports
+
+
+@contextlib.contextmanager
+def building(go: Path, programs: Sequence[Programs], cache: Path) -> Iterator[Builds]:
+    """Build `programs` in their order while the block runs; what is not there when an error ends it is stopped.
+
+    Their caches are in `cache`. They are left behind by who does not come to an end, and removed by the last who does.
+    Raises BuildFailed when that directory is somebody else's.
+    """
+    _claim(cache)
+    with (cache / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        builds = Builds(go, programs, cache)
+        try:
+            yield builds
+        finally:
+            builds.stop()
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(cache)
+
+
+class Builds:
+    """Programs being built: see `building`."""
+
+    def __init__(self, go: Path, programs: Sequence[Programs], cache: Path) -> None:
+        self.programs = {one.name: one for one in programs}
+        self.progress = {one.name: Progress() for one in programs}
+        self._go, self._environment = go, _environment(go, cache)
+        self._began: tuple[float, float] | None = None
+        """When the first package was compiled, and what was done by then, in seconds of `Programs`."""
+        self._running: set[subprocess.Popen[str]] = set()
+        self._starting = threading.Lock()
+        self._stopped = threading.Event()
+        # Two, so that the modules of one set are downloaded while the one before it is compiled.
+        self._reading, self._building = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        imports = [self._reading.submit(self._list, one) for one in programs]
+        self._ends = {
+            one.name: self._building.submit(self._ensure, one, its) for one, its in zip(programs, imports, strict=True)
+        }
+
+    def until_there(self, names: Sequence[str]) -> Iterator[None]:
+        """Yield some times a second until all of `names` are there, and once more then. Raises BuildFailed."""
+        waiting = {self._ends[name] for name in names}
+        while waiting:
+            yield
+            ended, waiting = wait(waiting, timeout=_POLL_SECONDS)
+            for end in ended:
+                end.result()
+        yield
+
+    def share(self) -> float:
+        """Return the share of the time for all of them that is over, from 0 to 1."""
+        return self._done() / sum(one.seconds for one in self.programs.values())
+
+    def left(self) -> float | None:
+        """Return the seconds until all are there, going on as until now; None while too little is done to tell."""
+        if self._began is None:
+            return None
+        at, before = self._began
+        done = self._done() - before
+        everything = sum(one.seconds for one in self.programs.values())
+        return (time.monotonic() - at) * (everything - before - done) / done if done > 0.02 * everything else None
+
+    def stop(self) -> None:
+        """End what runs, and wait until it has cleaned up, however often Ctrl-C is pressed."""
+        try:
+            with self._starting:
+                self._stopped.set()
+                for process in self._running:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGINT)
+            for threads in (self._reading, self._building):
+                threads.shutdown(cancel_futures=True)
+        except KeyboardInterrupt:
+            self.stop()
+
+    def _done(self) -> float:
+        return sum(self.progress[name].share() * one.seconds for name, one in self.programs.items())
+
+    def _list(self, programs: Programs) -> dict[str, list[str]]:
+        """Every package of the programs with those that it imports. To tell, `go` downloads the modules."""
+        imports: dict[str, list[str]] = {}
+
+        def take(line: str) -> bool:
+            package, *needed = line.split(" ")
+            if package == "go:":  # what it downloads
+                return False
+            imports[package] = needed
+            return True
+
+        self._go_on(programs, ["list", "-deps", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}"], take)
+        return imports
+
+    def _ensure(self, programs: Programs, imports: Future[dict[str, list[str]]]) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
+        progress = self.progress[programs.name]
+        programs.directory.parent.mkdir(parents=True, exist_ok=True)
+        with programs.directory.with_name(f"{programs.directory.name}.lock").open("w") as lock:
+            while not _locked(lock.fileno()):
+                progress.phase = Phase.ELSEWHERE
+                if self._stopped.wait(_POLL_SECONDS):
+                    raise _Stopped
+            if not programs.there():
+                progress.phase = Phase.DOWNLOADING
+                progress.consists_of(imports.result())
+                progress.phase = Phase.COMPILING
+                progress.took = self._build(programs)
+        progress.phase = Phase.BUILT
+
+    def _build(self, programs: Programs) -> float:
+        """Build the programs, put them where they belong in one step, and return how many seconds it took."""
+        began = time.monotonic()
+        target = programs.directory
+        for left in target.parent.glob(f".{target.name}-*"):  # by a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            self._go_on(programs, ["build", "-v", "-o", f"{partial}{os.sep}"], lambda line: self._compiles(programs, line))
+            for program, package in programs.packages.items():
+                (partial / _name_by_go(programs.module, package)).rename(partial / program)
+            partial.chmod(0o755)
+            if target.exists():  # a broken one, else it would have been taken
+                shutil.rmtree(target)
+            partial.rename(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return time.monotonic() - began
+
+    def _compiles(self, programs: Programs, line: str) -> bool:
+        is_package = self.progress[programs.name].compiles(line)
+        if is_package and self._began is None:
+            self._began = (time.monotonic(), self._done())
+        return is_package
+
+    def _go_on(self, programs: Programs, command: Sequence[str], take: Callable[[str], bool]) -> None:
+        """Run a `go` command on the programs. `take` gets each line and says whether it understood it."""
+        argv = [str(self._go), *command, *programs.flags, *programs.packages.values()]
+        not_understood: deque[str] = deque(maxlen=_END_OF_OUTPUT)
+        with self._starting:
+            if self._stopped.is_set():
+                raise _Stopped
+            process = subprocess.Popen(
+                argv,
+                cwd=programs.module,
+                env=self._environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # its compilers end with it
+            )
+            self._running.add(process)
+        with process:
+            for line in process.stdout or ():
+                if not take(line.rstrip("\n")):
+                    not_understood.append(line)
+        with self._starting:
+            self._running.remove(process)
+        if self._stopped.is_set():
+            raise _Stopped
+        if process.returncode != 0:
+            raise BuildFailed(
+                f"building {', '.join(programs.packages)} from {programs.module / 'go.mod'} failed "
+                f"(`go {command[0]}` ended with {process.returncode}). The end of its output:\n"
+                f"{''.join(not_understood).rstrip()}"
+            )
+
+
+def _claim(cache: Path) -> None:
+    """Make the directory one that caches are removed from. Raises BuildFailed when it is somebody else's."""
+    tag = cache / _TAG
+    cache.mkdir(parents=True, exist_ok=True)
+    if tag.is_file() and tag.read_bytes() == _TAGGED:
+        return
+    names = sorted(entry.name for entry in cache.iterdir() if not entry.name.startswith(_PARTIAL))
+    if names:
+        raise BuildFailed(
+            f"{cache} was not made by a build: it has {', '.join(names[:3])}, and no {_TAG} as a build writes it. "
+            "Nothing in it was touched. Move it away, or set XDG_CACHE_HOME to another directory"
+        )
+    write_whole(tag, _TAGGED, mode=0o644)
+
+
+def _remove(cache: Path) -> None:
+    """Remove the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
+    done = Path(tempfile.mkdtemp(prefix=_REMOVED, dir=cache))
+    for folder in _FOLDERS.values():
+        (cache / folder).rename(done / folder)
+    folders = [str(folder) for folder in cache.glob(f"{_REMOVED}*")]
+    in_background = 'nice rm -rf -- "$@" </dev/null >/dev/null 2>&1 &'
+    subprocess.run(["sh", "-c", in_background, "sh", *folders], start_new_session=True, check=True)
+
+
+def _environment(go: Path, cache: Path) -> dict[str, str]:
+    """What `go` needs to find and to leave everything in `cache`. Modules that the person has already are not downloaded."""
+    folders = {name: cache / folder for name, folder in _FOLDERS.items()}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    asked = [str(go), "env", "GOMODCACHE", "GOPROXY"]
+    modules, proxy = subprocess.run(asked, cwd="/", text=True, capture_output=True, check=True).stdout.splitlines()
+    return {
+        **os.environ,
+        **{name: str(folder) for name, folder in folders.items()},
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-modcacherw",  # or the modules could not be removed
+        "GOPROXY": f"{(Path(modules) / 'cache' / 'download').as_uri()},{proxy}",
+        "GOWORK": "off",
+    }
+
+
+def _locked(lock: int) -> bool:
+    """Whether the lock could be taken: nobody else has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _name_by_go(module: Path, package: str) -> str:
+    """How `go build` calls the program of a package: by the last part of its path that is no major version."""
+    last = [part for part in package.split("/") if not _MAJOR_VERSION.fullmatch(part)][-1]
+    return module.name if last == "." else last
