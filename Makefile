@@ -70,9 +70,15 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 # KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
 SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
 
-# The first test may have to build the Go programs: hence the long limit for each.
+# It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
+# the Go programs, hence the long limit for each test, and leaves them for the others.
+ALONE := tests/system/e2e/test_nothing_left.py
+
+# Those on real servers wait most of the time: one worker takes them while the other one takes all that need a twin.
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on real tritonserver processes
-	@$(PY) -m pytest -v --timeout 2700 $(addprefix --ignore ,$(SLOW)) tests/system/e2e tests/system/serving
+	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
+	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
+	  $(addprefix --ignore ,$(SLOW) $(ALONE)) tests/system/e2e tests/system/serving
 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(SLOW)

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -12,6 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.aws_environment import service_models_read_once
 from tests.golden import OPTION, Golden, may_update
+from tests.paths import ROOT
 
 # By itself hypothesis fails an example that takes 200 ms, and a second of making examples: that is about the machine.
 # `make test-properties` tries as many as `thorough` says, by --hypothesis-profile.
@@ -36,10 +36,16 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 class _Scheduling(LoadScopeScheduling):
-    """`--dist loadscope`, with tests/system/component as one scope: each worker would make the stacks' runs anew."""
+    """`--dist loadscope`, with folders that are one scope: what their tests share is made once, not once per worker.
+
+    In tests/system/component these are the runs of the stacks, in tests/system/e2e it is a twin that is up.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "component" if nodeid.startswith("tests/system/component/") else super()._split_scope(nodeid)
+        for folder in ("tests/system/component/", "tests/system/e2e/"):
+            if nodeid.startswith(folder):
+                return folder
+        return super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,7 +73,7 @@ def clients() -> Iterator[Any]:
 @pytest.fixture
 def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine starts the program in the project's directory: what it reads is given by paths from there."""
-    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture(autouse=True)

@@ -6,15 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bootstrap import deploy_identity, deploy_permissions
 from infra.aws.account import Account
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 TAGS = re.compile(r":(Create(OrUpdate)?Tags|Tag\w+)$")

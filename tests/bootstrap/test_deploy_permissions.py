@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -17,9 +16,9 @@ from infra.aws.account import Account
 from stackctl.account.read_only import Operations
 from stackctl.orphans import operations as orphans
 from stackctl.preflight import operations as preflight
+from tests.paths import ROOT
 from tests.repository.workflows import workflow_files
 
-ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 

@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bootstrap import github, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid
+from tests.paths import ROOT
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.lifecycle import refresh
@@ -21,7 +21,6 @@ from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[2]
 REGION = "us-west-2"
 REPOSITORY = "example-org/triton-eks"
 ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from spec.helm_values import merge
+from tests.paths import ROOT
 from twin.releases import helm
 
-ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "triton"
 VALUE_FILES = ROOT / "helm-values" / "triton"
 ENVIRONMENTS = ("local", "dev", "staging", "prod")

@@ -12,7 +12,8 @@ from yamllint.config import YamlLintConfig
 
 from spec.helm_values import merge
 from tests.charts import rendering, values_reference
-from tests.charts.rendering import CHART, ROOT, VALUE_FILES
+from tests.charts.rendering import CHART, VALUE_FILES
+from tests.paths import ROOT
 
 VALUES_TEXT = (CHART / "values.yaml").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

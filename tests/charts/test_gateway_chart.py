@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.platform import charts
+from spec import helm_values
 from spec.names import GATEWAY_NAMESPACE
 from spec.versions import ENVOY_GATEWAY
 from tests.charts import rendering
@@ -41,7 +41,7 @@ def render(chart: Path, minor: str) -> list[dict[str, Any]]:
         chart,
         name=ENVOY_GATEWAY.name,
         namespace=GATEWAY_NAMESPACE,
-        values=charts.base_values(ENVOY_GATEWAY.name),
+        values=helm_values.base_values(ENVOY_GATEWAY.name),
         kube_version=f"v{minor}.0",
         api_versions=["policy/v1"],
     )
@@ -51,7 +51,7 @@ def test_every_value_is_one_that_the_chart_has(gateway_chart: Path) -> None:
     known = yaml.safe_load((gateway_chart / "values.yaml").read_text())
     # It stands in the template alone.
     known["deployment"]["priorityClassName"] = None
-    assert list(unknown(charts.base_values(ENVOY_GATEWAY.name), known)) == []
+    assert list(unknown(helm_values.base_values(ENVOY_GATEWAY.name), known)) == []
 
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)

@@ -11,9 +11,10 @@ import yaml
 from infra.serving.worker import values
 from spec.helm_values import merge
 from tests.charts import pod_security, values_reference
-from tests.charts.rendering import ENVIRONMENTS, ROOT, only
+from tests.charts.rendering import ENVIRONMENTS, only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.access import stack
+from tests.paths import ROOT
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 from twin.releases import helm

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from console.exit_codes import MEANINGS
 from tests.command import run
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def test_the_page_has_the_table_of_the_program() -> None:

@@ -17,9 +17,9 @@ from stackctl.preflight.checks.check import Check, Subject, findings
 from stackctl.preflight.operations import OPERATIONS
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import run
+from tests.paths import ROOT
 from tests.spec.stack_config import settings
 
-ROOT = Path(__file__).parents[2]
 REGION = "us-west-2"
 PAGE = "\n<!DOCTYPE html>\n<html><title>Log in</title><p>This network asks who you are.</html>"
 PROXYS = "<html><body><h1>Blocked</h1></body></html>"

@@ -16,8 +16,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from console import program
 from spec.failure import FAILED, NOT_TRIED, Failure
 from tests.command import run
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 class Unready(Failure):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spec.stack_names import NoSuchStack, file_of
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 COMMANDS = [
     ["twin", "preview"],
     ["stackctl", "cost", "show"],

@@ -13,7 +13,8 @@ from infra.aws.budget import CostGuard
 from spec.settings import Settings, SettingsError
 from spec.settings.cost import CostLimits
 from tests.infra.access import stack as stack_of
-from tests.stackctl.cost.test_usage import ROOT, stack
+from tests.paths import ROOT
+from tests.stackctl.cost.test_usage import stack
 from tests.system.component.engine.lifecycle import destroy, refresh
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording, StackFailed

@@ -3,7 +3,6 @@
 The chart cannot be pulled here: its values are held against docs/facts/gpu-nodes.md.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from infra.platform.device_plugin import sharing_configs, values
 from spec import gpu_pool
 from spec.names import DEVICE_PLUGIN_NAMESPACE
 from spec.settings import Sharing, load_stack_file
+from tests.paths import ROOT
 from tests.spec.stack_config import TODAY
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
-ROOT = Path(__file__).parents[2]
 EXCLUSIVE = Sharing(strategy="exclusive", replicas=1)
 TIME_SLICED = Sharing(strategy="time-slicing", replicas=4)
 MPS = Sharing(strategy="mps", replicas=2)

@@ -6,7 +6,6 @@ The driver's chart and a node that mounts cannot be had here: options and attrib
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +15,9 @@ from infra.serving.triton import TritonServerArgs, values
 from spec.settings import Settings
 from tests.charts import rendering
 from tests.infra.access import stack
+from tests.paths import ROOT
 from tests.spec.stack_config import LARGEST_ON_G5_XLARGE, complaints, settings
 
-ROOT = Path(__file__).parents[2]
 MOUNTED = {"models.access": "mountpoint"}
 GIB = 1024**3
 BUCKET = "triton-models-staging-123456789012-us-west-2"

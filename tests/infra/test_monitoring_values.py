@@ -6,7 +6,6 @@ they were rendered with the pinned charts.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +16,12 @@ from spec import gpu_pool
 from spec.settings import Sharing, load_stack_file
 from spec.settings.monitoring import Monitoring
 from spec.versions import KUBE_PROMETHEUS_STACK
+from tests.paths import ROOT
 from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
-ROOT = Path(__file__).parents[2]
 EXCLUSIVE = Sharing(strategy="exclusive", replicas=1)
 AMP = RemoteWrite(role_arn="arn:aws:iam::123456789012:role/p", region="us-west-2", url="https://aps/api/v1/remote_write")
 TOPIC = AlertTopic(role_arn="arn:aws:iam::123456789012:role/a", region="eu-west-1", arn="arn:aws:sns:eu-west-1:1:t")

@@ -17,7 +17,8 @@ from spec.settings import SettingsError
 from spec.versions import OPENCOST
 from tests.infra.access import access
 from tests.infra.access import stack as stack_of
-from tests.stackctl.cost.test_usage import ROOT, stack
+from tests.paths import ROOT
+from tests.stackctl.cost.test_usage import stack
 from tests.system.component.engine.program import run
 from twin.aws.base.clients import Clients
 

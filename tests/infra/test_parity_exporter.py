@@ -20,6 +20,7 @@ from spec.names import PARITY_EXPORTER
 from spec.versions import PROJECT
 from tests.charts import pod_security, rendering
 from tests.infra.access import access
+from tests.paths import ROOT
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION
 from tests.system.component.engine.account import fresh_account
@@ -27,7 +28,6 @@ from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[2]
 IMAGE = f"{ECR}/modelctl@{DIGEST}"
 VALID = "give <mirror>/modelctl@sha256:<64 hex digits> (`crane digest` prints it)"
 

@@ -15,9 +15,9 @@ from spec.settings import ModelServing, SettingsError, load_stack_file
 from spec.settings.models import Models, Release
 from tests.charts import rendering
 from tests.infra.access import stack
+from tests.paths import ROOT
 from tests.spec.stack_config import settings
 
-ROOT = Path(__file__).parents[2]
 WANTED = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 1, "peakRate": 1}
 
 

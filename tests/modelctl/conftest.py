@@ -10,9 +10,10 @@ from moto import mock_aws
 
 from modelctl.store.bucket import Store, open_store
 from tests import aws_environment
+from tests.paths import ROOT
 
 BUCKET = "triton-test-models"
-SAMPLES = Path(__file__).parents[2] / "models"
+SAMPLES = ROOT / "models"
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def write_stack(
@@ -17,7 +17,7 @@ def write_stack(
     triton: dict[str, Any] | None = None,
 ) -> Path:
     """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev, on the pool of these instance types."""
-    document = YAML(typ="safe").load(REPOSITORY / "stacks" / "Pulumi.dev.yaml")
+    document = YAML(typ="safe").load(ROOT / "stacks" / "Pulumi.dev.yaml")
     config = document["config"]
     config["triton-eks:environment"] = stack
     config["triton-eks:models"] = {"oldReleaseDays": 14, **({"serving": serving} if serving else {})}

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 
 from spec.catalog import INSTANCE_TYPES
 from spec.versions import KUBERNETES_SUPPORT
+from tests.paths import ROOT
 from triton_policies import document
 from triton_policies.cluster import END_OF_STANDARD_SUPPORT
 from triton_policies.gpu_types import gpus_of
 from triton_policies.policy import Policy
 from triton_policies.registry import POLICIES
 
-_ROOT = Path(__file__).parents[2]
 _CONTROL = re.compile(r"CIS EKS \d+\.\d+\.\d+|FSBP (EKS|EC2|IAM|KMS|S3|ECR|SQS|CloudWatch)\.\d+")
 
 
 def test_the_page_has_every_policy_as_it_is() -> None:
-    page = (_ROOT / "docs" / "policies.md").read_text()
+    page = (ROOT / "docs" / "policies.md").read_text()
     assert page == document.written(page), document.__doc__
 
 
@@ -60,13 +59,13 @@ def test_versions_and_gpus_are_those_of_the_program() -> None:
 
 def test_the_pack_imports_nothing_of_the_program() -> None:
     ours = {"benchmarks", "bootstrap", "console", "infra", "modelctl", "spec", "stackctl", "tests", "twin", "worker"}
-    for path in sorted((_ROOT / "policies").rglob("*.py")):
+    for path in sorted((ROOT / "policies").rglob("*.py")):
         imported = set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
         assert imported & ours == set(), path
 
 
 def test_the_pack_needs_what_the_project_has() -> None:
-    assert yaml.safe_load((_ROOT / "policies" / "PulumiPolicy.yaml").read_text())["runtime"]["name"] == "python"
-    requirement = (_ROOT / "policies" / "requirements.in").read_text().splitlines()[-1]
-    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert yaml.safe_load((ROOT / "policies" / "PulumiPolicy.yaml").read_text())["runtime"]["name"] == "python"
+    requirement = (ROOT / "policies" / "requirements.in").read_text().splitlines()[-1]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert requirement in extras["dev"]

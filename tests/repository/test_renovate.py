@@ -6,14 +6,13 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spec import versions
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
 DATASOURCES = {"aws-eks-addon", "docker", "helm"}
 """Those in use, of https://docs.renovatebot.com/modules/datasource/."""

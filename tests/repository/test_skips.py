@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from tests.paths import ROOT
+
+TESTS = ROOT / "tests"
 REASONS = {
     "modelctl/rollout/test_key_files.py": "who is not root cannot look as another user",
     "spec/test_files.py": "file systems without extended attributes; who is not root cannot give files away",

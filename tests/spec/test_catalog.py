@@ -20,8 +20,8 @@ from spec.catalog import (
     InstanceType,
 )
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 NOT_RECORDED = {"compute_capability", "price_usd_hour"}
 """What DescribeInstanceTypes does not say. Prices: tests/stackctl/cost/test_prices.py."""
 _RECORDED = Path(moto.__file__).parent / "ec2" / "resources"

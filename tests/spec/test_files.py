@@ -12,8 +12,7 @@ import pytest
 
 from spec import files
 from spec.files import NotWritten
-
-CHECKOUT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def names(folder: Path) -> list[str]:
@@ -64,7 +63,7 @@ def test_a_new_file_has_the_mode_that_the_umask_says(tmp_path: Path) -> None:
     code = (
         f"import os, pathlib, spec.files; os.umask(0o027); spec.files.rewrite(pathlib.Path({str(tmp_path)!r}, 'a/b'), b'')"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o640
 
 
@@ -111,7 +110,7 @@ def test_below_a_file_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     code = "import pathlib, spec.files; spec.files.rewrite(pathlib.Path('/dev/stdout'), b'content')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert done.stdout == b"content"
 
 

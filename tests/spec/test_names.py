@@ -10,7 +10,7 @@ import yaml
 from spec import names
 from spec.versions import KUBE_PROMETHEUS_STACK
 from tests.charts import rendering
-from tests.charts.rendering import ROOT
+from tests.paths import ROOT
 from worker import store
 
 PORTS = {"http": names.TRITON_HTTP_PORT, "grpc": names.TRITON_GRPC_PORT, "metrics": names.TRITON_METRICS_PORT}

@@ -18,9 +18,8 @@ from spec import versions
 from spec.settings import Settings, SettingsError, load, load_stack_file
 from spec.settings.model import Document
 from spec.settings.section import Absent, Section
+from tests.paths import ROOT
 from tests.spec.stack_config import ADMIN, DIGEST, ECR, LARGEST_ON_G5_XLARGE, REMOVED, TODAY, complaints, config, settings
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_valid_stack_is_read_into_typed_values() -> None:

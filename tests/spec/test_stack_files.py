@@ -9,9 +9,9 @@ import yaml
 
 from spec import versions
 from spec.settings import load_stack_file
+from tests.paths import ROOT
 from tests.spec.stack_config import TODAY
 
-ROOT = Path(__file__).parents[2]
 STACKS = ("local", "dev", "staging", "prod")
 
 

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from spec.prometheus.rule_file import groups, prometheus_rule
-from tests.spec.prometheus.stacks import ROOT, settings
+from tests.paths import ROOT
+from tests.spec.prometheus.stacks import settings
 
 
 def export(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -20,9 +20,9 @@ import boto3
 import httpx
 from botocore.config import Config
 
+from tests.paths import ROOT
 from twin.host import ports
 
-ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-west-2"
 BUCKET = "triton-requests-test"
 _START_SECONDS = 60.0

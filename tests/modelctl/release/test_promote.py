@@ -17,8 +17,8 @@ from modelctl.release.progress import Silent
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
 from tests.aws_environment import use_none_of_the_developers
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 CONTENT = {"m/config.pbtxt": b"name: 'm'", "m/1/model.py": b"x = 1\n" * 1000}
 
 

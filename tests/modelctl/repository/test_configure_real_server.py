@@ -16,10 +16,11 @@ from modelctl.store.bucket import PART_BYTES
 from tests.modelctl.conftest import SAMPLES
 from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.servers import loopback_address, process, wait_until
-from tests.modelctl.stacks import REPOSITORY, wants, write_stack
+from tests.modelctl.stacks import wants, write_stack
+from tests.paths import ROOT
 from twin.triton.tritonserver import tritonserver_command
 
-EXAMPLES = REPOSITORY / "examples" / "models"
+EXAMPLES = ROOT / "examples" / "models"
 STACK = "dev"
 
 

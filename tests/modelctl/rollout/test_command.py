@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.command import Ended, run
+from tests.paths import ROOT
 
-REPOSITORY = Path(__file__).parents[3]
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
@@ -29,7 +29,7 @@ def _run(*arguments: str) -> Ended:
 
 
 def _rollout(*arguments: str) -> Ended:
-    return _run("rollout", "--bucket", "b" * 5, "--stacks", str(REPOSITORY / "stacks"), "--stack", "local", *arguments)
+    return _run("rollout", "--bucket", "b" * 5, "--stacks", str(ROOT / "stacks"), "--stack", "local", *arguments)
 
 
 @pytest.mark.parametrize("arguments", [[], ["0123456789ab", "--back"]])

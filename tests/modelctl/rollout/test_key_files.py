@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from modelctl.rollout import key_files
+from tests.paths import ROOT
 from twin.cluster import certificates
 from twin.host.home import TwinHome
 
-REPOSITORY = Path(__file__).parents[3]
 SECONDS = 60
 
 
@@ -51,7 +51,7 @@ def parity(kubeconfig: Path, temporary: Path) -> Iterator[subprocess.Popen[str]]
     """`modelctl parity`, as a person runs it; killed in the end where it still runs."""
     environment = {**os.environ, "TMPDIR": str(temporary), "KUBECONFIG": str(kubeconfig)}
     command = [sys.executable, "-m", "modelctl", "parity"]
-    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:

@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -18,6 +17,7 @@ from modelctl.store.journal import Journal, Lock
 from modelctl.store.live import LiveRepository
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server
+from tests.paths import ROOT
 from twin.host.processes import wait_until
 
 HOUR = 3600.0
@@ -189,7 +189,7 @@ def endpoint() -> Iterator[str]:
 
 def test_of_two_processes_one_holds_it(endpoint: str) -> None:
     command = [sys.executable, "-c", RACER, BUCKET, endpoint]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": Path(__file__).parents[3]}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:  # type: ignore[call-overload]
         racers = [one, other]
         assert [racer.stdout.readline() for racer in racers] == ["ready\n", "ready\n"]

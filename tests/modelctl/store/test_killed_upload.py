@@ -15,8 +15,7 @@ from moto.s3.models import S3Backend
 
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.servers import moto_server, process, wait_until
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path,
         s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         where = ["--bucket", BUCKET, "--endpoint-url", url]
         command = [sys.executable, "-m", "modelctl", "release", str(models), *where]
-        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         with process(command, env, log) as killed:
             wait_until(lambda: "uploaded normalize/1/model.py" in log.read_text(), "the first models", 60, log)
             killed.send_signal(signal.SIGKILL)

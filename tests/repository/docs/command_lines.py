@@ -18,8 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from tests.command import run
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 _ROOTS = (ROOT, ROOT / "policies")
 """Where modules lie: as in pytest's `pythonpath`."""
 

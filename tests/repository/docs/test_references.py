@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.docs.command_lines import ROOT, has_a_command_line, help_of, is_of_others, source
+from tests.paths import ROOT
+from tests.repository.docs.command_lines import has_a_command_line, help_of, is_of_others, source
 from tests.repository.docs.references import Command, Files, commands, links, makefile_targets, paths, prose, targets
 
 _FACT = re.compile(r"\bdocs/facts/[\w-]+\.md(?:#[\w-]+)?")

@@ -14,8 +14,8 @@ import mermaidx
 import pytest
 
 from docs.mkdocs_hooks import PAGES
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 _DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.paths import ROOT
 from tests.repository.security.secret_patterns import secret_values, secrets_in
 
-ROOT = Path(__file__).parents[3]
 STACKS = ("local", "dev", "staging", "prod")
 
 OUTPUTS = {

@@ -6,11 +6,11 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
+
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## What removes or overwrites")[2].partition("\n## ")[0]
 

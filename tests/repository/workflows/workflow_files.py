@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
+
 FOLDER = ROOT / ".github" / "workflows"
 ACTIONS = ROOT / ".github" / "actions"
 NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.yml")))

@@ -1,14 +1,13 @@
 """The stacks whose rules are tested: every stack file, and one whose models have SLOs."""
 
 from functools import cache
-from pathlib import Path
 
 from spec.prometheus.rule import Group, Rule
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings, load_stack_file
 from spec.settings.serving import ModelServing
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SERVING = "staging with SLOs"
 """Two replicas; `classify` with a histogram around its 50 ms, `embed.v2` with 200 ms and no histogram."""
 

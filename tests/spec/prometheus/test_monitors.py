@@ -15,7 +15,8 @@ from spec.settings import Settings
 from spec.versions import KUBE_PROMETHEUS_STACK
 from tests import crds
 from tests.charts import rendering
-from tests.spec.prometheus.stacks import ROOT, STACKS, settings
+from tests.paths import ROOT
+from tests.spec.prometheus.stacks import STACKS, settings
 from twin.charts.registry import CHARTS
 from twin.releases import go_module
 

@@ -10,9 +10,10 @@ import typer
 from typer.core import TyperGroup
 
 from modelctl.cli import app as modelctl
+from tests.paths import ROOT
 from tests.spec.prometheus import promtool as tool
 from tests.spec.prometheus.promql import metrics
-from tests.spec.prometheus.stacks import ROOT, SERVING, STACKS, rules
+from tests.spec.prometheus.stacks import SERVING, STACKS, rules
 from tests.spec.prometheus.test_metric_names import known
 from twin.cli import app as twin
 

@@ -17,8 +17,8 @@ from stackctl.cost import throughput, usage
 from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
 from stackctl.cost.usage import Amounts, Nodes
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 TODAY = date(2026, 11, 21)
 DAY = date(2026, 1, 2)
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"

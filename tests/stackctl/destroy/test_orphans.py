@@ -15,9 +15,9 @@ from stackctl.orphans.find import FINDERS, leftovers
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search
 from tests.command import Ended, run
+from tests.paths import ROOT
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, STRANGERS, Tags, client, new_search
 
-ROOT = Path(__file__).parents[3]
 CLUSTERS_TAG = [{"Key": f"kubernetes.io/cluster/{CLUSTER}", "Value": "owned"}]
 ASSUME = "arn:aws:iam::123456789012:role/eks"
 

@@ -18,10 +18,9 @@ from stackctl.destroy.waits import StillThere, until_gone
 from stackctl.orphans.leftover import Leftover
 from stackctl.orphans.search import Search
 from tests.command import Ended, run
+from tests.paths import ROOT
 from tests.spec.stack_config import settings
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, Pulumi, client, new_search, resource
-
-ROOT = Path(__file__).parents[3]
 
 NODE_POOL = resource("kubernetes:karpenter.sh/v1:NodePool", "pool")
 NODE_CLASS = resource("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", "class")

@@ -12,8 +12,7 @@ from stackctl.preflight.checks import CHECKS
 from stackctl.preflight.checks.finding import fail, ok, unknown, warn
 from stackctl.preflight.report import Row, failed, show, summary
 from tests.command import Ended, run
-
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 def preflight(*arguments: str) -> Ended:

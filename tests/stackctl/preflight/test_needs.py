@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from spec.settings import load_stack_file
 from stackctl import quotas as needs
 from stackctl.quotas import Quota, instance_quota, needed_quotas
+from tests.paths import ROOT
 from tests.spec.stack_config import TODAY, settings
-
-ROOT = Path(__file__).parents[3]
 
 
 def amounts(changes: dict[str, Any] | None = None, stack: str = "staging") -> dict[Quota, tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from pathlib import Path
 
 import boto3
 import pytest
@@ -13,8 +12,7 @@ import pytest
 from stackctl.account.read_only import Operations, Readers, Refused, policy_document
 from stackctl.orphans.operations import OPERATIONS as ORPHANS
 from stackctl.preflight.operations import OPERATIONS
-
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 def test_an_operation_that_is_not_listed_is_refused_and_nothing_is_sent(account: str) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from stackctl.review import document
+from tests.paths import ROOT
 from tests.stackctl.review import scenarios
 from tests.stackctl.review.test_github import TOKEN, GitHub, github  # noqa: F401 - a fixture
 
-ROOT = Path(__file__).parents[3]
 MARKER = document.marker("offline")
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from tests.system.component.engine.stack_run import STACKS, StackRun, bring_up
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")

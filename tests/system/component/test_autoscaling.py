@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from infra import app
 from spec.settings import load
 from spec.settings.model import Document
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import living, seed_roles
 from tests.system.component.engine.lifecycle import destroy, refresh
 from tests.system.component.engine.program import run
@@ -25,7 +25,6 @@ from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[3]
 STACK = "staging"
 REGION = "us-west-2"
 RELEASE = "kubernetes:helm.sh/v3:Release"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -12,11 +11,10 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 import pytest
 
+from tests.paths import ROOT
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording, StackFailed
 from twin.aws.base.clients import Clients
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

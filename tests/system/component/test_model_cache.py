@@ -6,7 +6,6 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from infra import app
 from spec.settings import load
 from spec.settings.model import Document
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, living, seed_roles
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.system.component.engine.program import run
@@ -23,7 +23,6 @@ from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[3]
 STACK = "staging"
 BUCKET = "triton-models-staging-123456789012-us-west-2"
 FILE_SYSTEM = "aws:fsx/lustreFileSystem:LustreFileSystem"

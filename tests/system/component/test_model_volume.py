@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +13,13 @@ from infra import app
 from spec.settings import Settings, load
 from spec.settings.model import Document
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import seed_roles
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[3]
 STACK = "staging"
 VOLUME = "kubernetes:core/v1:PersistentVolume"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"

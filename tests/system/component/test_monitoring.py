@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pulumi_kubernetes as k8s
@@ -15,12 +14,12 @@ from infra.platform.monitoring import Monitoring
 from spec.settings import Settings, load
 from spec.versions import PROJECT
 from tests.infra.access import ISSUER, access, stack
+from tests.paths import ROOT
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
 
-ROOT = Path(__file__).parents[3]
 RELEASE = "kubernetes:helm.sh/v3:Release"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

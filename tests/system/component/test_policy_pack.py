@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from tests.policies.case import changed
 from tests.system.component.engine.analyzer import Pack, running
 from tests.system.component.engine.recording import Recording
@@ -17,7 +17,7 @@ from tests.system.component.policy_defects import DEFECTS, seed
 from triton_policies.pods import DEPLOYMENT
 
 _DAY = {"asOf": TODAY.isoformat()}
-_PACK = Path(__file__).parents[3] / "policies"
+_PACK = ROOT / "policies"
 
 
 @pytest.fixture(scope="module")

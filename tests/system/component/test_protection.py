@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +11,12 @@ import yaml
 from infra import app
 from spec.settings import load
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, seed_roles
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

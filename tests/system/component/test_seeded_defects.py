@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,13 @@ from pulumi.runtime.proto import resource_pb2
 from infra import app
 from spec.settings import load_stack_file
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, seed_roles
 from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Registration, StackFailed, Values
 from tests.system.component.engine.stack_run import TODAY
 from twin.aws.base.clients import Clients
-
-ROOT = Path(__file__).parents[3]
 
 Defect = Callable[[Values], Values]
 

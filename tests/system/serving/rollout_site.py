@@ -24,10 +24,10 @@ from modelctl.rollout.limits import Limits
 from modelctl.store.bucket import Store
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
+from tests.paths import ROOT
 from tests.system.serving import rollout_driver
 from tests.system.serving.rollout_releases import MODEL, publish
 
-REPOSITORY = Path(__file__).parents[3]
 ANSWER_SECONDS = 60.0
 """A server that is away says so at once; one that is slow is not away."""
 # One for all: making a client takes 50 ms, and whoever looks at servers has to look often. An idle connection would hold up
@@ -83,7 +83,7 @@ class Site:
         release_id = release if isinstance(release, str) else release.id
         command = [sys.executable, "-m", "tests.system.serving.rollout_driver", self.endpoint, self.store.place.bucket]
         command += [str(self.servers.directory), release_id, *([str(steps)] if steps else [])]
-        return subprocess.Popen(command, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, release: Manifest | str, *, steps: int | None = None) -> tuple[int, list[str]]:
         """As `start`, to the end; exit code and lines. The lease of one that has killed itself is over when this returns."""

@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.paths import ROOT
 from tests.system.component.engine.stack_run import STACKS
 from tests.system.upgrade import accepted
 from tests.system.upgrade.comparison import Snapshot
 
-ROOT = Path(__file__).parents[3]
 SNAPSHOTS = "tests/system/component/snapshots"
 RECORDED = Path(__file__).parent / "recorded"
 _REVISION = "release.json"

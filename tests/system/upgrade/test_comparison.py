@@ -16,6 +16,7 @@ from pulumi.runtime.proto import resource_pb2
 from infra import app
 from spec.settings import load_stack_file
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine import snapshot
 from tests.system.component.engine.account import fresh_account, seed_roles
 from tests.system.component.engine.monitor import RecordingMonitor
@@ -190,9 +191,9 @@ def test_the_program_with_one_component_renamed_one_with_an_alias_and_one_proper
 
 
 def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> str:
-    path = release.ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+    path = ROOT / "stacks" / f"Pulumi.{stack}.yaml"
     settings = load_stack_file(path, today=TODAY)
-    with fresh_account(), contextlib.chdir(release.ROOT):
+    with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster.admin_role_arns)
         recording = run(
@@ -200,7 +201,7 @@ def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> str:
             project=PROJECT,
             stack=stack,
             config=yaml.safe_load(path.read_text())["config"],
-            root=release.ROOT,
+            root=ROOT,
             clients=clients,
             monitor_class=monitor_class,
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackctl.review import consequences
+from tests.paths import ROOT
 from tests.system.component.engine.stack_run import STACKS
 from tests.system.upgrade import accepted, release
 from tests.system.upgrade.accepted import AcceptedUnreadable
@@ -85,7 +86,7 @@ def test_recording_a_revision_copies_its_snapshots_and_empties_the_list(tmp_path
         [*(f"{stack}.json" for stack in STACKS), "release.json"]
     )
     shown = subprocess.run(
-        ["git", "show", f"{commit}:{release.SNAPSHOTS}/dev.json"], cwd=release.ROOT, capture_output=True, check=True
+        ["git", "show", f"{commit}:{release.SNAPSHOTS}/dev.json"], cwd=ROOT, capture_output=True, check=True
     )
     assert (tmp_path / "recorded" / "dev.json").read_bytes() == shown.stdout
     assert reviewed.read_text() == "# how it is written\n[]\n"
