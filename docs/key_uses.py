@@ -41,6 +41,11 @@ class _Tuple:
     elements: tuple[_Type, ...]
 
 
+@dataclass(frozen=True)
+class _Either:
+    options: tuple[_Type, _Type]
+
+
 @dataclass(eq=False)
 class _Class:
     """A class of this repository that is no section: its attributes, properties and methods by their types."""
@@ -48,7 +53,7 @@ class _Class:
     attributes: dict[str, _Type] = field(default_factory=dict)
 
 
-_Type = type[Section] | _Many | _Map | _Tuple | _Class | None
+_Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
@@ -113,6 +118,9 @@ class _Code:
 
     def attribute(self, owner: _Type, name: str) -> tuple[_Type, set[Key]]:
         """Return the type of an attribute and the keys that reading it reads."""
+        if isinstance(owner, _Either):
+            (first, keys), (second, others) = (self.attribute(option, name) for option in owner.options)
+            return first or second, keys | others
         if isinstance(owner, _Class):
             return owner.attributes.get(name), set()
         if not isinstance(owner, type):
@@ -129,6 +137,10 @@ class _Code:
     def named(self, name: str) -> _Type:
         return self._sections.get(name) or self._classes.get(name)
 
+    def defined(self, name: str) -> _Type:
+        """Return the class that is defined by this name; a component may be called like the section that it is made of."""
+        return self._classes.get(name)
+
     def returned(self, name: str) -> _Type:
         return self._returns.get(name)
 
@@ -142,7 +154,8 @@ class _Code:
             case ast.Attribute(attr=name):
                 return self.named(name)
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                return self.of_node(left) or self.of_node(right)
+                either = (self.of_node(left), self.of_node(right))
+                return _Either(either) if all(either) else either[0] or either[1]
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
                 if name in _MAPPINGS:
@@ -166,7 +179,11 @@ class _Code:
 
     def _declare(self) -> None:
         nodes = [(path, node) for path, module in self.modules.items() for node in ast.walk(module)]
-        classes = [node for _, node in nodes if isinstance(node, ast.ClassDef) and node.name not in self._sections]
+        classes = [
+            node
+            for path, node in nodes
+            if isinstance(node, ast.ClassDef) and not (path.startswith(_SETTINGS) and node.name in self._sections)
+        ]
         self._classes = {defined.name: _Class() for defined in classes}
         for defined in classes:
             attributes = self._classes[defined.name].attributes
@@ -222,7 +239,7 @@ class _Reader:
     def _node(self, node: ast.AST, known: dict[str, _Type]) -> None:
         match node:
             case ast.ClassDef():
-                self.block(node.body, {**known, "self": self._code.named(node.name)})
+                self.block(node.body, {**known, "self": self._code.defined(node.name)})
             case ast.FunctionDef():
                 self.block(node.decorator_list, known)
                 inner = {argument.arg: self._code.of_node(argument.annotation) for argument in _arguments(node.args)}
