@@ -96,7 +96,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
 	vulnerable=()
-	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev}.txt; do
+	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
 	      --output "$$report" --requirement "$$lock"; then
@@ -118,13 +118,15 @@ format: $(VENV)/.installed ## let ruff format and fix
 	@$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-lock: $(VENV)/.installed ## resolve requirements/*.in anew into pinned, hashed locks
-	@for set in bootstrap dev audit; do
-	  $(VENV)/bin/uv pip compile requirements/$$set.in --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements/$$set.txt
-	done
-	$(VENV)/bin/uv pip compile requirements/runtime.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
-	$(VENV)/bin/uv pip compile policies/requirements.in --universal --python-version 3.11 --generate-hashes --no-header -q -o policies/requirements.txt
-	$(VENV)/bin/uv pip compile worker/requirements.in -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o worker/requirements.txt
+lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into pinned, hashed locks
+	@compile() { $(VENV)/bin/uv pip compile "$$@" --universal --python-version 3.11 --generate-hashes --no-header -q; }
+	compile requirements/bootstrap.in -o requirements/bootstrap.txt
+	compile requirements/audit.in -o requirements/audit.txt
+	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
+	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
+	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
+	compile policies/requirements.in -o policies/requirements.txt
+	compile worker/requirements.in -c requirements/dev.txt -o worker/requirements.txt
 
 reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
 	@$(PY) -m docs.stack_file

@@ -1,4 +1,4 @@
-"""What an action of the deploy role is bound to: the tag `project`, on what there is already or on what is being made."""
+"""Bind the deploy role's actions to the tag `project`, on what there is already or on what is being made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the deploy role may do in IAM: the platform's roles, the instance profile of its nodes, clusters' identity providers.
+"""Grant the deploy role its rights in IAM: to the platform's roles, its nodes' instance profile, clusters' OIDC providers.
 
 IAM has no key that tells a tag given with the making from one given later. Roles and profiles are bound by their names too.
 """
@@ -42,7 +42,7 @@ _SERVICES = (
 
 
 def role_names(account: Account) -> list[str]:
-    """Patterns of the names of the roles that the platform makes in the account's region."""
+    """Return patterns of the names of the roles that the platform makes in the account's region."""
     return [
         *(f"{name}-role-*" for name in _NAMED_BY_THE_ENGINE),
         *(f"triton-*-{account.region}-{purpose}" for purpose in _NAMED_BY_THE_PROGRAM),
@@ -50,7 +50,7 @@ def role_names(account: Account) -> list[str]:
 
 
 def identity(account: Account) -> list[Statement]:
-    """Roles, instance profiles and identity providers: made, and changed where they are ours; never the workflows' own."""
+    """Allow making roles, instance profiles and identity providers, and changing ours; never the workflows' own roles."""
     roles = [_arn(account, f"role/{name}") for name in role_names(account)]
     return [
         allow(["iam:CreateRole", "iam:TagRole"], roles, sid="MakeRoles", condition=MADE_OURS),
@@ -86,7 +86,7 @@ def identity(account: Account) -> list[Statement]:
 
 
 def _not_itself(account: Account) -> Statement:
-    """Not the two roles of the workflows, whose tag is the same: who deploys does not give itself more."""
+    """Deny all of it for the workflows' own two roles, whose tag is the same: who deploys does not give itself more."""
     return {
         "Sid": "NotItself",
         "Effect": "Deny",
@@ -131,7 +131,7 @@ def _profiles(account: Account) -> list[Statement]:
 
 
 def _providers(account: Account) -> list[Statement]:
-    """EKS chooses the name of a cluster's provider: the tag is all that tells ours from that of another cluster."""
+    """Bind identity providers to our tag: EKS chooses their names, so nothing else tells ours from another cluster's."""
     providers = [_arn(account, f"oidc-provider/oidc.eks.{account.region}.amazonaws.com/*")]
     return [
         allow(

@@ -1,4 +1,4 @@
-"""What the deploy role may do in EC2.
+"""Grant the deploy role its rights in EC2.
 
 Most calls that make something name what it is made in, a VPC or a subnet, too. AWS asks about both: what is new may be made,
 what is there already has to carry our tag.
@@ -62,7 +62,7 @@ _CHANGED = (
 
 
 def network(account: Account) -> list[Statement]:
-    """Networks, launch templates and placement groups: made, and changed where they are ours."""
+    """Allow making networks, launch templates and placement groups, and changing ours."""
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
         # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
@@ -108,7 +108,7 @@ def network(account: Account) -> list[Statement]:
 
 
 def _launching(account: Account) -> list[Statement]:
-    """EKS tries a node group's template with the rights of whoever makes the group: ours, and nothing without one."""
+    """Allow launches by our templates alone: EKS tries a node group's template with the rights of its maker."""
     templates = _kinds(account, "launch-template")
     return [
         allow(["ec2:RunInstances"], templates, sid="LaunchByOurTemplates", condition=OURS),
@@ -135,7 +135,7 @@ def _launching(account: Account) -> list[Statement]:
 
 
 def _default_group(account: Account) -> list[Statement]:
-    """The default security group of a VPC is AWS's own: it is emptied and tagged, and has neither tag nor name before.
+    """Allow emptying and tagging a VPC's default security group, which AWS makes without a tag or a name of ours.
 
     No key of AWS tells it from a stranger's that has no tag `project` (docs/github.md).
     """

@@ -1,4 +1,4 @@
-"""What the deploy role may do beside reading. Every action is named; what an action can be bound to, it is bound to.
+"""Grant the deploy role its rights beside reading. Every action is named; what an action can be bound to, it is bound to.
 
 Keys and file systems that the platform makes are bound by their tag `project`, queues, buckets, rules and logs by names.
 EC2 and IAM are apart (`deploy_network`, `deploy_identity`). Who deploys writes the policies of the platform's roles: that is
@@ -17,7 +17,7 @@ from spec.iam_policy import Statement, allow
 
 
 def deploy(account: Account) -> dict[str, list[Statement]]:
-    """What making, changing and deleting the platform takes beside reading it, by purpose."""
+    """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose."""
     return {
         "network": network(account),
         "cluster": _cluster(account),
@@ -162,7 +162,7 @@ def _data(account: Account) -> list[Statement]:
 
 
 def _file_systems(account: Account) -> list[Statement]:
-    """FSx for Lustre, where `models.access` is fsx-lustre."""
+    """Allow FSx for Lustre, for stacks whose `models.access` is fsx-lustre."""
     systems, links = account.arn("fsx", "file-system/*"), account.arn("fsx", "association/*")
     return [
         allow(["fsx:CreateFileSystem"], [systems], sid="MakeFileSystems", condition=MADE_OURS),

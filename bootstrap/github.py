@@ -1,4 +1,4 @@
-"""What GitHub's workflows of one repository may do in the account: an identity provider and two roles."""
+"""Let GitHub's workflows of one repository into the account: an identity provider and two roles."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class GitHub(pulumi.ComponentResource):
 
 
 def preview_subjects(settings: Settings) -> list[str]:
-    """Pull requests of this repository's branches, and the default branch, whose nightly run looks for drift.
+    """Return who may preview: pull requests of this repository's branches, and the default branch for drift.
 
     GitHub gives a fork's pull request no token at all.
     """
@@ -130,7 +130,7 @@ def preview_subjects(settings: Settings) -> list[str]:
 
 
 def deploy_subjects(settings: Settings) -> list[str]:
-    """Jobs that run in one of the environments, which is where GitHub asks approvers."""
+    """Return who may deploy: jobs that run in one of the environments, which is where GitHub asks approvers."""
     return [f"repo:{settings.repository}:environment:{name}" for name in settings.environments]
 
 

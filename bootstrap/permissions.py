@@ -1,4 +1,4 @@
-"""What both roles may read, and what each may do with Pulumi's state. Every action is named."""
+"""Grant both roles reading, and each its rights to Pulumi's state. Every action is named."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class StateAccess:
 
 
 def read_state(state: StateAccess) -> str:
-    """The policy that reads state: a preview takes no lock and writes nothing."""
+    """Return the policy that reads state: a preview takes no lock and writes nothing."""
     return document(*_read_state(state))
 
 
 def write_state(state: StateAccess) -> str:
-    """The policy that reads and writes state. States are overwritten, never deleted; only locks are."""
+    """Return the policy that reads and writes state. States are overwritten, never deleted; only locks are."""
     return document(
         *_read_state(state),
         allow(["s3:PutObject"], [f"{state.bucket_arn}/.pulumi/*"], sid="WriteState"),
@@ -44,7 +44,10 @@ def _read_state(state: StateAccess) -> list[Statement]:
 
 
 def read(account: Account) -> list[Statement]:
-    """What a refresh and the program's own questions read. None of it is data: no object, no message, no log line."""
+    """Return the rights that a refresh and the program's own questions take.
+
+    None of it is data: no object, no message, no log line.
+    """
     return [
         allow(
             [
@@ -210,5 +213,5 @@ def read(account: Account) -> list[Statement]:
 
 
 def buckets(account: Account) -> list[str]:
-    """The buckets of this project: `infra.aws.storage.bucket_name`, `infra.aws.request_bucket.request_bucket_name`."""
+    """Return the ARNs of all stacks' buckets: `spec.names.model_bucket` and `spec.names.request_bucket`."""
     return [f"arn:{account.partition}:s3:::triton-{kind}-*-{account.id}-{account.region}" for kind in ("models", "requests")]

@@ -1,4 +1,4 @@
-"""What the bootstrap stack is told: `Pulumi.<stack>.yaml` of this folder."""
+"""Settings of the bootstrap stack: `Pulumi.<stack>.yaml` of this folder."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Settings:
 
 
 def from_pulumi() -> Settings:
-    """The settings of the stack that the engine runs. Raises SettingsInvalid."""
+    """Return the settings of the stack that the engine runs. Raises SettingsInvalid."""
     config = pulumi.Config()
     environments = config.get_object("environments")
     return Settings(

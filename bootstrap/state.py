@@ -1,4 +1,4 @@
-"""Where Pulumi keeps the platform's state, and the key of the secrets in it."""
+"""The bucket of Pulumi's state of the platform, and the key of the secrets in it."""
 
 from __future__ import annotations
 

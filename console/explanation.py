@@ -56,7 +56,7 @@ def _of_the_command_line(error: BaseException) -> str | None:
 
 
 def _of_aws(error: BaseException) -> str | None:
-    """What boto3 raises where nobody knows more about it."""
+    """Return what boto3 raises where nobody knows more about it."""
     botocore = sys.modules.get("botocore.exceptions")
     if botocore is None or not isinstance(error, (botocore.BotoCoreError, botocore.ClientError)):
         return None
@@ -90,13 +90,13 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _was_to_be_started(error: FileNotFoundError) -> bool:
-    """Whether a program was looked for on PATH, and not a file."""
+    """Return whether a program was looked for on PATH, and not a file."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].name == "_execute_child" and "/" not in str(error.filename)
 
 
 def _output_is_closed() -> bool:
-    """Whether standard output has lost its reader: a BrokenPipeError may be that of a connection, too."""
+    """Return whether standard output has lost its reader: a BrokenPipeError may be that of a connection, too."""
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)

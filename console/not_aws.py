@@ -25,12 +25,12 @@ class NotAws(BotoCoreError):
 
 
 def is_page(text: str) -> bool:
-    """Whether a page of HTML is in the text."""
+    """Return whether a page of HTML is in the text."""
     return _PAGE.search(text) is not None
 
 
 def refuse_others_answers(client: Any) -> None:
-    """Makes a boto3 client raise NotAws, with its endpoint, for an answer that is not the service's.
+    """Make a boto3 client raise NotAws, with its endpoint, for an answer that is not the service's.
 
     botocore's own error for that names no endpoint and is none of its others (ResponseParserError is no BotoCoreError).
     Often there is none: where a service speaks JSON, a page is an answer without content, and elsewhere one that is XML is

@@ -92,7 +92,7 @@ def _call(name: str, arguments: Sequence[str]) -> Any:
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:
-    """Whether `--debug` is among the arguments, and the others. Behind `--` stands what is another program's."""
+    """Return whether `--debug` is among the arguments, and the others. Behind `--` stands what is another program's."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     own = [argument for argument in arguments[:end] if argument != DEBUG]
     return len(own) < end, [*own, *arguments[end:]]

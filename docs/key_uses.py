@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import typing
 from collections import defaultdict
@@ -57,10 +58,24 @@ _Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
-    """Return of each key the modules that read it, those of infra/ first; spec/settings/ itself is left out."""
+    """Return of each key the modules that read it, those of infra/ first; spec/settings/ itself is left out.
+
+    Where the types of a program are too general to follow, the modules that read an attribute of the key's name.
+    """
     patterns = [f"{package}/*.py" for package in PACKAGES]
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
-    return uses_in({path: (ROOT / path).read_text(encoding="utf-8") for path in listed.stdout.split()})
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(set(listed.stdout.split()))}
+    found = uses_in(texts)
+    keys = ((section, name) for section in sections() for name in section.model_fields)
+    for key in keys:
+        if key not in found and (readers := _readers_of(key[1], texts)):
+            found[key] = readers
+    return found
+
+
+def _readers_of(name: str, texts: dict[str, str]) -> list[str]:
+    read = re.compile(rf"\.{name}\b")
+    return [path for path, text in texts.items() if not path.startswith(_SETTINGS) and read.search(text)]
 
 
 def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
@@ -106,6 +121,7 @@ class _Code:
         self.modules = modules
         self._sections = {section.__name__: section for section in sections()}
         self._classes: dict[str, _Class] = {}
+        self._defined: dict[ast.ClassDef, _Class] = {}
         self._returns: dict[str, _Type] = {}
         self._of_properties: dict[tuple[str, str], set[Key]] = {}
         self._declare()
@@ -137,9 +153,8 @@ class _Code:
     def named(self, name: str) -> _Type:
         return self._sections.get(name) or self._classes.get(name)
 
-    def defined(self, name: str) -> _Type:
-        """Return the class that is defined by this name; a component may be called like the section that it is made of."""
-        return self._classes.get(name)
+    def defined(self, node: ast.ClassDef) -> _Type:
+        return self._defined.get(node) or self.named(node.name)
 
     def returned(self, name: str) -> _Type:
         return self._returns.get(name)
@@ -179,14 +194,16 @@ class _Code:
 
     def _declare(self) -> None:
         nodes = [(path, node) for path, module in self.modules.items() for node in ast.walk(module)]
+        # A component may have the name of the section that configures it.
         classes = [
             node
             for path, node in nodes
             if isinstance(node, ast.ClassDef) and not (path.startswith(_SETTINGS) and node.name in self._sections)
         ]
-        self._classes = {defined.name: _Class() for defined in classes}
+        self._defined = {defined: _Class() for defined in classes}
+        self._classes = {defined.name: found for defined, found in self._defined.items()}
         for defined in classes:
-            attributes = self._classes[defined.name].attributes
+            attributes = self._defined[defined].attributes
             for statement in defined.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     attributes[statement.target.id] = self.of_node(statement.annotation)
@@ -239,7 +256,7 @@ class _Reader:
     def _node(self, node: ast.AST, known: dict[str, _Type]) -> None:
         match node:
             case ast.ClassDef():
-                self.block(node.body, {**known, "self": self._code.defined(node.name)})
+                self.block(node.body, {**known, "self": self._code.defined(node)})
             case ast.FunctionDef():
                 self.block(node.decorator_list, known)
                 inner = {argument.arg: self._code.of_node(argument.annotation) for argument in _arguments(node.args)}

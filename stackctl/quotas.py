@@ -59,7 +59,7 @@ class QuotaNeed:
 
 
 def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
-    """The quota that an instance counts towards; None for families that this platform has nothing to do with."""
+    """Return the quota that an instance counts towards; None for families that this platform has nothing to do with."""
     family = instance_type.partition(".")[0]
     if family.startswith(_OTHER_QUOTAS):
         return None
@@ -71,7 +71,7 @@ def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
 
 
 def needed_quotas(settings: Settings) -> list[QuotaNeed]:
-    """Every quota that the stack takes something of, each once."""
+    """Return every quota that the stack takes something of, each once."""
     needs: dict[Quota, QuotaNeed] = {}
     for need in (*_instances(settings), *_network(settings), QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))):
         before = needs.get(need.quota, QuotaNeed(need.quota, 0, 0, ()))
@@ -85,7 +85,7 @@ def needed_quotas(settings: Settings) -> list[QuotaNeed]:
 
 
 def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
-    """Nodes of a pool that `pulumi up` starts, itself or by the autoscaler that it installs."""
+    """Return the nodes of a pool that `pulumi up` starts, itself or by the autoscaler that it installs."""
     return max(pool.desired, _nodes_of_the_fewest_pods(settings, pool))
 
 

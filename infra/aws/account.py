@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 @dataclass(frozen=True)
 class Account:
-    """Where resources live, and on whose behalf; what the ARNs that the program builds itself begin with."""
+    """Account, region and partition of the stack, which ARNs begin with, and who runs the program."""
 
     id: str
     partition: str
@@ -18,11 +18,11 @@ class Account:
     """Who runs the program, as STS says it."""
 
     def arn(self, service: str, resource: str) -> str:
-        """The ARN of a regional `resource` of `service` in this account."""
+        """Return the ARN of a regional `resource` of `service` in this account."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"
 
     def managed_policy(self, name: str) -> str:
-        """The ARN of an IAM policy that AWS maintains."""
+        """Return the ARN of an IAM policy that AWS maintains."""
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
 

@@ -203,7 +203,7 @@ class Cluster(pulumi.ComponentResource):
 
 
 def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """`protect` of the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
+    """Protect the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
     and an administrator could not be removed.
     """
     if args.type_ != "aws:eks/cluster:Cluster":
@@ -219,7 +219,7 @@ def cluster_arn(stack: Stack) -> str:
 
 
 def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> str | None:
-    """The administrator that is the caller's own role, of which EKS refuses a second access entry; None without one.
+    """Return the administrator that is the caller's own role, for which EKS refuses a second access entry; None without one.
 
     `caller_arn` is what STS answers: for a role a session, `arn:aws:sts::<account>:assumed-role/<name>/<session>`, which
     leaves out the role's path. EKS makes the role that creates a cluster an administrator by itself, and answers
@@ -239,7 +239,7 @@ def _partition_account_and_name(role_arn: str) -> tuple[str, str, str]:
 
 
 def _entry_name(role_arn: str) -> str:
-    """A name for an access entry that does not change when the list is put in another order."""
+    """Return a name for an access entry that does not change when the list is put in another order."""
     account_id, resource = role_arn.split(":")[4:6]
     return f"{account_id}-{resource.removeprefix('role/').replace('/', '-')}"
 

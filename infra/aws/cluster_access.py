@@ -1,4 +1,4 @@
-"""What a component needs to work in a cluster, without the component that made the cluster."""
+"""The way into a cluster for components, without the component that made the cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClusterAccess:
 
     @property
     def pins(self) -> KubernetesPins:
-        """The versions that go with the cluster's: node images and add-ons."""
+        """Return the versions that go with the cluster's: node images and add-ons."""
         return KUBERNETES[self.kubernetes_version]
 
     def in_cluster(self, parent: pulumi.Resource, *after: pulumi.Resource) -> pulumi.ResourceOptions:

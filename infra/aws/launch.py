@@ -43,7 +43,7 @@ class LaunchTemplateArgs:
 
 
 def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
-    """A template for a managed node group: IMDSv2 only, encrypted gp3, tagged instances and volumes."""
+    """Register a template for a managed node group: IMDSv2 only, encrypted gp3, tagged instances and volumes."""
     named = {**args.tags, "Name": args.instance_name}
     block_type = args.reservation.block_instance_type if args.reservation is not None else None
     return aws.ec2.LaunchTemplate(
@@ -94,7 +94,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
 
 
 def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None) -> str:
-    """Node configuration for nodeadm (AL2023), and what cloud-init runs before it.
+    """Return the node configuration for nodeadm (AL2023), and what cloud-init runs before it.
 
     EKS adds the cluster's address and certificate.
     """
@@ -128,7 +128,7 @@ def _script_part(mig: MigLayout | None) -> list[str]:
 
 
 def _efa_interfaces(args: LaunchTemplateArgs) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
-    """One EFA device per network card; only the first takes an IP address and carries ordinary traffic.
+    """Return one EFA device per network card; only the first takes an IP address and carries ordinary traffic.
 
     The group is the one that EKS makes for the cluster: it admits everything from and to itself, as EFA needs.
     """

@@ -25,7 +25,7 @@ _FOLLOWED = ("NEW", "CHANGED", "DELETED")
 
 @dataclass(frozen=True)
 class LustreMount:
-    """What a node mounts the file system by."""
+    """The names by which a node mounts the file system."""
 
     file_system_id: pulumi.Output[str]
     dns_name: pulumi.Output[str]

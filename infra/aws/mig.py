@@ -19,13 +19,13 @@ class MigLayout:
 
 
 def layout(sharing: Sharing) -> MigLayout | None:
-    """The layout of nodes that share their GPUs in this way; None without MIG."""
+    """Return the layout of nodes that share their GPUs in this way; None without MIG."""
     if sharing.strategy != "mig" or sharing.profile is None:
         return None
     return MigLayout(sharing.profile, sharing.replicas)
 
 
 def boot_script(wanted: MigLayout) -> str:
-    """What a node runs as root before it joins the cluster."""
+    """Return the script that a node runs as root before it joins the cluster."""
     head = f"#!/bin/bash\nMIG_PROFILE={wanted.profile}\nMIG_INSTANCES={wanted.instances}\n"
     return head + _SCRIPT.read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ class Stack:
 
     @property
     def region(self) -> str:
-        """The AWS region."""
+        """Return the AWS region."""
         return self.account.region
 
     @property
@@ -38,27 +38,27 @@ class Stack:
 
     @property
     def cluster_name(self) -> str:
-        """The EKS cluster's name, and the prefix of what other systems address by name."""
+        """Return the EKS cluster's name, the prefix of what other systems address by name."""
         return names.cluster_name(self.environment)
 
     @property
     def model_bucket(self) -> str:
-        """The bucket that model releases live in."""
+        """Return the bucket that model releases live in."""
         return names.model_bucket(self.environment, self.account.id, self.region)
 
     @property
     def request_bucket(self) -> str:
-        """The bucket of the asynchronous path."""
+        """Return the bucket of the asynchronous path."""
         return names.request_bucket(self.environment, self.account.id, self.region)
 
     @property
     def request_queue(self) -> str:
-        """The queue of the asynchronous path."""
+        """Return the queue of the asynchronous path."""
         return names.request_queue(self.cluster_name)
 
     @property
     def request_queue_url(self) -> str:
-        """The URL of that queue, known before the queue exists."""
+        """Return the URL of that queue, known before the queue exists."""
         return names.queue_url(self.request_queue, self.account.id, self.region, self.account.partition)
 
     def named(self, name: str) -> dict[str, str]:

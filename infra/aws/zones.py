@@ -1,4 +1,4 @@
-"""Where EC2 offers the instances of a stack, asked before any resource is registered."""
+"""Choose the zones in which EC2 offers a stack's instances, before any resource is registered."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs in the cluster for the workloads' sake."""
+"""Components in the cluster that the workloads rely on."""

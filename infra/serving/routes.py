@@ -1,4 +1,4 @@
-"""Which requests reach Triton through the gateway, and how: routes and policies of each model.
+"""Routes and policies of each model: the requests that reach Triton through the gateway.
 
 Only inference is routed. The other APIs of the server (repository, configuration, statistics, trace, logging, shared
 memory), its health and its metrics have no route, so that no client reaches them through the gateway.
@@ -53,7 +53,10 @@ class RoutedModel:
 
     @property
     def peak_rate(self) -> float | None:
-        """Its own, or the least: one without may be an ensemble, whose requests reach its steps past their limits."""
+        """Return its own rate, or the least of all.
+
+        A model without a rate may be an ensemble, whose requests reach its steps past their limits.
+        """
         return self.least_peak_rate if self.serving is None else self.serving.peak_rate
 
     @property

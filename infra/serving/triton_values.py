@@ -19,7 +19,7 @@ _LONGEST_REQUEST = "drain.longestRequestSeconds"
 
 @dataclass(frozen=True)
 class Drain:
-    """How a pod of Triton ends (docs/drain.md). The longest request counts with its time in the queue."""
+    """The times by which a pod of Triton ends (docs/drain.md). The longest request counts with its time in the queue."""
 
     pre_stop_seconds: int
     longest_request_seconds: int

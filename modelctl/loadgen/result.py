@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def latency_ms(self) -> float:
-        """From the due time to the answer; infinite without a good answer."""
+        """Return the time from due to the answer; infinite without a good answer."""
         return (self.done - self.due) * 1000 if self.ok and self.done is not None else math.inf
 
 
@@ -71,7 +71,7 @@ class Result:
         return self.end - self.begin
 
     def percentile_ms(self, percent: float) -> float:
-        """Latency in ms that `percent` of all due requests did not exceed (nearest rank, so one of them had it).
+        """Return the latency in ms that `percent` of all due requests did not exceed (nearest rank, so one of them had it).
 
         A request without a good answer counts as infinitely slow: with more than 5 % failures the 95th percentile is
         infinite. Raises ValueError when no request was due.
@@ -79,12 +79,12 @@ class Result:
         return nearest_rank([outcome.latency_ms for outcome in self.outcomes], percent)
 
     def late_ms(self, percent: float) -> float:
-        """How much after their due time requests were sent: the generator's own delay, in ms; 0 without any sent."""
+        """Return how much after their due time requests were sent: the generator's own delay, in ms; 0 without any sent."""
         late = [(outcome.sent - outcome.due) * 1000 for outcome in self.outcomes if outcome.sent is not None]
         return nearest_rank(late, percent) if late else 0.0
 
     def within(self, limit_ms: float) -> float:
-        """Share (0 to 1) of the due requests that were answered well within `limit_ms`; 1 when none was due."""
+        """Return the share (0 to 1) of the due requests that were answered well within `limit_ms`; 1 when none was due."""
         if not self.outcomes:
             return 1.0
         return sum(outcome.latency_ms <= limit_ms for outcome in self.outcomes) / len(self.outcomes)
@@ -95,22 +95,22 @@ class Result:
 
     @property
     def throughput(self) -> float:
-        """Good answers per second until the load ended or, if that is later, the last answer came."""
+        """Return the good answers per second until the load ended or, if that is later, the last answer came."""
         last = max((outcome.done for outcome in self.outcomes if outcome.done is not None), default=self.end)
         return self.ok / (max(self.end, last) - self.begin)
 
     @property
     def errors(self) -> dict[str, int]:
-        """Requests without a good answer, by code."""
+        """Return requests without a good answer, by code."""
         return dict(Counter(outcome.code for outcome in self.outcomes if not outcome.ok))
 
     @property
     def tags(self) -> dict[str, int]:
-        """Good answers by tag; those without a tag are not in it."""
+        """Return the good answers by tag; those without a tag are not in it."""
         return dict(Counter(outcome.tag for outcome in self.outcomes if outcome.ok and outcome.tag is not None))
 
     def after(self, seconds: float) -> Result:
-        """The part after the first `seconds`, in which things warmed up: the requests that were due then.
+        """Return the part after the first `seconds`, in which things warmed up: the requests that were due then.
 
         Raises ValueError when that is no part of the run.
         """
@@ -119,7 +119,7 @@ class Result:
         return replace(self, outcomes=tuple(o for o in self.outcomes if o.due >= seconds), begin=seconds)
 
     def summary(self) -> Summary:
-        """The figures; without a due request the percentiles are None."""
+        """Return the figures; without a due request the percentiles are None."""
         p50, p90, p95, p99, largest = (
             _finite(self.percentile_ms(percent)) if self.outcomes else None for percent in (50, 90, 95, 99, 100)
         )
@@ -142,7 +142,7 @@ class Result:
 
 
 def nearest_rank(values: Iterable[float], percent: float) -> float:
-    """The smallest of `values` that at least `percent` of them do not exceed. Raises ValueError without values."""
+    """Return the smallest of `values` that at least `percent` of them do not exceed. Raises ValueError without values."""
     ordered = sorted(values)
     if not ordered or not 0 < percent <= 100:
         raise ValueError("a percentile needs values and a percentage over 0 and up to 100")

@@ -31,7 +31,7 @@ async def run(
     drain_seconds: float = 10.0,
     stop_when: Callable[[Outcome], bool] | None = None,
 ) -> Result:
-    """Sends every request at its due time, whether earlier ones were answered or not, and says what became of each.
+    """Send every request at its due time, whether earlier ones were answered or not, and say what became of each.
 
     At most `max_in_flight` requests are open at once; a request beyond that waits, and as its latency counts from its
     due time the wait is in it. The run ends when all are answered, `drain_seconds` after the schedule's end, or when
@@ -83,7 +83,7 @@ async def run(
 
 
 async def _end(task: asyncio.Task[Any]) -> BaseException | None:
-    """Cancels a task that still runs, waits for its end, and returns what it failed with."""
+    """Cancel a task that still runs, wait for its end, and return what it failed with."""
     task.cancel()
     await asyncio.wait({task})
     failure = None if task.cancelled() else task.exception()

@@ -23,7 +23,7 @@ class Schedule:
 
     @classmethod
     def poisson(cls, rate: float, seconds: float, seed: int) -> Self:
-        """Independent clients: exponential gaps, `rate` requests/s on average; the same seed gives the same times."""
+        """Return a schedule of independent clients: exponential gaps, `rate` requests/s on average, the same for a seed."""
         _check(rate, seconds)
         # Repeatable on purpose; nothing secret is made of it.
         source = random.Random(seed)  # noqa: S311
@@ -36,13 +36,13 @@ class Schedule:
 
     @classmethod
     def constant(cls, rate: float, seconds: float) -> Self:
-        """A request every 1/rate seconds, the first at once."""
+        """Return a schedule of a request every 1/rate seconds, the first at once."""
         _check(rate, seconds)
         return cls(tuple(number / rate for number in range(int(rate * seconds))), seconds)
 
     @property
     def rate(self) -> float:
-        """Requests/s that are really due (a Poisson schedule's differs a little from the one asked for)."""
+        """Return requests/s that are really due (a Poisson schedule's differs a little from the one asked for)."""
         return len(self.due) / self.seconds
 
 

@@ -40,13 +40,13 @@ class Listed:
 
 
 def releases(store: Store) -> list[Listed]:
-    """Every release in the bucket, oldest first. Raises StoreError."""
+    """Return every release in the bucket, oldest first. Raises StoreError."""
     listed = [_listed(store, release_id) for release_id in store.release_ids()]
     return sorted(listed, key=lambda release: (release.created, release.id))
 
 
 def finished(store: Store, release_id: str) -> Manifest:
-    """The manifest of a finished release. Raises UnknownRelease, ManifestError and StoreError."""
+    """Return the manifest of a finished release. Raises UnknownRelease, ManifestError and StoreError."""
     manifest = store.manifest(release_id)
     if manifest is not None:
         if manifest.id != release_id:

@@ -17,7 +17,7 @@ _AFTER_ITEM = 0  # the same for CommentedSeq
 
 
 def set_key(mapping: CommentedMap, key: str, value: Any) -> None:
-    """Sets `key`; a new one is appended. A value that is a mapping should go through `merge_mapping`."""
+    """Set `key`; a new one is appended. A value that is a mapping should go through `merge_mapping`."""
     if key in mapping:
         mapping[key] = value
         return
@@ -27,7 +27,7 @@ def set_key(mapping: CommentedMap, key: str, value: Any) -> None:
 
 
 def delete_key(mapping: CommentedMap, key: str) -> None:
-    """Removes `key` and the comment on its own line; the lines below it stay."""
+    """Remove `key` and the comment on its own line; the lines below it stay."""
     is_last = next(reversed(mapping)) == key
     following = _detach(mapping) if is_last else _detach_from(mapping, key)
     previous = list(mapping)[list(mapping).index(key) - 1] if next(iter(mapping)) != key else None
@@ -39,7 +39,7 @@ def delete_key(mapping: CommentedMap, key: str) -> None:
 
 
 def merge_mapping(mapping: CommentedMap, key: str, values: dict[str, Any]) -> None:
-    """Makes `mapping[key]` a mapping of exactly `values`, changing what is there in place."""
+    """Make `mapping[key]` a mapping of exactly `values`, changing what is there in place."""
     if not isinstance(mapping.get(key), CommentedMap) or not mapping[key]:
         following = _detach_from(mapping, key) if key in mapping else None
         set_key(mapping, key, CommentedMap(values))
@@ -55,7 +55,7 @@ def merge_mapping(mapping: CommentedMap, key: str, values: dict[str, Any]) -> No
 
 
 def _last_leaf(node: Any, key: Any) -> tuple[Any, Any]:
-    """The container and key with which ruamel keeps what follows `node[key]`."""
+    """Return the container and key with which ruamel keeps what follows `node[key]`."""
     value = node[key]
     block = isinstance(value, CommentedMap | CommentedSeq) and value and not value.fa.flow_style()
     if not block:
@@ -72,7 +72,7 @@ def _detach(mapping: CommentedMap) -> str:
 
 
 def _detach_from(mapping: CommentedMap, key: Any) -> str:
-    """Takes away the lines below `mapping[key]` and leaves the comment on its own line."""
+    """Take away the lines below `mapping[key]` and leave the comment on its own line."""
     node, leaf = _last_leaf(mapping, key)
     comments = node.ca.items.get(leaf)
     token = comments[_slot(node)] if comments else None

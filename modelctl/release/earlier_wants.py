@@ -13,7 +13,7 @@ _SECONDS = 30
 
 
 def commit_with(file: Path, digest: str) -> str | None:
-    """The newest commit of this history in which the stack file has these wants (`serving_digest`); None: not found.
+    """Return the newest commit of this history in which the stack file has these wants (`serving_digest`); None: not found.
 
     Not found are also wants that nobody has committed, and those of a file that git does not know.
     """
@@ -30,7 +30,7 @@ def _digest_at(file: Path, commit: str) -> str | None:
 
 
 def _git(file: Path, *arguments: str) -> str:
-    """What git says in the file's folder; nothing where it fails, or is not there."""
+    """Return what git says in the file's folder; nothing where it fails, or is not there."""
     command = ["git", "-C", str(file.parent), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)

@@ -53,7 +53,7 @@ class Pins:
 
 
 def pin(file: Path, manifest: Manifest) -> list[str]:
-    """Pins the release in a Pulumi stack file and says what changed, a line each (empty: it was pinned already).
+    """Pin the release in a Pulumi stack file and say what changed, a line each (empty: it was pinned already).
 
     The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
     order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
@@ -72,7 +72,7 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
 
 
 def pinned_by(stacks: Path, release_id: str) -> Pins:
-    """The stack files in the directory `stacks` that need the release, sorted.
+    """Return the stack files in the directory `stacks` that need the release, sorted.
 
     Raises PinError when there is none to look at, or one that cannot be understood: that a release is not pinned is
     never concluded from a file that was not read.
@@ -86,7 +86,7 @@ def pinned_by(stacks: Path, release_id: str) -> Pins:
 
 
 def required_stack_files(stacks: Path) -> list[Path]:
-    """The stack files in a directory that somebody named, sorted. Raises PinError when there is none."""
+    """Return the stack files in a directory that somebody named, sorted. Raises PinError when there is none."""
     files = stack_files(stacks)
     if not files:
         raise PinError(f"{stacks}: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks")
@@ -94,7 +94,7 @@ def required_stack_files(stacks: Path) -> list[Path]:
 
 
 def pinned(file: Path) -> Pinned | None:
-    """The release in a stack file, None when it pins none. Raises PinError."""
+    """Return the release in a stack file, None when it pins none. Raises PinError."""
     try:
         found = stack_file.read(file.read_bytes())
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def pinned(file: Path) -> Pinned | None:
 
 
 def edit(file: Path) -> StackEditor:
-    """The stack file, to be changed. Raises PinError."""
+    """Return the stack file, to be changed. Raises PinError."""
     try:
         return StackEditor(file)
     except NotEditable as error:
@@ -135,7 +135,7 @@ def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any]) -> None:
 
 
 def section(editor: StackEditor) -> CommentedMap | None:
-    """What the stack says of its models (None: nothing). Raises PinError when it is no mapping."""
+    """Return what the stack says of its models (None: nothing). Raises PinError when it is no mapping."""
     try:
         return editor.section(KEY)
     except NotEditable as error:
@@ -143,7 +143,7 @@ def section(editor: StackEditor) -> CommentedMap | None:
 
 
 def _serving(file: Path, manifest: Manifest) -> str | None:
-    """The digest of the wants that the release was made from for the stack of this file."""
+    """Return the digest of the wants that the release was made from for the stack of this file."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
         raise PinError(
@@ -153,7 +153,7 @@ def _serving(file: Path, manifest: Manifest) -> str | None:
 
 
 def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
-    """The section `release`, in the order in which it is written.
+    """Return the section `release`, in the order in which it is written.
 
     Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.
     """
@@ -197,7 +197,7 @@ def _write_release(config: CommentedMap, models_key: str, values: dict[str, Any]
 
 
 def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    """What differs, a line each; `previous` follows from the release's own line."""
+    """Return what differs, a line each; `previous` follows from the release's own line."""
     changes = [
         f"{'release' if key == 'id' else key} {before.get(key, 'none')} → {values.get(key, 'none')}"
         for key in ("id", "bytes", "serving")

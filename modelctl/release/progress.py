@@ -92,5 +92,5 @@ class Bar:
 
 
 def observer(console: Console) -> Bar | Lines:
-    """The observer that fits the console."""
+    """Return the observer that fits the console."""
     return Bar(console) if console.is_terminal else Lines(console)

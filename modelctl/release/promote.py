@@ -79,7 +79,7 @@ def copy_release(release_id: str, source: Store, target: Store, watch: Observer)
 
 
 def _was_in(file: Path, release_id: str) -> bool:
-    """Whether a commit of this history put the id into the file, or took it out."""
+    """Return whether a commit of this history put the id into the file, or took it out."""
     command = ["git", "log", "--max-count=1", "--format=%H", f"-S{release_id}", "--", file.name]
     done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False, timeout=_GIT_SECONDS)
     return done.returncode == 0 and bool(done.stdout.strip())

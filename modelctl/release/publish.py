@@ -49,7 +49,7 @@ class Published:
 
 
 def release(models_dir: Path, store: Store, watch: Observer | None = None, stacks: Path | None = None) -> Manifest:
-    """Releases the repository, or finds it released already; `stacks` as in `prepare`.
+    """Release the repository, or find it released already; `stacks` as in `prepare`.
 
     Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
     or holds something else under this id; RetirementError when it was released and retired; OSError when a file cannot
@@ -60,7 +60,7 @@ def release(models_dir: Path, store: Store, watch: Observer | None = None, stack
 
 
 def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | None = None) -> Plan:
-    """Validates the repository, makes the configs of each stack in the directory `stacks`, and hashes everything.
+    """Validate the repository, make the configs of each stack in the directory `stacks`, and hash everything.
 
     `stacks` None: no stack's wants are looked at. Raises ValidationFailed and OSError.
     """
@@ -79,7 +79,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:
-    """Uploads what the bucket does not hold yet, then finishes the release. Raises StoreError and RetirementError."""
+    """Upload what the bucket does not hold yet, then finish the release. Raises StoreError and RetirementError."""
     release_id = plan.manifest.id
     finished = store.manifest(release_id)
     if finished is not None:
@@ -126,7 +126,7 @@ def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
 
 
 def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConfigs]:
-    """The models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
+    """Return the models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
     wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
     try:
         models = load(models_dir)

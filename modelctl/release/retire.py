@@ -30,7 +30,7 @@ class Tagged:
 
 
 def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
-    """Tags everything under a finished release, also what is not in its manifest; other tags stay.
+    """Tag everything under a finished release, also what is not in its manifest; other tags stay.
 
     Raises RetirementError when a file in `stacks` pins the release or names it as the previous one, PinError when that
     cannot be told; RetirementError when in-place pods serve it or may return to it; all before anything is tagged. Raises
@@ -55,7 +55,7 @@ def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
 
 
 def restore(manifest: Manifest, store: Store) -> Tagged:
-    """Takes the tags away again. Raises StoreError.
+    """Take the tags away again. Raises StoreError.
 
     Raises RetirementError when objects have been removed meanwhile: what is left is untagged and thus safe, but the
     release stays retired, because no server could load it.
@@ -71,13 +71,13 @@ def restore(manifest: Manifest, store: Store) -> Tagged:
 
 
 def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
-    """Whether the object is tagged; the manifest speaks for the release. Raises StoreError."""
+    """Return whether the object is tagged; the manifest speaks for the release. Raises StoreError."""
     name, value = RETIRED_TAG
     return (store.tags(release_id, key) or {}).get(name) == value
 
 
 def refuse_retired(manifest: Manifest, store: Store) -> None:
-    """Raises RetirementError when any object of the release is tagged, also by a retirement that was interrupted.
+    """Raise RetirementError when any object of the release is tagged, also by a retirement that was interrupted.
 
     The servers of a stack that pins it would go on until S3 removes the object, and fail at their next start.
     Raises StoreError.

@@ -38,7 +38,7 @@ class RolledBack:
 
 
 def roll_back(file: Path, store: Store) -> RolledBack:
-    """Pins the release that the file names as the previous one, and makes the pinned one the previous one.
+    """Pin the release that the file names as the previous one, and make the pinned one the previous one.
 
     Raises RollbackError and RetirementError when that cannot be served as things are; UnknownRelease and ManifestError when
     it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has mistakes.
@@ -92,7 +92,7 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
 
 
 def _wants_of_then(file: Path, digest: str | None) -> str:
-    """What a person has to do to the stack file that has the wants."""
+    """Return what a person has to do to the stack file that has the wants."""
     if digest is None:
         return f"remove models.serving from {file}"
     commit = commit_with(file, digest)

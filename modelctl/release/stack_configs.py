@@ -29,12 +29,12 @@ class StackConfigs:
 
 
 def config_key(model: str, stack: str) -> str:
-    """The key, relative to the release, of a model's config in a stack."""
+    """Return the key, relative to the release, of a model's config in a stack."""
     return f"{model}/{CONFIGS_DIRECTORY}/{stack}.pbtxt"
 
 
 def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
-    """Makes the config of every model that a stack has wants of, and validates each like one that was written."""
+    """Make the config of every model that a stack has wants of, and validate each like one that was written."""
     by_name = {model.name: model for model in models}
     texts: dict[str, str] = {}
     problems: list[Problem] = []
@@ -60,7 +60,7 @@ def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
 
 
 def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[str, ModelConfig]) -> Iterator[Problem]:
-    """What the rules for written configs say of those that were made, alone and together."""
+    """Yield what the rules for written configs say of those that were made, alone and together."""
     for name, config in configs.items():
         model = models[name]
         for message in config_messages(config, model.directory, model.versions):

@@ -41,12 +41,12 @@ def stack_name(file: Path) -> str | None:
 
 
 def stack_files(directory: Path) -> list[Path]:
-    """The stack files in a directory, sorted; empty when it holds none or is none."""
+    """Return the stack files in a directory, sorted; empty when it holds none or is none."""
     return sorted(file for file in directory.glob(f"{_PREFIX}*{_SUFFIX}") if stack_name(file))
 
 
 def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
-    """The stacks in `directory` that have wants, and everything that is wrong with their files."""
+    """Return the stacks in `directory` that have wants, and everything that is wrong with their files."""
     stacks: list[Stack] = []
     problems: list[Problem] = []
     for file in stack_files(directory):
@@ -58,7 +58,7 @@ def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
 
 
 def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
-    """The wants of one stack file; None when it has none (or there are problems).
+    """Return the wants of one stack file; None when it has none (or there are problems).
 
     The pinned release is not looked at: a release is made because the pinned one does not fit the wants any more.
     """
@@ -86,7 +86,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
 
 
 def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
-    """The mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
+    """Return the mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
     try:
         return dict(stack_file.read(file.read_bytes()).config or {}), []
     except StackFileError as error:

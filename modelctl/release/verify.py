@@ -26,7 +26,7 @@ class Report:
 
 
 def verify(manifest: Manifest, store: Store, watch: Observer) -> Report:
-    """Downloads and hashes every object of a release. Raises StoreError."""
+    """Download and hash every object of a release. Raises StoreError."""
     present = store.objects(manifest.id)
     changed: dict[str, str] = {}
     watch.begin("reading", sum(stored.bytes for key, stored in present.items() if key in manifest.objects))

@@ -36,7 +36,7 @@ def is_ensemble(config: ModelConfig) -> bool:
 
 
 def backend_of(config: ModelConfig) -> str | None:
-    """The backend that will load the model, None for an ensemble or when the config names none that
+    """Return the backend that will load the model, None for an ensemble or when the config names none that
     exists.
     """
     name = config.backend or PLATFORM_BACKENDS.get(config.platform, "")
@@ -44,13 +44,13 @@ def backend_of(config: ModelConfig) -> str | None:
 
 
 def model_file_of(config: ModelConfig) -> str | None:
-    """The model file that the config names or its backend looks for; None where there is no fixed one."""
+    """Return the model file that the config names or its backend looks for; None where there is no fixed one."""
     backend = backend_of(config)
     return config.default_model_filename or (DEFAULT_MODEL_FILES[backend] if backend else None)
 
 
 def check(config: ModelConfig) -> list[str]:
-    """What is wrong with `backend` and `platform`, as sentences that begin with the field."""
+    """Return what is wrong with `backend` and `platform`, as sentences that begin with the field."""
     backend, platform = config.backend, config.platform
     if is_ensemble(config):
         messages = []

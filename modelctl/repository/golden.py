@@ -42,7 +42,7 @@ class Golden(BaseModel):
 
     @classmethod
     def parse(cls, place: str, text: str) -> Golden:
-        """Reads the text of `place`. Raises GoldenError."""
+        """Read the text of `place`. Raises GoldenError."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -51,7 +51,7 @@ class Golden(BaseModel):
             raise GoldenError(f"{place}: {path}: {first['msg'].removeprefix('Value error, ')}") from None
 
     def request(self) -> dict[str, Any]:
-        """The JSON body of the request."""
+        """Return the JSON body of the request."""
         inputs = [
             {"name": name, "datatype": tensor.datatype, "shape": list(tensor.shape), "data": list(flat(tensor.data))}
             for name, tensor in self.inputs.items()
@@ -59,7 +59,7 @@ class Golden(BaseModel):
         return {"inputs": inputs, "outputs": [{"name": name} for name in self.outputs]}
 
     def difference(self, answer: Mapping[str, Any]) -> str | None:
-        """The first way in which the JSON body of an answer is not the expected one; None when it is."""
+        """Return the first way in which the JSON body of an answer is not the expected one; None when it is."""
         given = {output["name"]: output for output in answer.get("outputs", [])}
         for name, expected in self.outputs.items():
             output = given.get(name)
@@ -78,7 +78,7 @@ class Golden(BaseModel):
 
 
 def flat(data: Any) -> Iterator[Any]:
-    """The values of nested lists in order."""
+    """Yield the values of nested lists in order."""
     if isinstance(data, list):
         for entry in data:
             yield from flat(entry)

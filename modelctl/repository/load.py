@@ -45,22 +45,22 @@ class Model:
 
     @property
     def version(self) -> int:
-        """The version that answers requests which name none."""
+        """Return the version that answers requests which name none."""
         return self.versions[-1]
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The versions that are served beside it."""
+        """Return the versions that are served beside it."""
         return self.versions[:-1]
 
     @property
     def files_of_every_version(self) -> frozenset[str]:
-        """The names that lie in the directory of each served version: what its one config may name."""
+        """Return the names that lie in the directory of each served version: what its one config may name."""
         return _common_names(self.versions, self.files)
 
     @property
     def backend(self) -> str:
-        """What loads it: the backend's name, or `ensemble`."""
+        """Return what loads it: the backend's name, or `ensemble`."""
         return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
 
 
@@ -78,12 +78,12 @@ class _Draft:
 
 
 def validate(models_dir: Path) -> list[Problem]:
-    """Every mistake in the repository, ordered by path and place; empty when it can be released."""
+    """Return every mistake in the repository, ordered by path and place; empty when it can be released."""
     return _read(models_dir)[1]
 
 
 def load(models_dir: Path) -> list[Model]:
-    """The models by name. Raises ValidationFailed with every mistake when there is any."""
+    """Return the models by name. Raises ValidationFailed with every mistake when there is any."""
     drafts, problems = _read(models_dir)
     if problems:
         raise ValidationFailed(problems)
@@ -176,7 +176,7 @@ def _read_config(draft: _Draft) -> None:
 
 
 def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:
-    """What is wrong with the config of the model in `directory`, by itself, when these versions are released."""
+    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released."""
     name = directory.name
     if config.name and config.name != name:
         yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
@@ -230,7 +230,7 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
 
 
 def _completed(text: str, added: ModelConfig) -> str:
-    """The text as it is released."""
+    """Return the text as it is released."""
     if not added.ListFields():
         return text
     return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"
@@ -248,7 +248,7 @@ def _entry_points(draft: _Draft) -> set[Path]:
 
 
 def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
-    """What the release holds beside the config: the chosen versions, and whatever is shared between versions."""
+    """Yield what the release holds beside the config: the chosen versions, and whatever is shared between versions."""
     for path in sorted((root / relative).iterdir()):
         inner = relative / path.name
         if inner == Path(CONFIGS_DIRECTORY):

@@ -27,7 +27,7 @@ class Selection:
     problems: list[Problem] = field(default_factory=list)
 
     def versions_of(self, model: str, available: Sequence[int], problems: list[Problem]) -> tuple[int, ...]:
-        """The versions to release of `model`, in order; empty, and a problem for each, when one is not there."""
+        """Return the versions to release of `model`, in order; empty, and a problem for each, when one is not there."""
         if not available:
             return ()
         wanted = self.versions.get(model, (max(available),))
@@ -38,7 +38,7 @@ class Selection:
 
 
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
-    """The selection in `models_dir`, empty when it has no release.yaml."""
+    """Return the selection in `models_dir`, empty when it has no release.yaml."""
     selection = Selection(models_dir / RELEASE_FILE)
     if not selection.path.exists():
         return selection
@@ -75,7 +75,7 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
 
 
 def _mistake(given: object) -> str | None:
-    """What is wrong with a version, or a list of them, as it was written."""
+    """Return what is wrong with a version, or a list of them, as it was written."""
     if given == []:
         return "an empty list; give at least one version, or leave the model out for its highest"
     versions = given if isinstance(given, list) else [given]

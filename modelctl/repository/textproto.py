@@ -36,7 +36,7 @@ See docs/facts/triton-configuration.md#fields-that-articles-invent.
 
 
 def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
-    """The config, and what is wrong with the text; no config when it cannot be read beyond a mistake."""
+    """Return the config, and what is wrong with the text; no config when it cannot be read beyond a mistake."""
     problems: list[Problem] = []
     while True:
         config = ModelConfig()

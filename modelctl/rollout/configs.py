@@ -17,7 +17,7 @@ _INTERFACE = ("platform", "backend", "max_batch_size", "input", "output", "defau
 
 
 def config_key(manifest: Manifest, model: str, stack: str) -> str:
-    """The object that holds the model's config for a stack: generated from its wants, or the model's own."""
+    """Return the object that holds the model's config for a stack: generated from its wants, or the model's own."""
     generated = f"{model}/configs/{stack}.pbtxt"
     return generated if generated in manifest.objects else f"{model}/config.pbtxt"
 
@@ -28,7 +28,7 @@ def parse(text: str) -> ModelConfig:
 
 
 def serving(config: ModelConfig, versions: Sequence[int]) -> ModelConfig:
-    """The config with exactly these versions."""
+    """Return the config with exactly these versions."""
     changed = ModelConfig()
     changed.CopyFrom(config)
     changed.ClearField("version_policy")
@@ -37,12 +37,12 @@ def serving(config: ModelConfig, versions: Sequence[int]) -> ModelConfig:
 
 
 def to_text(config: ModelConfig) -> str:
-    """What is stored."""
+    """Return what is stored."""
     return "# Written by `modelctl rollout`.\n" + text_format.MessageToString(config)
 
 
 def to_json(config: ModelConfig) -> str:
-    """The load API's `config` parameter; the whole config, since it replaces that of the repository.
+    """Return the load API's `config` parameter; the whole config, since it replaces that of the repository.
 
     See docs/facts/triton-server.md#load-with-config.
     """
@@ -61,17 +61,17 @@ def served_hash(config: dict[str, Any]) -> str:
 
 
 def interface_differences(old: ModelConfig, new: ModelConfig) -> list[str]:
-    """The fields in which a config no longer fits the version that it was not written for."""
+    """Return the fields in which a config no longer fits the version that it was not written for."""
     return [name for name in _INTERFACE if _field(old, name) != _field(new, name)]
 
 
 def used_models(config: ModelConfig) -> set[str]:
-    """The models that an ensemble calls."""
+    """Return the models that an ensemble calls."""
     return {step.model_name for step in config.ensemble_scheduling.step}
 
 
 def keeps_state(config: ModelConfig) -> str | None:
-    """Why one request, answered at once, is not all there is to this model; None when it is."""
+    """Return why one request, answered at once, is not all there is to this model; None when it is."""
     if config.HasField("sequence_batching"):
         return "it answers sequences, and a sequence must end on the version that it began on"
     if config.model_transaction_policy.decoupled:

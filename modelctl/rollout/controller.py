@@ -80,7 +80,7 @@ class Controller:
         self._tell = tell
 
     def rollout(self, release_id: str, lease: Lease) -> Result:
-        """Brings live/ and all pods to this release, or goes on with that where it was left.
+        """Bring live/ and all pods to this release, or go on with that where it was left.
 
         Raises Refused with every reason before anything is changed, UnknownRelease, ManifestError and RetirementError for
         a release that cannot be used; StoreError, FleetError, LockTaken, StillAsked and PodProblem when it can go on
@@ -100,7 +100,7 @@ class Controller:
         return self._go_on(lease)
 
     def back(self, lease: Lease) -> Result:
-        """Undoes an unfinished rollout, or returns to the release before the last finished one. Raises as `rollout`."""
+        """Undo an unfinished rollout, or return to the release before the last finished one. Raises as `rollout`."""
         self._check_stack(lease.journal)
         unfinished = lease.journal.rollout
         if unfinished is not None and not unfinished.back and not unfinished.phase.undoing:
@@ -142,7 +142,7 @@ class Controller:
         self._tell(f"{begun.phase}: {', '.join(map(_sentence, changes))}")
 
     def _check_live(self, is_first: bool, changes: tuple[Change, ...]) -> None:
-        """Raises Refused for what a rollout would write over, or delete when it is undone, and none has put there."""
+        """Raise Refused for what a rollout would write over, or delete when it is undone, and none has put there."""
         found = self._live.models()
         strange = (
             list(found) if is_first else [change.model for change in changes if change.old is None and change.model in found]
@@ -165,7 +165,7 @@ class Controller:
             )
 
     def _go_on(self, lease: Lease) -> Result:
-        """Does the phase that the journal names, records the next one, and so on to the end."""
+        """Do the phase that the journal names, record the next one, and so on to the end."""
         while (rollout := lease.journal.rollout) is not None:
             try:
                 following = self._phases(rollout, lease).do()
@@ -196,7 +196,7 @@ class Controller:
         return Result(outcome, rollout.release, rollout.changes)
 
     def _nothing_to_do(self, release_id: str) -> Result:
-        """Makes up for a ConfigMap that could not be written when live/ was filled, before Triton was installed."""
+        """Make up for a ConfigMap that could not be written when live/ was filled, before Triton was installed."""
         versions = self._release(release_id).manifest.versions
         wanted = {model: ServedVersion(stable=version) for model, version in versions.items()}
         try:

@@ -35,16 +35,16 @@ class Fleet(Protocol):
     """All pods of one Triton. Every method raises FleetError."""
 
     def pods(self) -> list[Pod]:
-        """Every pod that has an address and is not on its way out, ready or not, by name."""
+        """Return every pod that has an address and is not on its way out, ready or not, by name."""
 
     def restart(self, pod: Pod) -> None:
-        """Ends this pod, draining it; whatever looks after pods puts another in its place. Returns when it is gone."""
+        """End this pod, draining it; whatever looks after pods puts another in its place. Returns when it is gone."""
 
     def served(self) -> dict[str, ServedVersion]:
-        """What clients are told to ask for; empty before the first rollout."""
+        """Return what clients are told to ask for; empty before the first rollout."""
 
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
-        """Tells clients of all these models at once (None: of no version any more); other models stay as they are.
+        """Tell clients of all these models at once (None: of no version any more); other models stay as they are.
 
         Raises FleetAbsent too.
         """

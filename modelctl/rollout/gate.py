@@ -38,7 +38,7 @@ class Tally:
         self._closed: dict[VersionOf, Counters] = {}
 
     def add(self, uid: str, counters: Mapping[VersionOf, Counters]) -> None:
-        """Notes what the pod counts now."""
+        """Note what the pod counts now."""
         for version, now in counters.items():
             key = (uid, version)
             last = self._last.get(key)
@@ -49,7 +49,7 @@ class Tally:
             self._last[key] = now
 
     def of(self, version: VersionOf) -> Counters:
-        """What all pods together did of this version."""
+        """Return what all pods together did of this version."""
         total = self._closed.get(version, Counters())
         for key, last in self._last.items():
             if key[1] == version:
@@ -58,7 +58,7 @@ class Tally:
 
 
 def breaches(canaries: Iterable[Canary], tally: Tally, requests: int) -> list[str]:
-    """Why a canary must not get more, a sentence each. `requests`: how many are enough to judge the durations by.
+    """Return why a canary must not get more, a sentence each. `requests`: how many are enough to judge the durations by.
 
     Failures are judged at once when there are more of them than that many requests may have.
     """
@@ -87,7 +87,7 @@ def breaches(canaries: Iterable[Canary], tally: Tally, requests: int) -> list[st
 
 
 def unjudged(canaries: Iterable[Canary], tally: Tally, requests: int) -> list[str]:
-    """The canaries that have had too few requests, with how many they have had."""
+    """Return the canaries that have had too few requests, with how many they have had."""
     counts = [(canary, tally.of((canary.model, canary.version)).finished) for canary in canaries]
     return [
         f"{canary.model} version {canary.version} got {count:.0f} of {requests} requests"

@@ -19,7 +19,7 @@ PREFIX = "modelctl-keys-"
 
 @cache
 def directory() -> Path:
-    """This process's directory, for its user alone; those of killed processes of the user are removed."""
+    """Return this process's directory, for its user alone; those of killed processes of the user are removed."""
     _remove_abandoned()
     path, lock = _locked()
     # `lock` stays open, and held, as long as the process lives; a program that it starts does not inherit it.

@@ -35,7 +35,7 @@ class KubernetesFleet:
     """
 
     def __init__(self, namespace: str, network: PodNetwork | None = None) -> None:
-        """Uses the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+        """Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
         self._network = network
         try:
@@ -70,7 +70,7 @@ class KubernetesFleet:
         return sorted(found.values(), key=lambda pod: pod.name)
 
     def restart(self, pod: Pod) -> None:
-        """Deletes the pod and waits until it is no longer an endpoint; its end is its own affair."""
+        """Delete the pod and wait until it is no longer an endpoint; its end is its own affair."""
         body = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=pod.uid))
         with self._sentences():
             try:
@@ -157,7 +157,7 @@ def _configure() -> None:
 
 
 def _message(body: str) -> str:
-    """The API server's own sentence out of a Status object."""
+    """Return the API server's own sentence out of a Status object."""
     try:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):

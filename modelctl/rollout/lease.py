@@ -34,14 +34,14 @@ class JournalStore(Protocol):
     """Where the journal lies. Both methods raise StoreError."""
 
     def read_journal(self) -> tuple[Journal, str | None]:
-        """The journal and the tag of this very content; an empty one and None when there is none."""
+        """Return the journal and the tag of this very content; an empty one and None when there is none."""
 
     def write_journal(self, journal: Journal, tag: str | None) -> str:
-        """Replaces the journal with that tag and returns the new tag. Raises JournalChanged when it is another one."""
+        """Replace the journal with that tag and return the new tag. Raises JournalChanged when it is another one."""
 
 
 def own_name() -> str:
-    """A holder that no other process has: `<user>@<host> (process <id>, <random>)`."""
+    """Return a holder that no other process has: `<user>@<host> (process <id>, <random>)`."""
     user = os.environ.get("USER") or str(os.getuid())
     return f"{user}@{socket.gethostname()} (process {os.getpid()}, {uuid.uuid4().hex[:8]})"
 
@@ -70,7 +70,7 @@ class Lease:
         self._valid_until = 0.0
 
     def __enter__(self) -> Self:
-        """Takes the lock, after the end of another holder's lease if need be. Raises LockTaken and StoreError."""
+        """Take the lock, after the end of another holder's lease if need be. Raises LockTaken and StoreError."""
         self._take()
         self._renewal.start()
         return self
@@ -91,14 +91,14 @@ class Lease:
         return self._journal
 
     def check(self) -> None:
-        """Raises LockTaken when the lock is no longer ours: whatever is done after this is somebody else's."""
+        """Raise LockTaken when the lock is no longer ours: whatever is done after this is somebody else's."""
         if self._lost is not None:
             raise LockTaken(self._lost)
         if time.monotonic() > self._valid_until:
             raise LockTaken("the lock of live/ could not be renewed in time: run the same command again, it continues")
 
     def record(self, change: Callable[[Journal], Journal]) -> None:
-        """Writes the changed journal. Raises LockTaken and StoreError."""
+        """Write the changed journal. Raises LockTaken and StoreError."""
         with self._mutex:
             self.check()
             try:

@@ -29,7 +29,7 @@ class Limits:
 
 
 def until(seconds: float, poll: float, check: Callable[[], None]) -> Iterator[None]:
-    """Turns of a loop until `seconds` are over, `poll` apart, the first at once; `check` is called before each."""
+    """Yield turns of a loop until `seconds` are over, `poll` apart, the first at once; `check` is called before each."""
     deadline = time.monotonic() + seconds
     while True:
         check()

@@ -36,7 +36,7 @@ class Counters:
         return self.success + self.failure
 
     def since(self, earlier: Counters) -> Counters:
-        """What came after `earlier`, of the same server."""
+        """Return what came after `earlier`, of the same server."""
         buckets = {bound: count - earlier.buckets.get(bound, 0.0) for bound, count in self.buckets.items()}
         return Counters(
             self.success - earlier.success,
@@ -57,7 +57,7 @@ class Counters:
         )
 
     def quantile_ms(self, share: float) -> float | None:
-        """The smallest bucket's upper bound that `share` of the answers did not exceed; None without a histogram."""
+        """Return the smallest bucket's upper bound that `share` of the answers did not exceed; None without a histogram."""
         total = self.buckets.get(inf, 0.0)
         if not total:
             return None
@@ -65,7 +65,7 @@ class Counters:
 
 
 def parse(text: str) -> dict[VersionOf, Counters]:
-    """The counters by model and version. On GPUs a metric has two series per version: they are summed.
+    """Return the counters by model and version. On GPUs a metric has two series per version: they are summed.
 
     See docs/facts/triton-metrics.md#pairs-on-gpus.
     """

@@ -34,13 +34,13 @@ class PodState:
 
 
 def states(fleet: Fleet) -> list[PodState]:
-    """What each pod serves. Raises FleetError; a pod that does not answer is part of the result."""
+    """Return what each pod serves. Raises FleetError; a pod that does not answer is part of the result."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(_state, fleet.pods()))
 
 
 def differences(found: Sequence[PodState]) -> list[str]:
-    """Why the pods are not alike, a sentence each; empty when they are."""
+    """Return why the pods are not alike, a sentence each; empty when they are."""
     sentences = [state.problem for state in found if state.problem is not None]
     seen = [state for state in found if state.problem is None]
     for model in sorted({served.model for state in seen for served in state.models}):

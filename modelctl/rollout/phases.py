@@ -53,7 +53,7 @@ class Phases:
         self._pods = Pods(site.fleet, site.limits, site.check, site.tell)
 
     def do(self) -> Rollout | None:
-        """Does the phase at hand; the rollout with what comes next, None after the last."""
+        """Do the phase at hand; the rollout with what comes next, None after the last."""
         work = {
             Phase.SEED: self._seed,
             Phase.COPY: self._copy,

@@ -41,22 +41,22 @@ class StackRelease:
         return configs.parse(self._text(configs.config_key(self.manifest, model, self.stack)))
 
     def golden(self, model: str) -> Golden | None:
-        """The golden inference of the version that is served; None without one. Raises GoldenError and StoreError."""
+        """Return the golden inference of the version that is served; None without one. Raises GoldenError and StoreError."""
         key = f"{model}/{self.manifest.models[model].version}/{golden.FILE}"
         return Golden.parse(key, self._text(key)) if key in self.manifest.objects else None
 
     def version_files(self, model: str) -> dict[str, ObjectEntry]:
-        """The objects of the version, by key."""
+        """Return the objects of the version, by key."""
         return self._below(f"{model}/{self.manifest.models[model].version}/")
 
     def shared_files(self, model: str) -> dict[str, ObjectEntry]:
-        """What all versions of the model share: labels, warm-up data. Not the configs, which are written anew."""
+        """Return what all versions of the model share: labels, warm-up data. Not the configs, which are written anew."""
         own = self.version_files(model)
         configs_ = (f"{model}/config.pbtxt", f"{model}/configs/")
         return {key: o for key, o in self._below(f"{model}/").items() if key not in own and not key.startswith(configs_)}
 
     def python_sources(self) -> Iterator[tuple[str, str]]:
-        """Key and text of every python file of the release."""
+        """Yield the key and the text of every python file of the release."""
         for key in self.manifest.objects:
             if key.endswith(".py"):
                 yield key, self._text(key)
@@ -69,7 +69,7 @@ class StackRelease:
 
 
 def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) -> tuple[Change, ...]:
-    """What changes, by model. Raises Refused with every reason, and StoreError.
+    """Return what changes, by model. Raises Refused with every reason, and StoreError.
 
     `needs_golden`: a version that has served before, and is returned to, may do without a golden inference.
     """
@@ -154,7 +154,7 @@ def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str
 
 
 def _callers(changed: set[str], old: StackRelease, new: StackRelease) -> Iterator[str]:
-    """Models that call a changed one inside the server: their answers would change on each pod as it loads.
+    """Yield models that call a changed one inside the server: their answers would change on each pod as it loads.
 
     Of BLS only what is written as text is found: a model whose file names a changed model beside an InferenceRequest.
     """

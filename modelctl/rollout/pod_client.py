@@ -58,7 +58,7 @@ class IndexEntry:
 
     @property
     def failed(self) -> bool:
-        """A load failed: the server's own readiness stays 400 until it restarts.
+        """Return whether a load failed: the server's own readiness stays 400 until it restarts.
 
         See docs/facts/triton-server.md#failed-load.
         """
@@ -80,15 +80,15 @@ class PodClient:
         self._http.close()
 
     def server_ready(self) -> bool:
-        """The server's own readiness: 400 during every load and after a failed one, whatever it serves."""
+        """Return the server's own readiness: 400 during every load and after a failed one, whatever it serves."""
         return self._is("/v2/health/ready")
 
     def ready(self, model: str, version: int | None = None) -> bool:
-        """Whether the version (None: any) answers."""
+        """Return whether the version (None: any) answers."""
         return self._is(f"{_model(model, version)}/ready")
 
     def index(self) -> list[IndexEntry]:
-        """Every version that the server knows of; a model without any has no line here."""
+        """Return every version that the server knows of; a model without any has no line here."""
         answer = self._ask("POST", "/v2/repository/index").json()
         return [
             IndexEntry(entry["name"], int(entry["version"]), entry.get("state", ""), entry.get("reason", ""))
@@ -97,7 +97,7 @@ class PodClient:
         ]
 
     def ready_versions(self) -> dict[str, list[int]]:
-        """The versions that answer, by model."""
+        """Return the versions that answer, by model."""
         found: dict[str, list[int]] = {}
         for entry in self.index():
             if entry.state == "READY":
@@ -109,21 +109,21 @@ class PodClient:
         return served_hash(self._ask("GET", f"{_model(model, version)}/config").json())
 
     def load(self, model: str, config: str, seconds: float) -> None:
-        """Loads what the config says, and unloads the model's other versions; returns when it is ready."""
+        """Load what the config says, and unload the model's other versions; returns when it is ready."""
         body = {"parameters": {"config": config}}
         self._ask("POST", f"/v2/repository/models/{quote(model)}/load", json=body, seconds=seconds)
 
     def unload(self, model: str) -> None:
-        """Unloads all versions; requests that were accepted are finished: docs/facts/triton-server.md#model-control."""
+        """Unload all versions; requests that were accepted are finished: docs/facts/triton-server.md#model-control."""
         self._ask("POST", f"/v2/repository/models/{quote(model)}/unload")
 
     def infer(self, model: str, version: int, request: dict[str, Any]) -> dict[str, Any]:
-        """The JSON answer of this very version."""
+        """Return the JSON answer of this very version."""
         answer: dict[str, Any] = self._ask("POST", f"{_model(model, version)}/infer", json=request).json()
         return answer
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
-        """What it has counted so far."""
+        """Return what it has counted so far."""
         with self._named():
             answer = self._http.get(f"{self.pod.metrics}/metrics")
         if answer.status_code != httpx.codes.OK:
@@ -159,7 +159,7 @@ def _model(model: str, version: int | None) -> str:
 
 
 def _words(answer: httpx.Response) -> str:
-    """The server's error in one line: without the interpreter's stack, which is in the pod's log."""
+    """Return the server's error in one line: without the interpreter's stack, which is in the pod's log."""
     try:
         text = str(answer.json()["error"])
     except (ValueError, KeyError, TypeError):

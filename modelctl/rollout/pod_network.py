@@ -20,7 +20,7 @@ class PodNetwork:
 
     @classmethod
     def parse(cls, text: str) -> PodNetwork:
-        """Reads `10.40.0.0/16=172.16.0.0/16`: pods in the first network are reached in the second. Raises ValueError."""
+        """Read `10.40.0.0/16=172.16.0.0/16`: pods in the first network are reached in the second. Raises ValueError."""
         inside, separator, here = text.partition("=")
         try:
             if not separator:
@@ -33,7 +33,7 @@ class PodNetwork:
         return found
 
     def reach(self, address: str) -> str:
-        """Where this pod is reached; the address itself when it is not in the network."""
+        """Return where this pod is reached; the address itself when it is not in the network."""
         inside = ipaddress.ip_address(address)
         if inside not in self.inside:
             return address

@@ -50,7 +50,7 @@ class Pods:
         self._tell = tell
 
     def load_everywhere(self, targets: Sequence[Target], *, again: bool) -> None:
-        """Loads the targets on each pod, and makes sure that all serve them alike. `again`: also where they are ready.
+        """Load the targets on each pod, and make sure that all serve them alike. `again`: also where they are ready.
 
         Raises PodProblem at the first pod that does not. A pod that dies is waited for: it comes up with what `live/`
         says.
@@ -86,7 +86,7 @@ class Pods:
             self._restart(pod, targets)
 
     def wait_until_unasked(self, versions: Sequence[VersionOf]) -> None:
-        """Returns when no pod has finished or queued a request for these versions for a while. Raises StillAsked.
+        """Return when no pod has finished or queued a request for these versions for a while. Raises StillAsked.
 
         What a server has accepted it finishes, also while the version is unloaded
         (docs/facts/triton-server.md#model-control); this waits for the clients.
@@ -115,7 +115,7 @@ class Pods:
         )
 
     def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
-        """What each pod that answers has counted, by the pod's uid."""
+        """Return what each pod that answers has counted, by the pod's uid."""
         found: dict[str, Mapping[VersionOf, Counters]] = {}
         for pod in self._fleet.pods():
             try:
@@ -136,7 +136,7 @@ class Pods:
             return False
 
     def _load(self, pod: Pod, target: Target, hashes: dict[str, str]) -> bool:
-        """Loads and proves one target; False when the pod is gone. A pod that is down is waited for."""
+        """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             if not self._there(pod):
                 return False
@@ -178,7 +178,7 @@ class Pods:
             raise PodProblem(f"{name}: {target.model} version {target.proven} answers wrongly: {difference}")
 
     def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
-        """Brings one pod to the targets; what stands in the way when only a restart helps, None otherwise.
+        """Bring one pod to the targets; what stands in the way when only a restart helps, None otherwise.
 
         Raises PodProblem when it is down for too long.
         """

@@ -26,7 +26,7 @@ class ServedVersion(BaseModel):
 
     @classmethod
     def parse(cls, model: str, text: str) -> ServedVersion:
-        """Reads one value of the ConfigMap. Raises ValueError, in one sentence."""
+        """Read one value of the ConfigMap. Raises ValueError, in one sentence."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -36,5 +36,5 @@ class ServedVersion(BaseModel):
             ) from None
 
     def to_json(self) -> str:
-        """The value in the ConfigMap."""
+        """Return the value in the ConfigMap."""
         return self.model_dump_json(exclude_none=True)

@@ -36,7 +36,7 @@ class StoredObject:
 
 
 def open_store(bucket: str, endpoint_url: str | None = None, *, part_bytes: int = PART_BYTES) -> Store:
-    """A store on `bucket` with the credentials and region of the environment, in botocore's standard retry mode.
+    """Return a store on `bucket` with the credentials and region of the environment, in botocore's standard retry mode.
 
     `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
     Raises StoreError when there is no region or the AWS configuration cannot be read.
@@ -74,11 +74,11 @@ class Store:
 
     @property
     def client(self) -> Any:
-        """The S3 client, for what lies beside the releases (`live/`)."""
+        """Return the S3 client, for what lies beside the releases (`live/`)."""
         return self._client
 
     def release_ids(self) -> list[str]:
-        """Every id that has any object, finished or not, sorted."""
+        """Return every id that has any object, finished or not, sorted."""
         ids: list[str] = []
         with sentences(self.place):
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -89,7 +89,7 @@ class Store:
         return sorted(ids)
 
     def manifest(self, release_id: str) -> Manifest | None:
-        """The manifest, None when there is none: the release is unfinished or unknown. Raises ManifestError."""
+        """Return the manifest, None when there is none: the release is unfinished or unknown. Raises ManifestError."""
         with sentences(self.place):
             try:
                 answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, RELEASE_MANIFEST))
@@ -101,7 +101,7 @@ class Store:
         return Manifest.parse(content.decode("utf-8", errors="replace"))
 
     def write_manifest(self, manifest: Manifest) -> bool:
-        """Finishes a release; False when it has a manifest already, which then stays as it is."""
+        """Finish a release; False when it has a manifest already, which then stays as it is."""
         with sentences(self.place):
             try:
                 self._client.put_object(
@@ -119,7 +119,7 @@ class Store:
         return True
 
     def objects(self, release_id: str) -> dict[str, StoredObject]:
-        """What lies under the release, by key relative to it, without the manifest."""
+        """Return what lies under the release, by key relative to it, without the manifest."""
         found: dict[str, StoredObject] = {}
         prefix = _key(release_id, "")
         with sentences(self.place):
@@ -131,7 +131,7 @@ class Store:
         return found
 
     def holds(self, release_id: str, key: str, digest: Digest) -> bool:
-        """Whether the object is there with this content, by its size and by what S3 and we noted on its upload."""
+        """Return whether the object is there with this content, by its size and by what S3 and we noted on its upload."""
         with sentences(self.place):
             try:
                 head = self._client.head_object(Bucket=self.place.bucket, Key=_key(release_id, key), ChecksumMode="ENABLED")
@@ -150,7 +150,7 @@ class Store:
     def upload(
         self, release_id: str, key: str, source: Path | bytes, digest: Digest, on_bytes: Callable[[int], None]
     ) -> None:
-        """Uploads one object, in parts when it is big. `on_bytes` is called from several threads.
+        """Upload one object, in parts when it is big. `on_bytes` is called from several threads.
 
         Raises StoreError also when what arrived is not what was hashed: the file was changed meanwhile.
         """
@@ -170,7 +170,7 @@ class Store:
             )
 
     def tags(self, release_id: str, key: str) -> dict[str, str] | None:
-        """The object's tags, None when there is no such object."""
+        """Return the object's tags, None when there is no such object."""
         with sentences(self.place):
             try:
                 answer = self._client.get_object_tagging(Bucket=self.place.bucket, Key=_key(release_id, key))
@@ -184,7 +184,7 @@ class Store:
         return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
 
     def write_tags(self, release_id: str, key: str, tags: Mapping[str, str]) -> None:
-        """Makes `tags` the only tags of the object; its content and date stay."""
+        """Make `tags` the only tags of the object; its content and date stay."""
         target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
         with sentences(self.place):
             if tags:
@@ -194,7 +194,7 @@ class Store:
                 self._client.delete_object_tagging(**target)
 
     def chunks(self, release_id: str, key: str) -> Iterator[bytes]:
-        """The object's content, piece by piece."""
+        """Yield the object's content, piece by piece."""
         with sentences(self.place):
             body = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, key))["Body"]
             yield from body.iter_chunks(_READ_BYTES)

@@ -28,7 +28,7 @@ class Digest:
 
 
 def digest(source: Path | bytes, part_bytes: int, on_bytes: Callable[[int], None] = lambda _: None) -> Digest:
-    """Reads the source once. `on_bytes` is told the size of each piece read. Raises OSError."""
+    """Read the source once. `on_bytes` is told the size of each piece read. Raises OSError."""
     size = source.stat().st_size if isinstance(source, Path) else len(source)
     part_bytes = _fitting(part_bytes, size)
     whole, parts, part, in_part, total = hashlib.sha256(), hashlib.sha256(), hashlib.sha256(), 0, 0

@@ -50,7 +50,7 @@ class Place:
 
 @contextmanager
 def sentences(place: Place) -> Iterator[None]:
-    """Turns everything that boto3 raises inside into a StoreError."""
+    """Turn everything that boto3 raises inside into a StoreError."""
     try:
         yield
     except S3UploadFailedError as error:
@@ -61,7 +61,7 @@ def sentences(place: Place) -> Iterator[None]:
 
 
 def explain(error: Exception, place: Place) -> str:
-    """One sentence for an exception of boto3 about `place`."""
+    """Return one sentence for an exception of boto3 about `place`."""
     if isinstance(error, aws.ClientError):
         return _explain_answer(error, place)
     if isinstance(error, aws.ProfileNotFound | aws.ConfigParseError | aws.ConfigNotFound):

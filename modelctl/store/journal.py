@@ -113,7 +113,7 @@ class Journal(_Document):
 
     @property
     def releases(self) -> frozenset[str]:
-        """What must not be retired: what is served, what `--back` returns to, and what is being rolled out."""
+        """Return what must not be retired: what is served, what `--back` returns to, and what is being rolled out."""
         rolling = self.rollout.release if self.rollout is not None else None
         return frozenset(release for release in (self.serving, self.previous, rolling) if release is not None)
 

@@ -69,7 +69,7 @@ class LiveRepository:
         return str(answer["ETag"])
 
     def models(self) -> dict[str, set[int]]:
-        """The versions that have any object, by model; what is not a model is left out."""
+        """Return the versions that have any object, by model; what is not a model is left out."""
         found: dict[str, set[int]] = {}
         for key in self._keys(LIVE_PREFIX):
             model, _, rest = key.removeprefix(LIVE_PREFIX).partition("/")
@@ -81,7 +81,7 @@ class LiveRepository:
         return found
 
     def copy(self, release_id: str, key: str, entry: ObjectEntry) -> None:
-        """Copies one object of a release, unless it is there already. Raises WrongContent when it is not as released."""
+        """Copy one object of a release, unless it is there already. Raises WrongContent when it is not as released."""
         target = {"Bucket": self._bucket, "Key": LIVE_PREFIX + key}
         if self._sha256(key) == entry.sha256:
             return
@@ -108,7 +108,7 @@ class LiveRepository:
             )
 
     def config(self, model: str) -> str | None:
-        """The model's config.pbtxt; None without one."""
+        """Return the model's config.pbtxt; None without one."""
         with sentences(self._store.place):
             try:
                 answer = self._s3.get_object(Bucket=self._bucket, Key=_config(model))
@@ -120,16 +120,16 @@ class LiveRepository:
         return content.decode()
 
     def write_config(self, model: str, text: str) -> None:
-        """Replaces the model's config.pbtxt: what a pod that starts from now on serves."""
+        """Replace the model's config.pbtxt: what a pod that starts from now on serves."""
         with sentences(self._store.place):
             self._s3.put_object(Bucket=self._bucket, Key=_config(model), Body=text.encode(), ChecksumAlgorithm="SHA256")
 
     def delete_version(self, model: str, version: int) -> None:
-        """Deletes one version of a model; fine when it is gone."""
+        """Delete one version of a model; fine when it is gone."""
         self._delete(self._keys(f"{LIVE_PREFIX}{model}/{version}/"))
 
     def delete_model(self, model: str) -> None:
-        """Deletes a model with all that it has; fine when it is gone."""
+        """Delete a model with all that it has; fine when it is gone."""
         # Without its config a model is none: a pod that starts in between must not take a half-deleted one for one.
         self._delete([_config(model)])
         self._delete(self._keys(f"{LIVE_PREFIX}{model}/"))

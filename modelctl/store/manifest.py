@@ -71,7 +71,7 @@ class Manifest(BaseModel):
         created: datetime,
         serving: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """The manifest of this content."""
+        """Return the manifest of this content."""
         return cls(
             id=content_id(objects),
             created=created.astimezone(UTC).replace(microsecond=0),
@@ -83,7 +83,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
-        """Reads a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
+        """Read a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
         try:
             manifest = cls.model_validate_json(text)
         except ValidationError as error:
@@ -97,28 +97,28 @@ class Manifest(BaseModel):
         return manifest
 
     def to_json(self) -> str:
-        """The text that is stored."""
+        """Return the text that is stored."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
     @property
     def versions(self) -> dict[str, int]:
-        """The version of each model that answers requests which name none: the stack's `models.release.models`."""
+        """Return the version of each model that answers requests which name none: the stack's `models.release.models`."""
         return {name: entry.version for name, entry in self.models.items()}
 
     @property
     def others(self) -> dict[str, list[int]]:
-        """The versions served beside those, of the models that have any: the stack's `models.release.others`."""
+        """Return the versions served beside those, of the models that have any: the stack's `models.release.others`."""
         return {name: list(entry.others) for name, entry in self.models.items() if entry.others}
 
     @property
     def download_bytes(self) -> int:
-        """What a pod downloads: the server fetches all of a model once for each version that it serves."""
+        """Return what a pod downloads: the server fetches all of a model once for each version that it serves."""
         copies = {name: 1 + len(entry.others) for name, entry in self.models.items()}
         return sum(entry.bytes * copies[key.partition("/")[0]] for key, entry in self.objects.items())
 
 
 def content_id(objects: Mapping[str, ObjectEntry]) -> str:
-    """The first 12 hex digits of the sha-256 over the canonical JSON of `objects`."""
+    """Return the first 12 hex digits of the sha-256 over the canonical JSON of `objects`."""
     plain = {key: {"sha256": entry.sha256, "bytes": entry.bytes} for key, entry in objects.items()}
     canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]

@@ -60,11 +60,11 @@ class Space:
         return list(dict.fromkeys(Candidate(size, 0, instances) for size, instances in pairs))
 
     def candidate(self, batch_size: int, delay_us: int, instances: int) -> Candidate:
-        """The candidate of these values; a delay has no meaning without batching."""
+        """Return the candidate of these values; a delay has no meaning without batching."""
         return Candidate(batch_size, delay_us if batch_size > 1 else 0, instances)
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
-        """The same without a delay, then with an instance or a step of the batch size less, then with one more."""
+        """Return the same without a delay, then with an instance or a step of the batch size less, then with one more."""
         size, delay, instances = candidate.max_batch_size, candidate.max_queue_delay_us, candidate.instances
         at = self.batch_sizes.index(size)
         steps = [(at, instances - 1), (at - 1, instances), (at, instances + 1), (at + 1, instances)]
@@ -76,13 +76,13 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many different candidates there are."""
+        """Return how many different candidates there are."""
         batching = sum(size > 1 for size in self.batch_sizes)
         return (batching * len(self.delays_us) + len(self.batch_sizes) - batching) * len(self.instances)
 
 
 def refuse_untunable(config: ModelConfig) -> None:
-    """Raises TuneError for a model to which batch size, delay and instances do not apply."""
+    """Raise TuneError for a model to which batch size, delay and instances do not apply."""
     if backends.is_ensemble(config):
         steps = ", ".join(dict.fromkeys(step.model_name for step in config.ensemble_scheduling.step))
         raise TuneError(f"{config.name} is an ensemble and has no instances; tune the models that it is made of: {steps}")
@@ -93,7 +93,7 @@ def refuse_untunable(config: ModelConfig) -> None:
 
 
 def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
-    """A full config with the candidate's values: the load API replaces a config entirely.
+    """Return a full config with the candidate's values: the load API replaces a config entirely.
 
     See docs/facts/triton-server.md#load-with-config.
     """

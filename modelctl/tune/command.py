@@ -70,7 +70,7 @@ def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server
 
 
 def _making(model: Model, stack: Path | None, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
-    """How the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
+    """Return how the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
     return partial(configured, model.config) if stack is None else stack_file.wanted(stack, model, slo_p95_ms)
 
 
@@ -125,7 +125,7 @@ def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -
 
 
 def _write(found: record.Evidence, results: Path) -> Path:
-    """The plot first: evidence that is there is whole."""
+    """Write the plot before the evidence, and return the file of that: evidence that is there is whole."""
     file = results / found.file_name
     rewrite(file.with_suffix(".svg"), plot(found).encode())
     rewrite(file, f"{found.model_dump_json(indent=1)}\n".encode())

@@ -141,7 +141,7 @@ def winner_record(winner: Winner) -> WinnerRecord:
 
 
 def machine(load_before: float, server_on_loopback: bool) -> Machine:
-    """This machine; `load_before` is what `load_average` said before the first measurement."""
+    """Return this machine; `load_before` is what `load_average` said before the first measurement."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
@@ -163,7 +163,7 @@ def versions(server: str) -> Versions:
 
 
 def revision() -> str | None:
-    """The commit of the current directory's checkout, with "-dirty" when files differ from it; None without git."""
+    """Return the commit of the current directory's checkout, with "-dirty" when files differ from it; None without git."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty", "--exclude=*"],

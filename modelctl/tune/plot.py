@@ -16,7 +16,7 @@ _NAMED = 5
 
 
 def plot(evidence: Evidence) -> str:
-    """An SVG; the same evidence gives the same bytes."""
+    """Return an SVG; the same evidence gives the same bytes."""
     from matplotlib.figure import Figure  # here: half a second that only this command has to spend
 
     loads: dict[tuple[int, int, int], list[LoadRecord]] = defaultdict(list)
@@ -46,7 +46,7 @@ def plot(evidence: Evidence) -> str:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as text, without a date or random ids."""
+    """Return the figure as text, without a date or random ids."""
     import matplotlib as mpl
 
     written = io.StringIO()

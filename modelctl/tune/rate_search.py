@@ -20,7 +20,7 @@ LOWEST_RATE = 1.0
 
 
 def highest_rate(probe: Callable[[float], Probe], guess: float, to_beat: float = 0.0) -> float:
-    """Requests/s, 0 when the SLO holds at no rate that was tried. `to_beat` is the best of the candidates so far.
+    """Return requests/s, 0 when the SLO holds at no rate that was tried. `to_beat` is the best of the candidates so far.
 
     From `guess` the rate is raised until the SLO breaks or lowered until it holds, then the gap is halved (in ratio).
     """

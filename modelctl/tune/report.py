@@ -69,12 +69,12 @@ class Bar(Lines):
 
 
 def watch_on(console: Console, budget_seconds: float) -> Bar | Lines:
-    """What fits the console."""
+    """Return what fits the console."""
     return Bar(console, budget_seconds) if console.is_terminal else Lines(console)
 
 
 def sentence(trial: Trial) -> str:
-    """One trial in a line."""
+    """Return one trial in a line."""
     held = f"{trial.rate:.1f} requests/s" if trial.rate else f"misses the SLO (lone p95 {trial.lone_p95_ms:.1f} ms)"
     return f"trial {trial.number} ({trial.origin}): {trial.candidate}: {held}"
 

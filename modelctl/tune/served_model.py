@@ -60,7 +60,7 @@ class ServedModel:
         self.load(self._configured(candidate))
 
     def load(self, config: ModelConfig) -> None:
-        """Serves with exactly this config, and answers one request before anything is measured."""
+        """Serve with exactly this config, and answer one request before anything is measured."""
         self._server.load(config)
         self._runner.run(self._settle())
 
@@ -78,7 +78,7 @@ class ServedModel:
         return sorted(latencies)[math.ceil(0.95 * LONE_REQUESTS) - 1]
 
     async def _one(self, number: int) -> float:
-        """Latency in ms of a request with nothing else in flight."""
+        """Return the latency in ms of a request with nothing else in flight."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
@@ -99,7 +99,7 @@ class ServedModel:
         return Probe(rate, seed, held, measured.summary())
 
     async def _settle(self) -> None:
-        """Waits until the queue that a broken load left is gone: a lone request comes out behind it."""
+        """Wait until the queue that a broken load left is gone: a lone request comes out behind it."""
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_SECONDS
         while True:

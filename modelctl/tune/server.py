@@ -36,7 +36,7 @@ class TuningServer:
         self.version = ""
 
     def load(self, config: ModelConfig) -> None:
-        """Makes the server use `config` and checks that it does. Raises TuneError when it cannot or does not.
+        """Make the server use `config` and check that it does. Raises TuneError when it cannot or does not.
 
         The config is sent whole each time: a partial one gives a model without inputs, and after an override a plain
         load does not bring the repository's config back (docs/facts/triton-server.md#load-with-config).
@@ -55,7 +55,7 @@ class TuningServer:
             raise TuneError(f"{self.address} took the config of {self.model} but serves another: {'; '.join(different)}")
 
     def check(self) -> None:
-        """Raises TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
+        """Raise TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
         try:
             self.version = self._client.get_server_metadata(client_timeout=CALL_SECONDS).version
             # Only explicit mode knows unloading, and there a model that does not exist is unloaded at once:
@@ -76,7 +76,7 @@ class TuningServer:
             raise TuneError(self._sentence(error, "cannot be driven")) from None
 
     def unload(self) -> None:
-        """Leaves the server as it was found; says nothing when it is gone."""
+        """Leave the server as it was found; say nothing when it is gone."""
         try:
             self._client.unload_model(self.model, self._headers, client_timeout=CALL_SECONDS)
         except InferenceServerException:

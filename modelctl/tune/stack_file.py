@@ -20,7 +20,7 @@ from spec.stack_editor import StackEditor
 
 
 def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
-    """How the stack would serve a candidate: the config that a release would make for it.
+    """Return how the stack would serve a candidate: the config that a release would make for it.
 
     Raises TuneError unless the file is right and says what it wants of the model, with this SLO. That is looked at before
     anything is measured: an hour later nobody wants to hear that the file has no such model.
@@ -74,7 +74,7 @@ def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
 
 
 def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[str]:
-    """Writes the values and where their evidence is; returns what changed, a line each.
+    """Write the values and where their evidence is; return what changed, a line each.
 
     Raises PinError when the file cannot be read or replaced, TuneError when it has no entry of the model.
     """

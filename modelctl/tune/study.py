@@ -105,7 +105,7 @@ class Search:
         self.trials: list[Trial] = []
 
     def run(self) -> Winner:
-        """Raises SloUnreachable when the SLO holds at no rate at all, and what the subject raises."""
+        """Raise SloUnreachable when the SLO holds at no rate at all, and what the subject raises."""
         self._search()
         self._try_the_neighbours()
         self._measure_the_best_again()
@@ -205,7 +205,7 @@ class Search:
 
 
 def choose(trials: Iterable[Trial]) -> Winner | None:
-    """The cheapest candidate within noise of the best; None when none held the SLO at any rate.
+    """Return the cheapest candidate within noise of the best; None when none held the SLO at any rate.
 
     A candidate counts with the median of its measurements (of two the lower). The noise is the widest spread among
     measurements of one candidate, at least the resolution of a rate search. Once candidates were measured again only those
@@ -230,7 +230,7 @@ def choose(trials: Iterable[Trial]) -> Winner | None:
 
 
 def _finalists(trials: Iterable[Trial]) -> list[Candidate]:
-    """The best, and what is cheaper and may be as good: those are measured again."""
+    """Return the best, and what is cheaper and may be as good: those are measured again."""
     rates = {trial.candidate: trial.rate for trial in trials if trial.rate > 0}
     if not rates:
         return []

@@ -23,10 +23,10 @@ class Subject(Protocol):
     """A served model. Each method may raise TuneError."""
 
     def use(self, candidate: Candidate) -> None:
-        """Serves with these values from now on."""
+        """Serve with these values from now on."""
 
     def lone_p95_ms(self) -> float:
         """p95 in ms of requests that are sent one at a time."""
 
     def probe(self, rate: float, seconds: float, seed: int) -> Probe:
-        """Loads it and says whether the SLO held; a load that cannot hold it any more is cut short."""
+        """Load it and say whether the SLO held; a load that cannot hold it any more is cut short."""

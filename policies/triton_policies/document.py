@@ -18,7 +18,7 @@ BEGIN, END = "<!-- policies: begin -->", "<!-- policies: end -->"
 
 
 def tables() -> str:
-    """All tables: the policies of each area, then what can be set."""
+    """Return all tables: the policies of each area, then what can be set."""
     lines = [line for area, policies in AREAS.items() for line in _area(area, policies)]
     settings = [line for policies in AREAS.values() for policy in policies for line in _settings(policy)]
     environments = " | ".join(LENIENT_ENVIRONMENTS)
@@ -32,7 +32,7 @@ def tables() -> str:
 
 
 def written(page: str) -> str:
-    """The page with its tables made anew. Raises ValueError where it lacks the lines that they are between."""
+    """Return the page with its tables made anew. Raises ValueError where it lacks the lines that they are between."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -65,12 +65,12 @@ class Statement:
 
     @property
     def principal_path(self) -> str:
-        """The property that says who is meant."""
+        """Return the path of the property that says who is meant."""
         return self.at["NotPrincipal" if self.at["NotPrincipal"].given else "Principal"].path
 
     @property
     def anyone(self) -> str:
-        """How the statement means everybody, in words."""
+        """Return in words how the statement means everybody."""
         return "leaves out a few" if self.at["NotPrincipal"].given else "is *"
 
     def bounded_by(self, key: str) -> bool:
@@ -79,7 +79,7 @@ class Statement:
         return bool(values) and not any(value.strip("*?:/") in _EVERYTHING for value in values)
 
     def values(self, key: str, *operators: str) -> tuple[str, ...]:
-        """What the condition key is compared with, by any of the operators; without operators by whichever."""
+        """Return the values that the key is compared with by the conditions of the operators; without operators by all."""
         wanted = {operator.lower() for operator in operators}
         return tuple(
             value
@@ -90,12 +90,12 @@ class Statement:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The condition keys, in lower case."""
+        """Return the condition keys, in lower case."""
         return tuple(key for _, key, _ in self.conditions)
 
 
 def statements(text: Property) -> Iterator[Statement]:
-    """The statements of a document; none in what is no document. Raises NotKnownYet."""
+    """Yield the statements of a document; none where the text is no document. Raises NotKnownYet."""
     found = text.document()["Statement"]
     for statement in found.elements or ([found] if found.entries else []):
         yield Statement(

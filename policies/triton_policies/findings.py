@@ -1,4 +1,4 @@
-"""What a rule finds, and how it goes on past what it cannot judge."""
+"""Findings of a rule, and values that it cannot judge yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Finding = Violation | Unjudged
 
 
 def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = None) -> Iterator[Finding]:
-    """What `check` finds, up to the first value that is not known yet."""
+    """Yield what `check` finds, up to the first value that is not known yet."""
     try:
         yield from check()
     except NotKnownYet as missing:
@@ -40,13 +40,13 @@ def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = 
 
 
 def each(properties: Iterable[Property], check: Callable[[Property], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `check` finds in each of them: one that is not known does not hide what is wrong with another."""
+    """Yield what `check` finds in each of them: one that is not known does not hide what is wrong with another."""
     for one in properties:
         yield from attempt(lambda one=one: check(one))  # type: ignore[misc]
 
 
 def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix: str | None = None) -> Iterator[Finding]:
-    """A violation unless the property's value holds; `{value}` in `problem` is what it is."""
+    """Yield a violation unless the property's value holds; `{value}` in `problem` is what it is."""
 
     def check() -> Iterator[Finding]:
         value = at.value
@@ -57,7 +57,7 @@ def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix:
 
 
 def shown(value: object) -> str:
-    """A value as messages show it."""
+    """Return a value as messages show it."""
     if value is None:
         return "not set"
     if isinstance(value, bool):

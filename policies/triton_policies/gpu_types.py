@@ -28,7 +28,7 @@ _MOST = 8
 
 
 def family_of(instance_type: str) -> str:
-    """The part before the dot: `g5` of `g5.xlarge`."""
+    """Return the part before the dot: `g5` of `g5.xlarge`."""
     return instance_type.partition(".")[0]
 
 
@@ -38,7 +38,7 @@ def has_gpu(instance_type: str) -> bool:
 
 
 def gpus_of(instance_type: str) -> int:
-    """How many GPUs the type has, at most; 0 without any."""
+    """Return the largest number of GPUs that the type has; 0 without any."""
     family, _, size = instance_type.partition(".")
     if family in GPUS:
         return GPUS[family].get(size, 1)

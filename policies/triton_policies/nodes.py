@@ -108,7 +108,7 @@ def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _types_of(stack: Stack, group: Resource) -> list[str]:
-    """Its instance types; of a group without, as for Capacity Blocks, what its launch template says."""
+    """Return a group's instance types; of one without, as for Capacity Blocks, those of its launch template."""
     own = group["instanceTypes"]
     if own.known and own.value:
         return list(own.value)

@@ -1,4 +1,4 @@
-"""What is installed in the cluster: charts, the gateway, and through whom."""
+"""Parts of the platform in the cluster: charts, the gateway, and through whom."""
 
 from __future__ import annotations
 

@@ -22,30 +22,30 @@ KINDS = (*_TEMPLATES, "kubernetes:core/v1:Pod")
 
 
 def pod_spec(resource: Resource) -> Property:
-    """The spec of its pods."""
+    """Return the spec of its pods."""
     template = _TEMPLATES.get(resource.type)
     return resource[f"{template}.spec"] if template else resource["spec"]
 
 
 def pod_labels(resource: Resource) -> Property:
-    """The labels of its pods."""
+    """Return the labels of its pods."""
     template = _TEMPLATES.get(resource.type)
     return resource[f"{template}.metadata.labels"] if template else resource["metadata.labels"]
 
 
 def containers(spec: Property) -> Iterator[Property]:
-    """All containers, those that run first too. Raises NotKnownYet."""
+    """Yield all containers, init containers too. Raises NotKnownYet."""
     for key in ("initContainers", "containers"):
         yield from spec[key].elements
 
 
 def namespace_of(resource: Resource) -> str:
-    """The namespace that the object is in."""
+    """Return the namespace that the object is in."""
     return str(resource["metadata.namespace"].value or "default")
 
 
 def object_name(resource: Resource) -> str:
-    """The object's name in Kubernetes."""
+    """Return the object's name in Kubernetes."""
     return str(resource["metadata.name"].value or resource.name)
 
 

@@ -1,4 +1,4 @@
-"""What a policy is: what it asks for, how bad the opposite is, what to do about it, and what each environment may do."""
+"""A policy: its demand, the severity of a violation, the remedy, and what each environment may do."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ class Setting:
     staging: Any = None
 
     def of(self, environment: str) -> Any:
-        """What holds in the environment unless the pack's configuration says otherwise."""
+        """Return the value for the environment unless the pack's configuration says otherwise."""
         own = getattr(self, environment) if environment in LENIENT_ENVIRONMENTS else None
         return self.strict if own is None else own
 
 
 def strings(what: str, strict: list[str], **environments: list[str]) -> Setting:
-    """A setting that is a list of texts."""
+    """Return a setting that is a list of texts."""
     return Setting(what, {"type": "array", "items": {"type": "string"}}, strict, **environments)
 
 
 def number(what: str, strict: int, **environments: int) -> Setting:
-    """A setting that is a whole number of 0 or more."""
+    """Return a setting that is a whole number of 0 or more."""
     return Setting(what, {"type": "integer", "minimum": 0}, strict, **environments)
 
 
 def switch(what: str, strict: bool, **environments: bool) -> Setting:
-    """A setting that is on or off."""
+    """Return a setting that is on or off."""
     return Setting(what, {"type": "boolean"}, strict, **environments)
 
 
@@ -77,7 +77,7 @@ class Policy:
         return self.severity in ("critical", "high")
 
     def settings_of(self, environment: str, configured: Mapping[str, Any]) -> Settings:
-        """What holds in the environment, with the pack's configuration on top."""
+        """Return the values for the environment, with the pack's configuration on top."""
         return {name: setting.of(environment) for name, setting in self.settings.items()} | dict(configured)
 
 
@@ -94,7 +94,7 @@ class ResourcePolicy(Policy):
         return any(type == one or (one.endswith("*") and type.startswith(one[:-1])) for one in self.types)
 
     def findings(self, resource: Resource, configured: Mapping[str, Any]) -> Iterator[Finding]:
-        """What is wrong with a resource that it is about."""
+        """Yield what is wrong with a resource that it is about."""
         settings = self.settings_of(resource.environment, configured)
         yield from attempt(lambda: self.judge(resource, settings))
 
@@ -106,6 +106,6 @@ class StackPolicy(Policy):
     judge: Callable[[Stack, Settings], Iterator[Finding]]
 
     def findings(self, stack: Stack, configured: Mapping[str, Any]) -> Iterator[Finding]:
-        """What is wrong with the stack."""
+        """Yield what is wrong with the stack."""
         settings = self.settings_of(stack.environment, configured)
         yield from attempt(lambda: self.judge(stack, settings))

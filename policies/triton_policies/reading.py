@@ -37,7 +37,7 @@ class Property:
         self._raw = raw
 
     def __getitem__(self, key: str | int) -> Property:
-        """A member; one that is absent where there is none, an unknown one where this property is unknown."""
+        """Return a member; one that is absent where there is none, an unknown one where this property is unknown."""
         path = self._path_of(key)
         if isinstance(self._raw, _Unknown):
             return Property(path, self._raw)
@@ -52,7 +52,7 @@ class Property:
             return Property(path, _Unknown(path))
 
     def at(self, path: str) -> Property:
-        """The member at a dotted path of keys."""
+        """Return the member at a dotted path of keys."""
         found = self
         for key in path.split("."):
             found = found[key]
@@ -70,7 +70,7 @@ class Property:
 
     @property
     def value(self) -> Any:
-        """Plain data; None where there is none. Raises NotKnownYet when any part of it is not known."""
+        """Return plain data; None where there is none. Raises NotKnownYet when any part of it is not known."""
         raw = self._known()
         if isinstance(raw, Mapping):
             return {key: self[key].value for key in raw}
@@ -81,18 +81,18 @@ class Property:
 
     @property
     def elements(self) -> list[Property]:
-        """The elements of a list; none where there is no list. Raises NotKnownYet."""
+        """Return the elements of a list; none where there is no list. Raises NotKnownYet."""
         raw = self._known()
         return [self[index] for index in range(len(raw))] if _is_list(raw) else []
 
     @property
     def entries(self) -> dict[str, Property]:
-        """The members of a mapping; none where there is no mapping. Raises NotKnownYet."""
+        """Return the members of a mapping; none where there is no mapping. Raises NotKnownYet."""
         raw = self._known()
         return {key: self[key] for key in raw} if isinstance(raw, Mapping) else {}
 
     def document(self) -> Property:
-        """What a text of JSON says, under the same path; nothing where it is no JSON. Raises NotKnownYet."""
+        """Return the data in a text of JSON, under the same path; nothing where it is no JSON. Raises NotKnownYet."""
         raw = self._known()
         if not isinstance(raw, str):
             return self

@@ -30,12 +30,12 @@ class Resource:
     """Property -> URNs of the resources that its value comes from. Only for rules about a stack."""
 
     def __getitem__(self, path: str) -> Property:
-        """The property at a dotted path."""
+        """Return the property at a dotted path."""
         return self.properties.at(path)
 
     @property
     def environment(self) -> str:
-        """The stack's name, which is the environment's."""
+        """Return the stack's name, which is the environment's."""
         return environment_of(self.urn)
 
 
@@ -46,7 +46,7 @@ class Stack:
     resources: tuple[Resource, ...]
 
     def of(self, *types: str) -> Iterator[Resource]:
-        """Those of the types."""
+        """Yield the resources of the types."""
         return (resource for resource in self.resources if resource.type in types)
 
     def names(self, user: Resource, key: str, used: Resource) -> bool:
@@ -66,12 +66,12 @@ class Stack:
 
     @property
     def environment(self) -> str:
-        """The stack's name; "" for a stack of nothing."""
+        """Return the stack's name; "" for a stack of nothing."""
         return environment_of(self.resources[0].urn) if self.resources else ""
 
 
 def environment_of(urn: str) -> str:
-    """The stack that a URN (`urn:pulumi:<stack>::<project>::…`) names."""
+    """Return the stack that a URN (`urn:pulumi:<stack>::<project>::…`) names."""
     return urn.split("::", maxsplit=1)[0].rpartition(":")[2]
 
 

@@ -1,4 +1,4 @@
-"""What the pack's process gathers while the engine registers resources, for the policies that judge at the end."""
+"""Memory of the pack's process while the engine registers resources, for the policies that judge at the end."""
 
 from __future__ import annotations
 

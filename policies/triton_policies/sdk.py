@@ -25,7 +25,7 @@ _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.Enforcem
 
 
 def to_sdk(policy: Policy, run: Run) -> sdk.Policy:
-    """The policy for a `PolicyPack`; what it cannot judge yet waits in `run`."""
+    """Return the policy for a `PolicyPack`; what it cannot judge yet waits in `run`."""
     common: dict[str, Any] = {
         "name": policy.id,
         "description": policy.says,
@@ -41,7 +41,7 @@ def to_sdk(policy: Policy, run: Run) -> sdk.Policy:
 
 
 def judged_at_up(run: Run) -> sdk.Policy:
-    """The policy that tells what the others, which come before it in the pack, could not judge."""
+    """Return the policy that tells what the others, which come before it in the pack, could not judge."""
 
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         told = run.waiting.take()
@@ -59,7 +59,7 @@ def judged_at_up(run: Run) -> sdk.Policy:
 
 
 def settings_known(run: Run) -> sdk.Policy:
-    """The policy that refuses settings which no policy has: the engine lets them pass, as if they were set."""
+    """Return the policy that refuses settings which no policy has: the engine lets them pass, as if they were set."""
 
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         for stray, fix in sorted(run.strays.items()):
@@ -77,7 +77,7 @@ def settings_known(run: Run) -> sdk.Policy:
 
 
 def message(policy: Policy, violation: Violation, name: str) -> str:
-    """What the violation is told as; `name` is that of the resource at fault, "" for the stack."""
+    """Return the message of the violation; `name` is that of the resource at fault, "" for the stack."""
     where = ": ".join(part for part in (name, violation.path) if part)
     told = f"{where}: {violation.problem}" if where else violation.problem
     # One line of a message is one line of the terminal: values that come from elsewhere may have more.
@@ -136,7 +136,7 @@ def _report(
 
 
 def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackValidationArgs, run: Run) -> Mapping[str, Any]:
-    """What the pack's configuration says of the policy's settings, as plain data: whole numbers come as floats."""
+    """Return the pack's configuration of the policy, as plain data: whole numbers come as floats."""
     given = args.get_config()
     there_are = f"set {' or '.join(policy.settings)}" if policy.settings else "take it out, the policy has none"
     run.strays |= {f"{policy.id}.{key}": there_are for key in given if key not in policy.settings}
@@ -144,7 +144,7 @@ def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackVali
 
 
 def _schema(policy: Policy) -> sdk.PolicyConfigSchema | None:
-    """Without defaults: they differ by environment, and the engine knows one only."""
+    """Return the settings' schema, without defaults: they differ by environment, and the engine knows one only."""
     if not policy.settings:
         return None
     return sdk.PolicyConfigSchema(

@@ -21,7 +21,7 @@ _METRICS_PORT = 8002
 
 
 def _tritons(workload: Resource) -> Iterator[Property]:
-    """The containers that run the server. One that only holds its image, as warm pods do, runs another command."""
+    """Yield the containers that run the server. One that only holds its image, as warm pods do, runs another command."""
     for container in containers(pod_spec(workload)):
         command = container["command"].value or []
         image = str(container["image"].value or "")
@@ -31,7 +31,7 @@ def _tritons(workload: Resource) -> Iterator[Property]:
 
 
 def _flags(container: Property) -> dict[str, Property]:
-    """Flag -> the argument that sets it, the last one where it stands twice."""
+    """Return flag -> the argument that sets it, the last one where it stands twice."""
     return {str(one.value).partition("=")[0]: one for one in container["args"].elements}
 
 

@@ -1,4 +1,4 @@
-"""What a preview cannot judge yet, told once for a whole stack: a line for each resource would bury what is violated."""
+"""Checks that a preview cannot make yet, told once per stack: a line for each resource would bury what is violated."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Waiting:
     _checks: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, policy: str, place: str) -> None:
-        """`place`: the property that is not known, with its resource before it."""
+        """Add a check. `place`: the property that is not known, with its resource before it."""
         self._checks.append((policy, place))
 
     def take(self) -> str | None:
-        """All of them as one sentence, None without any; the next run begins with none."""
+        """Return all of them as one sentence, None without any; the next run begins with none."""
         checks, self._checks = sorted(set(self._checks)), []
         if not checks:
             return None

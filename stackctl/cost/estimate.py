@@ -30,12 +30,12 @@ class Estimate:
 
     @property
     def total(self) -> Amounts:
-        """All items together."""
+        """Return all items together."""
         return sum((item.cost for item in self.items), NOTHING)
 
     @property
     def parts(self) -> dict[str, Amounts]:
-        """The items added up by part, in the order of the bill."""
+        """Return the items added up by part, in the order of the bill."""
         parts: dict[str, Amounts] = {}
         for item in self.items:
             parts[item.part] = parts.get(item.part, NOTHING) + item.cost
@@ -43,7 +43,7 @@ class Estimate:
 
 
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
-    """What the stack costs. Raises PriceError, and EvidenceError."""
+    """Return what the stack costs. Raises PriceError, and EvidenceError."""
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
     return Estimate(

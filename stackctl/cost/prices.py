@@ -63,11 +63,11 @@ class PriceTable:
 
     @property
     def as_of(self) -> date:
-        """The day of the oldest price."""
+        """Return the day of the oldest price."""
         return min(price.as_of for price in self.prices.values())
 
     def usd(self, key: str) -> Decimal:
-        """The price of one unit of `key`. Raises PriceError."""
+        """Return the price of one unit of `key`. Raises PriceError."""
         if key not in self.prices:
             raise PriceError(
                 f"{file_of(self.region)} has no price {key}; `python3 -m stackctl cost refresh {self.region}` looks it up"
@@ -86,12 +86,12 @@ class PriceTable:
 
 
 def file_of(region: str, directory: Path = DIRECTORY) -> Path:
-    """The file of a region's table."""
+    """Return the file of a region's table."""
     return directory / f"{region}.json"
 
 
 def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
-    """The table of a region. Raises PriceError."""
+    """Return the table of a region. Raises PriceError."""
     file = file_of(region, directory)
     if not file.exists():
         known = sorted(path.stem for path in directory.glob("*.json"))

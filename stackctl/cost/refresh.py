@@ -132,7 +132,7 @@ def _products(pricing: Any, region: str, question: Question) -> Iterator[dict[st
 
 
 def _unit_prices(product: Mapping[str, Any], question: Question) -> Iterable[Decimal]:
-    """What the first units cost on demand that are not free."""
+    """Return what the first units cost on demand that are not free."""
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         tiers = sorted(term["priceDimensions"].values(), key=lambda tier: Decimal(tier["beginRange"]))
         for tier in tiers:

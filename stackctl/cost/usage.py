@@ -61,7 +61,7 @@ NOTHING = Amounts(Decimal(0), Decimal(0), Decimal(0))
 
 
 def always(amount: Decimal | int) -> Amounts:
-    """The same, whatever the load."""
+    """Return the same, whatever the load."""
     return Amounts(Decimal(amount), Decimal(amount), Decimal(amount))
 
 
@@ -88,7 +88,7 @@ class Nodes:
 
 
 def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
-    """Everything that the stack is billed for, as far as its file decides it. Raises PriceError."""
+    """Return everything that the stack is billed for, as far as its file decides it. Raises PriceError."""
     return [
         *_control_plane(settings, prices, today),
         *_groups(settings, prices),
@@ -117,7 +117,7 @@ def nat_gateways(settings: Settings) -> int:
 
 
 def system_nodes(settings: Settings) -> Nodes:
-    """Nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
+    """Return the nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
     group = settings.nodes.system
     fewest = group.min if settings.node_autoscaler == "cluster-autoscaler" else group.desired
     return Nodes(fewest, group.desired, group.max)
@@ -134,7 +134,7 @@ def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
 
 
 def expected_pods(settings: Settings) -> tuple[int, int]:
-    """Pods of Triton, those that hold nodes ready included: at least, and at the models' expected rates.
+    """Return the pods of Triton, those that hold nodes ready included: at least, and at the models' expected rates.
 
     The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
     Without, it is the first.
@@ -149,22 +149,22 @@ def expected_pods(settings: Settings) -> tuple[int, int]:
 
 
 def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Nodes of the pool that so many of Triton's pods fill."""
+    """Return the nodes of the pool that so many of Triton's pods fill."""
     return math.ceil(pods / pods_per_node(settings, pool))
 
 
 def pods_per_node(settings: Settings, pool: GpuPool) -> int:
-    """Pods of Triton for which a node of the pool has GPUs, or shares of them."""
+    """Return the pods of Triton for which a node of the pool has GPUs, or shares of them."""
     return max(INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
 
 
 def part_of(pool: GpuPool) -> str:
-    """How the line of a pool is called."""
+    """Return how the line of a pool is called."""
     return f"pool {pool.name}"
 
 
 def notes(settings: Settings) -> list[str]:
-    """What the estimate assumes about this stack, in words."""
+    """Return what the estimate assumes about this stack, in words."""
     found = []
     capacities = {pool.capacity for pool in settings.gpu.pools}
     if "spot" in capacities:
@@ -270,7 +270,7 @@ def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    """What waiting workers ask; messages themselves are traffic."""
+    """Yield what waiting workers ask; messages themselves are traffic."""
     worker = settings.worker
     if worker is None:
         return

@@ -14,7 +14,7 @@ from stackctl.destroy.state import Resource
 
 
 def objections(settings: Settings, readers: Readers, resources: Sequence[Resource]) -> list[str]:
-    """Every reason why the stack must not be taken away as it is, each with what to do. Empty: it may."""
+    """Return every reason why the stack must not be taken away as it is, each with what to do. Empty: it may."""
     stack = settings.environment
     if settings.protected:
         return [

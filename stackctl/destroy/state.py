@@ -31,7 +31,7 @@ class Resource:
 
 
 def read(deployment: Mapping[str, Any]) -> list[Resource]:
-    """The resources of an exported deployment."""
+    """Return the resources of an exported deployment."""
     return [
         Resource(
             urn=found["urn"],

@@ -15,7 +15,7 @@ _VOLUME_CLAIM = "kubernetes.io/created-for/pvc/name"
 
 
 def cluster(search: Search) -> Iterator[Leftover]:
-    """The cluster: while it is there, nothing else of the stack is an orphan."""
+    """Yield the cluster: while it is there, nothing else of the stack is an orphan."""
     name = search.owner.cluster_name
     pages = search.readers("eks").get_paginator("list_clusters").paginate()
     if any(name in page["clusters"] for page in pages):
@@ -30,26 +30,26 @@ def cluster(search: Search) -> Iterator[Leftover]:
 
 
 def instances(search: Search) -> Iterator[Leftover]:
-    """Instances; those that are being terminated are gone by themselves."""
+    """Yield instances; those that are being terminated are gone by themselves."""
     for item, reason in _own_instances(search):
         yield _instance(search, item, reason)
 
 
 def node_claims(search: Search) -> Iterator[Leftover]:
-    """The instances that Karpenter started, and that it alone takes away."""
+    """Yield the instances that Karpenter started, and that it alone takes away."""
     for item, reason in _own_instances(search):
         if _NODE_CLAIM in tags_of(item.get("Tags")):
             yield _instance(search, item, reason)
 
 
 def volumes(search: Search) -> Iterator[Leftover]:
-    """Volumes, of nodes and of claims in the cluster."""
+    """Yield volumes, of nodes and of claims in the cluster."""
     for item, reason in _own_volumes(search):
         yield _volume(search, item, reason)
 
 
 def claimed_volumes(search: Search) -> Iterator[Leftover]:
-    """The volumes that the EBS driver made for claims in the cluster, and that it alone takes away."""
+    """Yield the volumes that the EBS driver made for claims in the cluster, and that it alone takes away."""
     for item, reason in _own_volumes(search):
         if _VOLUME_CLAIM in tags_of(item.get("Tags")):
             yield _volume(search, item, reason)

@@ -32,5 +32,5 @@ FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
 
 
 def leftovers(search: Search, kinds: Collection[str] = tuple(FINDERS)) -> list[Leftover]:
-    """What is left of these kinds."""
+    """Return what is left of these kinds."""
     return [found for kind in kinds for found in FINDERS[kind](search)]

@@ -119,13 +119,13 @@ def endpoints(search: Search) -> Iterator[Leftover]:
 
 
 def vpcs(search: Search) -> Iterator[Leftover]:
-    """The VPC: free of charge, and in the way of the next `up`."""
+    """Yield the VPC: free of charge, and in the way of the next `up`."""
     for vpc, reason in search.vpcs.items():
         yield Leftover("VPC", vpc, search.owner.cluster_name, reason, 0, search.remove(f"ec2 delete-vpc --vpc-id {vpc}"))
 
 
 def _with_tags(search: Search, items: Iterator[Item], key: str) -> Iterator[Item]:
-    """Each item with its tags, which load balancers tell by ARN only, and only of twenty at a time."""
+    """Yield each item with its tags, which load balancers tell by ARN only, and only of twenty at a time."""
     while batch := list(islice(items, _TAGS_AT_A_TIME)):
         tags = _tags_by_arn(search, [item[key] for item in batch])
         yield from ({**item, "Tags": tags[item[key]]} for item in batch if item[key] in tags)

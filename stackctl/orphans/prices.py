@@ -26,23 +26,23 @@ LOGS_GIB_MONTH = 0.03
 
 
 def month(hourly: float) -> float:
-    """USD in a month of what costs `hourly` USD."""
+    """Return USD in a month of what costs `hourly` USD."""
     return round(hourly * HOURS_A_MONTH, 2)
 
 
 def instance_month(instance_type: str) -> float | None:
-    """USD in a month of an instance on demand; None for types that the catalogue lacks."""
+    """Return USD in a month of an instance on demand; None for types that the catalogue lacks."""
     known = INSTANCE_TYPES.get(instance_type)
     return month(known.price_usd_hour) if known is not None else None
 
 
 def volume_month(volume_type: str, gib: int) -> float | None:
-    """USD in a month of a volume without provisioned performance; None for other types."""
+    """Return USD in a month of a volume without provisioned performance; None for other types."""
     per_gib = VOLUME_GIB_MONTH.get(volume_type)
     return round(per_gib * gib, 2) if per_gib is not None else None
 
 
 def lustre_month(throughput_mbs_per_tib: int, gib: int) -> float | None:
-    """USD in a month of a file system of Lustre; None for other throughputs."""
+    """Return USD in a month of a file system of Lustre; None for other throughputs."""
     per_gib = LUSTRE_GIB_MONTH.get(throughput_mbs_per_tib)
     return round(per_gib * gib, 2) if per_gib is not None else None

@@ -22,19 +22,19 @@ class Search:
     owner: Ownership
 
     def pages(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Item]:
-        """All items below `key` of a paginated operation."""
+        """Yield all items below `key` of a paginated operation."""
         for page in self.readers(service).get_paginator(operation).paginate(**arguments):
             yield from page[key]
 
     def own(self, items: Iterator[Item]) -> Iterator[tuple[Item, str]]:
-        """The items that are the stack's by their tags, each with the reason."""
+        """Yield the items that are the stack's by their tags, each with the reason."""
         for item in items:
             reason = self.owner.reason(tags_of(item.get("Tags")))
             if reason is not None:
                 yield item, reason
 
     def in_the_way(self, items: Iterator[Item], tags: str = "Tags") -> Iterator[tuple[Item, str]]:
-        """The items that are the stack's by their tags, and those in its VPC, which keep it from being deleted."""
+        """Yield the items that are the stack's by their tags, and those in its VPC, which keep it from being deleted."""
         for item in items:
             reason = self.owner.reason(tags_of(item.get(tags)))
             vpc = item.get("VpcId")
@@ -46,7 +46,7 @@ class Search:
 
     @cached_property
     def vpcs(self) -> dict[str, str]:
-        """The stack's VPCs, each with the tag that says so."""
+        """Return the stack's VPCs, each with the tag that says so."""
         found = {}
         for vpc in self.pages("ec2", "describe_vpcs", "Vpcs"):
             reason = self.owner.reason(tags_of(vpc.get("Tags")))
@@ -62,5 +62,5 @@ class Search:
 
 
 def name_of(item: Item) -> str:
-    """The tag Name; "" without one."""
+    """Return the tag Name; "" without one."""
     return tags_of(item.get("Tags")).get("Name", "")

@@ -48,7 +48,7 @@ def _owners(replacements: Sequence[Replacement]) -> dict[str, str]:
 
 
 def _handed_on(one: Replacement) -> set[str]:
-    """What the resource has from another one: old values of inputs that are not known now.
+    """Return what the resource has from another one: old values of inputs that are not known now.
 
     AWS identifies the settings of a bucket by the bucket's name, and the policies of a queue by its URL.
     """

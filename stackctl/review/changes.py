@@ -50,7 +50,7 @@ class Change:
 
 
 def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: Iterable[str]) -> tuple[Change, ...]:
-    """The changed leaves below `paths` of two states of one resource, sorted by path and without repetitions.
+    """Return the changed leaves below `paths` of two states of one resource, sorted by path and without repetitions.
 
     `old` and `new` are states as the engine has them: `inputs`, `outputs`, `additionalSecretOutputs`. A path that can be
     looked up in neither is told without values.
@@ -67,7 +67,7 @@ def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: I
 
 
 def without_secrets(text: str) -> str:
-    """The text with what looks like a key, a token or a password in an address taken out."""
+    """Return the text with what looks like a key, a token or a password in an address taken out."""
     return _SECRET_VALUE.sub(SECRET, text)
 
 
@@ -83,7 +83,7 @@ def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[An
 
 
 def is_unknown(text: str) -> bool:
-    """Whether this is how the engine writes a value that a preview cannot know."""
+    """Return whether this is how the engine writes a value that a preview cannot know."""
     return text in _UNKNOWN_SENTINELS
 
 
@@ -106,7 +106,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def _leaves(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The places below `path` where two values differ. JSON in a text (policies, chart values) is looked into."""
+    """Yield the places below `path` where two values differ. JSON in a text (policies, chart values) is looked into."""
     before, after = _parsed(before, after)
     if before is not _MISSING and before == after:
         return
@@ -159,7 +159,7 @@ def _contains_secret(value: Any) -> bool:
 
 
 def _structure(text: str) -> Any:
-    """What a JSON text holds; None for any other text."""
+    """Return what a JSON text holds; None for any other text."""
     if text[:1] not in ("{", "["):
         return None
     try:

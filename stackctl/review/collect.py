@@ -74,7 +74,7 @@ def _versions(settings: Settings) -> Mapping[str, int]:
 
 
 def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | None, str | None]:
-    """The cost, and what is wrong where there is none."""
+    """Return the cost, and what is wrong where there is none."""
     try:
         after = estimate(now, prices.load(now.region), today)
         before = estimate(then, prices.load(then.region), today) if then is not None else None

@@ -77,15 +77,15 @@ _BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _
 
 
 def of(action: Literal["replace", "delete"], type_: str) -> str | None:
-    """What goes down, as half a sentence; None where this table does not know."""
+    """Return what goes down, as half a sentence; None where this table does not know."""
     return _BY_ACTION[action].get(type_)
 
 
 def weight(type_: str) -> int:
-    """Where the table has a type among what is replaced, for sorting; the types that it lacks come last."""
+    """Return where the table has a type among what is replaced, for sorting; the types that it lacks come last."""
     return list(_REPLACED).index(type_) if type_ in _REPLACED else len(_REPLACED)
 
 
 def types() -> frozenset[str]:
-    """All types of the table."""
+    """Return all types of the table."""
     return frozenset(_REPLACED) | frozenset(_DELETED)

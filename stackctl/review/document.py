@@ -49,7 +49,7 @@ class _Stack:
 
     @property
     def heading(self) -> str:
-        """What stands before its sections."""
+        """Return what stands before its sections."""
         name = f"\n### {code(shortened(self.report.stack, 60))}\n"
         idle = not self.report.plan.steps and not self.report.plan.errors
         return f"{name}\nNo resource changes.\n" if idle else name
@@ -74,7 +74,7 @@ def marker(name: str) -> str:
 
 
 def render(reports: Sequence[Report], *, title: str, name: str, limit: int = MOST_CHARACTERS) -> str:
-    """The comment about `reports`, of at most `limit` characters. `name` is that of its `marker`.
+    """Return the comment about `reports`, of at most `limit` characters. `name` is that of its `marker`.
 
     Raises ValueError with a `limit` below `FEWEST_CHARACTERS`.
     """
@@ -100,7 +100,7 @@ def _compared(reports: Sequence[Report]) -> str:
 
 
 def _in_table(stacks: Sequence[_Stack], room: int) -> list[_Stack]:
-    """The stacks whose rows there is room for, in their order; those that matter least are left out."""
+    """Return the stacks whose rows there is room for, in their order; those that matter least are left out."""
     kept = set()
     for position in sorted(range(len(stacks)), key=lambda one: stacks[one].importance):
         room -= len(sections.summary_row(stacks[position].report)) + 1
@@ -141,7 +141,7 @@ def _kept(stacks: Sequence[_Stack], room: int) -> dict[int, list[Section]]:
 
 
 def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], room: int) -> str:
-    """The stacks that have a section, each with how much of it there is room for."""
+    """Return the stacks that have a section, each with how much of it there is room for."""
     used = sum(stacks[position].fixed + sum(map(_fixed, shown)) for position, shown in kept.items())
     shares = iter(_shares([_wanted(section) for position in sorted(kept) for section in kept[position]], room - used))
     text = ""
@@ -153,7 +153,7 @@ def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], roo
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """How many characters each may have: all that it wants, or an equal share of what the others leave."""
+    """Return how many characters each may have: all that it wants, or an equal share of what the others leave."""
     shares = [0] * len(wanted)
     by_size = sorted(range(len(wanted)), key=lambda position: wanted[position])
     for done, position in enumerate(by_size):
@@ -175,13 +175,13 @@ def _text(section: Section, allowed: int) -> str:
 
 
 def _without(left: Sequence[Section]) -> str:
-    """Which sections of one stack are not there."""
+    """Return which sections of one stack are not there."""
     titles = ", ".join(section.title for section in left if section.title)
     return f"\nSections {_NOT_SHOWN}: {titles}.\n" if titles else ""
 
 
 def _not_told(without_row: int, without_section: int) -> str:
-    """How many stacks have no row in the table, and of how many the table is all that is told."""
+    """Return how many stacks have no row in the table, and of how many the table is all that is told."""
     notes = []
     if without_section:
         notes.append(f"… and the sections of {_counted(without_section)} of the table, {_NOT_SHOWN}.")

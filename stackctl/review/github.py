@@ -77,7 +77,7 @@ class Repository:
 
     @classmethod
     def from_environment(cls) -> Repository:
-        """The repository that a workflow runs for. Raises GitHubError naming the variables that are missing."""
+        """Return the repository that a workflow runs for. Raises GitHubError naming the variables that are missing."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not os.environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} not set; a workflow sets them, by hand: export them")
@@ -105,7 +105,7 @@ class Repository:
         return self._address("POST", "issues", {"title": title, "body": body, "labels": [label]})
 
     def close_issue(self, marker: str, label: str, comment: str) -> str | None:
-        """Closes the open issue that has `marker`, with a comment; returns its address, None when there is none."""
+        """Close the open issue that has `marker`, with a comment; return its address, None when there is none."""
         found = self._open_issue(marker, label)
         if found is None:
             return None
@@ -184,7 +184,7 @@ class Repository:
         return f"{self.api}/repos/{self.name}/{path}"
 
     def _hidden(self, text: str) -> str:
-        """The text without the token: a server may say back what it was sent."""
+        """Return the text without the token: a server may say back what it was sent."""
         return text.replace(self.token, _HIDDEN)
 
     def _request(self, method: str, url: str, content: dict[str, Any] | None) -> urllib.request.Request:

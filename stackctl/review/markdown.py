@@ -17,7 +17,7 @@ _LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
 
 
 def code(text: str) -> str:
-    """A code span: nothing in it is markup, a mention or a link. On one line, and safe in a table's cell."""
+    """Return a code span: nothing in it is markup, a mention or a link. On one line, and safe in a table's cell."""
     line = _line(text).replace("|", "\\|")
     if not line:
         return "``(empty)``"
@@ -46,7 +46,7 @@ def block(text: str) -> str:
 
 
 def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:
-    """The text, or its beginning and how much of it is left out."""
+    """Return the text, or its beginning and how much of it is left out."""
     if len(text) <= limit:
         return text
     note = f" … ({len(text)} characters)"

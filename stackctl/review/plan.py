@@ -109,7 +109,7 @@ class Plan:
 
 
 def read(text: str) -> Plan:
-    """The plan in what the engine printed. Raises UnreadablePlan."""
+    """Return the plan in what the engine printed. Raises UnreadablePlan."""
     if not text.strip():
         raise UnreadablePlan("the engine's JSON is empty: the preview has not begun, or its output went elsewhere")
     try:
@@ -211,7 +211,7 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
 
 
 def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[str, ...]:
-    """The errors without the engine's last word, where something else says why."""
+    """Return the errors without the engine's last word, where something else says why."""
     others = tuple(error for error in errors if error not in _LAST_WORDS)
     return others if others or any(violation.mandatory for violation in violations) else errors
 
@@ -275,7 +275,7 @@ def _most_precise(paths: Iterable[str]) -> list[str]:
 
 
 def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
-    """One step for each resource: the three of a replacement are one, told by the one that knows most."""
+    """Return one step for each resource: the three of a replacement are one, told by the one that knows most."""
     by_urn: dict[str, _Told] = {}
     steps: dict[str, Step] = {}
     for one in told:
@@ -298,19 +298,19 @@ def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
 
 
 def type_of(urn: str) -> str:
-    """The type of a resource: what stands after the types of its parents in the third part of its URN."""
+    """Return the type of a resource: what stands after the types of its parents in the third part of its URN."""
     parts = urn.split("::", 3)
     return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
 
 
 def name_of(urn: str) -> str:
-    """The name that the program gives a resource; empty for the stack itself, which a stack policy names."""
+    """Return the name that the program gives a resource; empty for the stack itself, which a stack policy names."""
     parts = urn.split("::", 3)
     return parts[3] if len(parts) == 4 and type_of(urn) != _STACK_TYPE else ""
 
 
 def plain(text: str) -> str:
-    """A message of the engine without colours, and without what looks like a secret."""
+    """Return a message of the engine without colours, and without what looks like a secret."""
     return changes.without_secrets(_MARKUP.sub("", text).strip())
 
 

@@ -111,12 +111,12 @@ class Report:
     schema: int = SCHEMA
 
     def to_json(self) -> str:
-        """The report as text that `from_json` reads."""
+        """Return the report as text that `from_json` reads."""
         return json.dumps(_plain(self), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def from_json(text: str) -> Report:
-    """The report in a text. Raises UnreadableReport."""
+    """Return the report in a text. Raises UnreadableReport."""
     if len(text) > MOST_CHARACTERS:
         raise UnreadableReport(f"{len(text)} characters are more than a report has")
     try:

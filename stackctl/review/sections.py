@@ -40,7 +40,7 @@ class Section:
 
 
 def of(report: Report) -> list[Section]:
-    """All sections that have something to say."""
+    """Return all sections that have something to say."""
     plan = report.plan
     replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
     updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
@@ -61,7 +61,7 @@ def of(report: Report) -> list[Section]:
 
 
 def summary_row(report: Report) -> str:
-    """The row of the stack in the table at the top."""
+    """Return the row of the stack in the table at the top."""
     cells = [code(_name(report.stack))]
     for action in ("replace", "delete", "update", "create"):
         count = len(_doing(report.plan.steps, action))
@@ -212,7 +212,7 @@ def _policies(report: Report) -> Section:
 
 
 def _warning(text: str) -> str:
-    """The first line, and those below it as a list of their own."""
+    """Return the first line, and those below it as a list of their own."""
     first, *others = [line for line in text.splitlines() if line.strip()] or [""]
     return "\n".join([f"- {prose(first)}", *(f"  - {prose(line)}" for line in others)])
 
@@ -229,7 +229,7 @@ def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
 
 
 def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
-    """What policies judge later: how many checks that are, and below it each policy with all that it waits for."""
+    """Yield what policies judge later: how many checks that are, and below it each policy with all that it waits for."""
     for one in violations:
         if one.deferred and one.policy == WAITING_POLICY:
             yield from _waiting(one.message)
@@ -246,7 +246,7 @@ def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
 
 
 def _waiting(message: str) -> Iterator[str]:
-    """What our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
+    """Yield what our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
     # The engine puts the policy's description on a line of its own before what the policy says.
     said = (message.splitlines() or ["Some checks wait for values; which ones is not said"])[-1]
     told, _, listed = said.partition(": ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,4 +68,5 @@ def test_the_pack_imports_nothing_of_the_program() -> None:
 def test_the_pack_needs_what_the_project_has() -> None:
     assert yaml.safe_load((_ROOT / "policies" / "PulumiPolicy.yaml").read_text())["runtime"]["name"] == "python"
     requirement = (_ROOT / "policies" / "requirements.in").read_text().splitlines()[-1]
-    assert requirement in (_ROOT / "requirements" / "dev.in").read_text().splitlines()
+    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert requirement in extras["dev"]

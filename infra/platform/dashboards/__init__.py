@@ -15,5 +15,5 @@ FOLDER = "Triton"
 
 
 def dashboards(settings: Settings) -> list[Dashboard]:
-    """The dashboards of a stack, as Grafana imports them."""
+    """Return the dashboards of a stack, as Grafana imports them."""
     return [inference(settings), gpus(), scaling()]

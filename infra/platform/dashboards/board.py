@@ -40,7 +40,7 @@ class Row:
 def timeseries(
     title: str, description: str, unit: str, *queries: Query, stacked: bool = False, zero_based: bool = True
 ) -> Panel:
-    """Values over time. `unit`: one of Grafana's, like `reqps`, `percentunit`, `µs`."""
+    """Return a panel of values over time. `unit`: one of Grafana's, like `reqps`, `percentunit`, `µs`."""
     drawn = {
         "drawStyle": "line",
         "fillOpacity": 30 if stacked else 5,
@@ -62,7 +62,7 @@ def timeseries(
 
 
 def number(title: str, description: str, unit: str, expression: str, *, bad_above: float | None = None) -> Panel:
-    """One number, now. It is red from `bad_above` on."""
+    """Return a panel of one number, now. It is red from `bad_above` on."""
     steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
     if bad_above is not None:
         steps.append({"color": "red", "value": bad_above})
@@ -81,7 +81,7 @@ def number(title: str, description: str, unit: str, expression: str, *, bad_abov
 
 
 def table(title: str, description: str, expression: str, columns: Sequence[str]) -> Panel:
-    """The labels of the series that there are now, as rows."""
+    """Return a panel that shows the labels of the current series as rows."""
     return {
         **_panel("table", title, description, [Query(expression, "")], instant=True, as_table=True),
         "fieldConfig": {"defaults": {"custom": {"align": "auto", "filterable": True}}, "overrides": []},
@@ -100,7 +100,7 @@ def table(title: str, description: str, expression: str, columns: Sequence[str])
 
 
 def stages(title: str, description: str, by: str, parts: Mapping[str, str]) -> Panel:
-    """One horizontal bar for each value of the label `by`, made of parts in seconds: name of the part -> expression."""
+    """Return a horizontal bar for each value of the label `by`, of parts in seconds: name of the part -> expression."""
     queries = [Query(expression, part) for part, expression in parts.items()]
     names = {f"Value #{_ref(index)}": part for index, part in enumerate(parts)}
     return {
@@ -124,7 +124,7 @@ def stages(title: str, description: str, by: str, parts: Mapping[str, str]) -> P
 
 
 def choice(name: str, label: str, query: str) -> Variable:
-    """A variable whose values are those of a label; all of them at first."""
+    """Return a variable whose values are those of a label; all of them at first."""
     return {
         "name": name,
         "label": label,
@@ -142,7 +142,7 @@ def choice(name: str, label: str, query: str) -> Variable:
 
 
 def dashboard(uid: str, title: str, description: str, rows: Sequence[Row], variables: Sequence[Variable] = ()) -> Dashboard:
-    """The dashboard, with its panels placed and numbered. `uid`: what its address and its links are made of."""
+    """Return the dashboard, with its panels placed and numbered. `uid`: what its address and its links are made of."""
     datasource: Variable = {
         "name": "datasource",
         "label": "Data source",

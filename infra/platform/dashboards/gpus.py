@@ -9,7 +9,7 @@ _GPU = "{{Hostname}} GPU {{gpu}} {{pod}}"
 
 
 def gpus() -> Dashboard:
-    """The same for every stack."""
+    """Return the dashboard of the GPUs, the same for every stack."""
     return dashboard(
         "triton-gpus",
         "Triton: GPUs",

@@ -15,7 +15,7 @@ _ENSEMBLES = "The steps of an ensemble are models too: choose either it or them 
 
 
 def inference(settings: Settings) -> Dashboard:
-    """The dashboard of a stack's models."""
+    """Return the dashboard of a stack's models."""
     rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods()]
     if settings.triton.response_cache_mib is not None:
         rows.insert(-1, _cache())

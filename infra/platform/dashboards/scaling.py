@@ -11,7 +11,7 @@ _ON_POD = "on (namespace, pod)"
 
 
 def scaling() -> Dashboard:
-    """The same for every stack; without an autoscaler, its panels stay empty."""
+    """Return the dashboard of scaling, the same for every stack; without an autoscaler, its panels stay empty."""
     return dashboard(
         "triton-scaling",
         "Triton: scaling",

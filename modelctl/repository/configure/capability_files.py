@@ -26,6 +26,6 @@ def files_by_capability(config: ModelConfig, names: Iterable[str]) -> dict[str, 
 
 
 def set_files(config: ModelConfig, files: Mapping[str, str]) -> None:
-    """Makes `files` the model files of the config, by compute capability."""
+    """Make `files` the model files of the config, by compute capability."""
     config.cc_model_filenames.clear()
     config.cc_model_filenames.update(files)

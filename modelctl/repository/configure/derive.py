@@ -25,7 +25,7 @@ _BUCKETS_PER_SLO = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 10)
 
 
 def queue_delay_us(slo_p95_ms: int, expected_rate: float, max_batch_size: int) -> int:
-    """How long a request waits for others to join its batch, in µs.
+    """Return how long a request waits for others to join its batch, in µs.
 
     Waiting pays only when others come meanwhile: at 30 requests/s the chance of a second one within 1 ms is 3 %, so a
     delay adds 1 ms to nearly every request and batches nothing (docs/facts/triton-configuration.md#queue-delay). Under
@@ -42,7 +42,7 @@ def queue_delay_us(slo_p95_ms: int, expected_rate: float, max_batch_size: int) -
 
 
 def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances: int, levels: int = 1) -> int:
-    """The most requests that one queue of a model holds in a pod; `levels` queues share what is allowed in all.
+    """Return the most requests that one queue of a model holds in a pod; `levels` queues share what is allowed in all.
 
     Little's law: a queue that is answered within the timeout holds at most rate x timeout requests, and no pod has to
     answer more than the fleet's peak rate. A longer queue could only hold requests that will time out. A pod that is
@@ -56,15 +56,15 @@ def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances
 
 
 def candidate_sequences(max_batch_size: int) -> int:
-    """Sequences that one instance may batch at a time: four for each place in a batch, since most of them think."""
+    """Return the sequences that one instance may batch at a time: four for each place in a batch; most of them think."""
     return 4 * max(max_batch_size, 1)
 
 
 def warmup_batch_sizes(max_batch_size: int) -> list[int]:
-    """The smallest and the largest batch: the first of each is the slow one."""
+    """Return the smallest and the largest batch: the first of each is the slow one."""
     return sorted({1, max(max_batch_size, 1)})
 
 
 def histogram_buckets_ms(slo_p95_ms: int) -> list[float]:
-    """Upper bounds of latency buckets, close around the SLO, which is one of them: p95 <= SLO is then exact."""
+    """Return the upper bounds of latency buckets, close around the SLO, which is one of them: p95 <= SLO is then exact."""
     return [round(slo_p95_ms * share, 3) for share in _BUCKETS_PER_SLO]

@@ -51,7 +51,7 @@ class _Draft:
 
 
 def configure(base: ModelConfig, wants: ModelServing, facts: Facts) -> ModelConfig:
-    """The config that serves `base` as wanted. `base` stays as it is. Raises ConfigureError with every problem.
+    """Return the config that serves `base` as wanted. `base` stays as it is. Raises ConfigureError with every problem.
 
     `wants` come from checked settings: what contradicts itself there, whatever the model, has been refused.
     Of the author's config remain the tensors, backend, parameters, control inputs and whatever else the stack says nothing

@@ -12,7 +12,7 @@ from spec.settings import ModelServing, Sequence
 
 
 def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
-    """Gives `config` (whose max_batch_size is settled) its scheduler; yields what stands in the way."""
+    """Give `config` (whose max_batch_size is settled) its scheduler; yield what stands in the way."""
     yield from _preferred_sizes(config, wants)
     if wants.sequence is not None:
         yield from _sequences(config, wants, wants.sequence)

@@ -10,7 +10,7 @@ from modelctl.repository.configure import derive
 
 
 def fill(config: ModelConfig, wanted: Sequence[int] | None) -> Iterator[str]:
-    """Replaces the samples of `config`, whose scheduling is settled, by one per size; yields what stands in the way.
+    """Replace the samples of `config`, whose scheduling is settled, by one per size; yield what stands in the way.
 
     The samples that its author wrote say the data, and the sizes of variable dims: Triton repeats a sample's data for
     each request of the batch. An input without one is zeros of its own shape, without the batch
@@ -49,7 +49,7 @@ def fill(config: ModelConfig, wanted: Sequence[int] | None) -> Iterator[str]:
 
 
 def _samples(config: ModelConfig) -> dict[str, ModelWarmup.Input]:
-    """The first sample of each input that the author wrote."""
+    """Return the first sample of each input that the author wrote."""
     found: dict[str, ModelWarmup.Input] = {}
     for warmup in reversed(config.model_warmup):
         for name, sample in warmup.inputs.items():
@@ -59,7 +59,7 @@ def _samples(config: ModelConfig) -> dict[str, ModelWarmup.Input]:
 
 
 def _obstacles(config: ModelConfig, samples: Mapping[str, ModelWarmup.Input]) -> Iterator[str]:
-    """Why a sample would keep the model from loading; each was seen on server 2.51."""
+    """Yield why a sample would keep the model from loading; each was seen on server 2.51."""
     if config.HasField("sequence_batching"):
         yield (
             "warmup: a warm-up request passes the sequence batcher by, so the model gets no control inputs and fails; "

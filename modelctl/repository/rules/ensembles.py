@@ -30,7 +30,7 @@ class _Tensor:
 
 
 def check(name: str, config: ModelConfig, peers: Mapping[str, Peer]) -> Iterator[str]:
-    """Mistakes of the ensemble `name` among its `peers`, all models of the repository by name."""
+    """Yield the mistakes of the ensemble `name` among its `peers`, all models of the repository by name."""
     if config.instance_group:
         yield "instance_group: an ensemble has no instances; leave it out, its steps have their own"
     if config.model_warmup:
@@ -119,7 +119,7 @@ def _pair(where: str, tensor: str, written: Mapping[str, _Tensor | None], reader
 
 
 def _deadlock(config: ModelConfig, written: set[str]) -> Iterator[str]:
-    """Steps that wait for each other's outputs."""
+    """Yield steps that wait for each other's outputs."""
     available = {tensor.name for tensor in config.input}
     waiting = list(config.ensemble_scheduling.step)
     while runnable := [s for s in waiting if all(t in available or t not in written for t in s.input_map.values())]:
@@ -132,7 +132,7 @@ def _deadlock(config: ModelConfig, written: set[str]) -> Iterator[str]:
 
 
 def _circle(name: str, peers: Mapping[str, Peer]) -> Iterator[str]:
-    """An ensemble that contains itself, directly or through another ensemble."""
+    """Yield an ensemble that contains itself, directly or through another ensemble."""
     frontier, seen = [name], set[str]()
     while frontier:
         peer = peers.get(frontier.pop())

@@ -21,7 +21,7 @@ MAX_OBJECT_BYTES = 5 * 1024**4
 
 
 def check_model_files(config: ModelConfig, directory: Path, version: int) -> Iterator[Problem]:
-    """Files that the config names or the backend expects, in the version that is released."""
+    """Yield files that the config names or the backend expects, in the version that is released."""
     version_directory = directory / str(version)
     if is_ensemble(config):
         if not any(path.is_file() for path in version_directory.iterdir()):
@@ -56,12 +56,12 @@ def _model_file(version_directory: Path, name: str, wanted_by: str) -> Iterator[
 
 
 def _beside_golden(version_directory: Path) -> list[str]:
-    """What may be the model: everything but the inference that tests it."""
+    """Return what may be the model: everything but the inference that tests it."""
     return sorted(path.name for path in version_directory.iterdir() if path.name != golden.FILE)
 
 
 def check_contents(path: Path, *, entry_point: bool) -> Iterator[Problem]:
-    """One file of the release: its size, and for Python its syntax; `entry_point`: a python backend loads
+    """Yield one file of the release: its size, and for Python its syntax; `entry_point`: a python backend loads
     it.
     """
     size = path.stat().st_size

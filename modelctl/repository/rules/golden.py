@@ -33,7 +33,7 @@ _DATATYPES = {
 
 
 def check(config: ModelConfig, version_directory: Path) -> Iterator[str]:
-    """What is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
+    """Yield what is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
     path = version_directory / FILE
     if not path.is_file():
         return

@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
 
 
 def check(config: ModelConfig) -> Iterator[str]:
-    """Wrong batch size, inputs and outputs (fatal, all but names that are used twice)."""
+    """Yield wrong batch size, inputs and outputs (fatal, all but names that are used twice)."""
     if config.max_batch_size < 0:
         yield f"max_batch_size: {config.max_batch_size} is negative; 0 means that the model does not batch"
     yield from _tensors("input", config.input)
@@ -38,7 +38,7 @@ def _tensors(field: str, tensors: Sequence[ModelInput] | Sequence[ModelOutput]) 
 
 
 def check_compute_capabilities(config: ModelConfig) -> Iterator[str]:
-    """Keys of cc_model_filenames that no GPU will ever match."""
+    """Yield keys of cc_model_filenames that no GPU will ever match."""
     for key in sorted(config.cc_model_filenames):
         if not re.fullmatch(r"\d{1,2}\.\d", key):
             yield f'cc_model_filenames: "{key}" is no compute capability; keys are written "7.5", "8.0", "8.6"'

@@ -9,7 +9,7 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelWarmu
 
 
 def check(config: ModelConfig, directory: Path) -> Iterator[str]:
-    """Samples that do not fit the model's inputs and batch size (fatal); `directory` is the model's."""
+    """Yield samples that do not fit the model's inputs and batch size (fatal); `directory` is the model's."""
     for index, sample in enumerate(config.model_warmup):
         where = f"model_warmup[{index}]"
         if config.max_batch_size > 0 and not 1 <= sample.batch_size <= config.max_batch_size:

@@ -10,7 +10,7 @@ from stackctl.preflight.checks.finding import Finding, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """The caller's account against `aws:allowedAccountIds` of the stack file."""
+    """Yield the caller's account against `aws:allowedAccountIds` of the stack file."""
     caller = subject.caller
     try:
         require_account(caller, subject.settings)

@@ -10,7 +10,7 @@ from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One finding for each pin that is missing, else one for all."""
+    """Yield a finding for each pin that is missing, else one for all."""
     kubernetes = subject.settings.cluster.version
     pins = KUBERNETES[kubernetes].addons
     missing = False

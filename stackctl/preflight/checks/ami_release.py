@@ -17,7 +17,7 @@ _VARIANTS = ("standard", "nvidia")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One finding for each variant."""
+    """Yield a finding for each variant."""
     kubernetes = subject.settings.cluster.version
     release = KUBERNETES[kubernetes].ami_release
     for variant in _VARIANTS:
@@ -25,13 +25,13 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def image_parameter(kubernetes: str, release: str, variant: str) -> str:
-    """The SSM parameter with the image id of a release: `1.35.6-20260728` is in the name as `v20260728`."""
+    """Return the SSM parameter with the image id of a release: `1.35.6-20260728` is in the name as `v20260728`."""
     name = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-v{release.rpartition('-')[2]}"
     return f"{_folder(kubernetes, variant)}/{name}/image_id"
 
 
 def recommended_parameter(kubernetes: str, variant: str) -> str:
-    """The SSM parameter with the release that AWS recommends now."""
+    """Return the SSM parameter with the release that AWS recommends now."""
     return f"{_folder(kubernetes, variant)}/recommended/release_version"
 
 

@@ -19,7 +19,7 @@ _NOT_FOUND = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservati
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One finding for each pool with a reservation."""
+    """Yield a finding for each pool with a reservation."""
     pools = [pool for pool in subject.settings.gpu.pools if pool.reservation_id is not None]
     if not pools:
         yield ok("no pool names one")
@@ -44,7 +44,7 @@ def _pool(subject: Subject, pool: GpuPool) -> Finding:
 
 
 def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Subject) -> Finding:
-    """Whether a reservation, as EC2 describes it, is what the pool wants."""
+    """Return whether a reservation, as EC2 describes it, is what the pool wants."""
     state, instance_type, zone = (reservation[key] for key in ("State", "InstanceType", "AvailabilityZone"))
     is_block = reservation.get("ReservationType") == "capacity-block"
     wanted = "capacity-block" if is_block else "reservation"
@@ -63,7 +63,7 @@ def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Sub
 
 
 def _room(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Subject) -> Finding:
-    """Whether others have left enough of it: what is free, and what the pool's own nodes have."""
+    """Return whether others have left enough of it: what is free, and what the pool's own nodes have."""
     free, total = int(reservation.get("AvailableInstanceCount", 0)), int(reservation.get("TotalInstanceCount", 0))
     own = _own_nodes(pool, subject)
     ends = reservation.get("EndDate")

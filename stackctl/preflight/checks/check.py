@@ -24,7 +24,7 @@ class Subject:
 
     @property
     def owner(self) -> Ownership:
-        """How its own things are told from others'."""
+        """Return how its own things are told from others'."""
         return Ownership.of(self.settings)
 
     @property
@@ -42,7 +42,7 @@ class Check:
 
 
 def findings(check: Check, subject: Subject) -> Iterator[Finding]:
-    """What the check finds; where AWS does not answer, that. What was found before is kept."""
+    """Yield what the check finds; where AWS does not answer, that. What was found before is kept."""
     try:
         yield from check.ask(subject)
     except ClientError as error:
@@ -52,7 +52,7 @@ def findings(check: Check, subject: Subject) -> Iterator[Finding]:
 
 
 def unanswered(error: ClientError, readers: Readers) -> Finding:
-    """The finding of an operation that AWS refused."""
+    """Return the finding of an operation that AWS refused."""
     operation = error.operation_name
     actions = readers.actions_of(operation)
     if is_denied(error):

@@ -12,7 +12,7 @@ from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """The zones that the stack would span, or what is missing where."""
+    """Yield the zones that the stack would span, or what is missing where."""
     settings = subject.settings
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     system_types = settings.nodes.system.instance_types
@@ -29,7 +29,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def read_offering(subject: Subject, instance_types: list[str]) -> Offering:
-    """What EC2 says of the zones of the region and of where the types are offered."""
+    """Return what EC2 says of the zones of the region and of where the types are offered."""
     ec2 = subject.readers("ec2")
     in_region = [{"Name": "opt-in-status", "Values": ["opt-in-not-required"]}, {"Name": "state", "Values": ["available"]}]
     zones = ec2.describe_availability_zones(Filters=in_region)["AvailabilityZones"]

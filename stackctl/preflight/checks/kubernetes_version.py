@@ -9,7 +9,7 @@ from stackctl.preflight.checks.finding import Finding, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """The stack's `cluster.version` against what EKS lists."""
+    """Yield the stack's `cluster.version` against what EKS lists."""
     wanted = subject.settings.cluster.version
     pages = subject.readers("eks").get_paginator("describe_cluster_versions").paginate()
     offered = {known["clusterVersion"]: known for page in pages for known in page["clusterVersions"]}

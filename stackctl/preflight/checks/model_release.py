@@ -12,7 +12,7 @@ from stackctl.preflight.checks.finding import Finding, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """The manifest of the pinned release."""
+    """Yield the manifest of the pinned release."""
     settings, release = subject.settings, subject.settings.models.release
     bucket = model_bucket(settings.environment, subject.caller.account, settings.region)
     if release is None:

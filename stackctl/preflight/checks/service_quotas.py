@@ -16,7 +16,7 @@ _NO_VALUE_OF_THE_ACCOUNT = "NoSuchResourceException"
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One finding for each quota that the stack takes something of."""
+    """Yield a finding for each quota that the stack takes something of."""
     for need in needed_quotas(subject.settings):
         try:
             yield judge(need, quota_value(subject.readers, need), used_by_others(need.quota, subject), subject)
@@ -25,7 +25,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
-    """The finding for a quota of `value` of which others use `used`."""
+    """Return the finding for a quota of `value` of which others use `used`."""
     quota, left = need.quota, max(0, value - used)
     where = " in the fullest zone" if quota.per_zone else ""
     says = f"{quota.name} ({quota.code}): {value} {quota.unit}, {used} used by others{where}"
@@ -38,7 +38,7 @@ def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
 
 
 def quota_value(readers: Readers, need: QuotaNeed) -> int:
-    """The quota of the account, or AWS's default where the account has no value of its own."""
+    """Return the quota of the account, or AWS's default where the account has no value of its own."""
     client, codes = readers("service-quotas"), {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
     try:
         return int(client.get_service_quota(**codes)["Quota"]["Value"])

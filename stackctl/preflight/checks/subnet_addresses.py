@@ -14,7 +14,7 @@ from stackctl.preflight.checks.usage import instances
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One finding for each private subnet that there is; before there is one, the plan of the stack file counts.
+    """Yield a finding for each private subnet that there is; before there is one, the plan of the stack file counts.
 
     The plan has been checked with the other settings: in the worst case every node lands in one zone.
     """
@@ -47,7 +47,7 @@ def _groups(subject: Subject) -> list[tuple[str, ...]]:
 
 
 def _private_subnets(subject: Subject) -> list[dict[str, Any]]:
-    """The stack's own subnets that Karpenter and internal load balancers find by their role."""
+    """Return the stack's own subnets that Karpenter and internal load balancers find by their role."""
     role = [{"Name": "tag-key", "Values": ["kubernetes.io/role/internal-elb"]}]
     pages = subject.readers("ec2").get_paginator("describe_subnets").paginate(Filters=role)
     found = [subnet for page in pages for subnet in page["Subnets"] if subject.owner.reason(tags_of(subnet.get("Tags")))]

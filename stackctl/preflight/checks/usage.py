@@ -23,7 +23,7 @@ def used_by_others(quota: Quota, subject: Subject) -> int:
 
 
 def instances(subject: Subject) -> Iterator[dict[str, Any]]:
-    """All instances of the region that run or are about to."""
+    """Yield all instances of the region that run or are about to."""
     for page in subject.readers("ec2").get_paginator("describe_instances").paginate(Filters=_RUNNING):
         for reservation in page["Reservations"]:
             yield from reservation["Instances"]

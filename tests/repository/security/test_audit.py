@@ -14,11 +14,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def locks() -> set[str]:
-    """The lock of every tracked set of requirements."""
-    listed = subprocess.run(["git", "ls-files", "*.in"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
-    sets = {name.removesuffix(".in") for name in listed.stdout.split()}
-    runtime = "requirements/runtime"
-    return {"requirements.txt" if name == runtime else f"{name}.txt" for name in sets}
+    """Every tracked lock: what has hashes."""
+    command = ["git", "ls-files", "*requirements.txt", "requirements/*.txt"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    return {name for name in listed.stdout.split() if "--hash=" in (ROOT / name).read_text(encoding="utf-8")}
 
 
 LOCKS = sorted(locks())
