@@ -42,6 +42,11 @@ class _Tuple:
     elements: tuple[_Type, ...]
 
 
+@dataclass(frozen=True)
+class _Either:
+    options: tuple[_Type, _Type]
+
+
 @dataclass(eq=False)
 class _Class:
     """A class of this repository that is no section: its attributes, properties and methods by their types."""
@@ -49,7 +54,7 @@ class _Class:
     attributes: dict[str, _Type] = field(default_factory=dict)
 
 
-_Type = type[Section] | _Many | _Map | _Tuple | _Class | None
+_Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
@@ -129,6 +134,9 @@ class _Code:
 
     def attribute(self, owner: _Type, name: str) -> tuple[_Type, set[Key]]:
         """Return the type of an attribute and the keys that reading it reads."""
+        if isinstance(owner, _Either):
+            (first, keys), (second, others) = (self.attribute(option, name) for option in owner.options)
+            return first or second, keys | others
         if isinstance(owner, _Class):
             return owner.attributes.get(name), set()
         if not isinstance(owner, type):
@@ -161,7 +169,8 @@ class _Code:
             case ast.Attribute(attr=name):
                 return self.named(name)
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                return self.of_node(left) or self.of_node(right)
+                either = (self.of_node(left), self.of_node(right))
+                return _Either(either) if all(either) else either[0] or either[1]
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
                 if name in _MAPPINGS:

@@ -49,6 +49,7 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "previous"): "modelctl/release/pin.py",
 }
+NOTHING = "nothing"
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
@@ -103,7 +104,7 @@ def _users(section: type[Section], name: str, uses: dict[Key, list[str]]) -> str
     if own := [path for path in found if path.startswith(("infra/", "spec/"))]:
         found = own
     if not found:
-        found = [_AS_DATA[section.__name__, name]]
+        found = [_AS_DATA.get((section.__name__, name), NOTHING)]
     return ", ".join(f"[{path}](../{path})" if path.endswith(".py") else path for path in found)
 
 

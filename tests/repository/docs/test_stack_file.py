@@ -25,6 +25,11 @@ def test_every_key_is_on_the_page() -> None:
     assert len(keys) == len(rows) == 164
 
 
+def test_every_key_is_read_by_something() -> None:
+    rows = [line for line in stack_file.page().splitlines() if line.endswith(f"| {stack_file.NOTHING} |")]
+    assert rows == [], "a key that nothing reads; or it is read in a way that docs/key_uses.py does not follow"
+
+
 def test_every_rule_has_its_sentence_on_the_page() -> None:
     homes = [*(vars(section) for section in sections()), *(vars(module) for module in relations.modules())]
     rules = [check for home in homes for told_as in ("problem", "warning") for check in marked(home, told_as)]
@@ -48,16 +53,20 @@ def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
                 "class Network:\n"
                 "    def __init__(self, args: Args) -> None:\n"
                 "        self._args = args\n"
-                "        print(args.wanted.nat)\n"
+                "    def make(self) -> None:\n"
+                "        name, wanted = '', self._args.wanted\n"
+                "        print(wanted.nat)\n"
             ),
             "spec/settings/model.py": (
                 "class Settings:\n    @property\n    def triton_pool(self) -> GpuPool:\n        return self.triton.pool\n"
             ),
             "stackctl/c.py": "def of(settings: Settings) -> str:\n    return settings.triton_pool.capacity\n",
+            "infra/e.py": "def of(group: SystemGroup | GpuPool) -> bool:\n    return group.efa\n",
             "twin/d.py": "def of(other: Other) -> str:\n    return other.capacity\n",
         }
     )
     assert found[GpuPool, "max"] == found[GpuPool, "name"] == found[GpuPool, "disk_gib"] == ["infra/a.py"]
     assert found[Network, "nat"] == ["infra/b.py"]
+    assert found[GpuPool, "efa"] == ["infra/e.py"]
     assert found[Document, "triton"] == found[Triton, "pool"] == found[GpuPool, "capacity"] == ["stackctl/c.py"]
     assert (ModelServing, "device") not in found and (GpuPool, "min") not in found
