@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import aws_environment
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = ROOT / "requirements" / "modelctl.txt"
 UV = Path(sys.executable).with_name("uv")

@@ -165,9 +165,9 @@ def test_the_program_with_one_component_renamed_one_with_an_alias_and_one_proper
     cluster, models = app.Cluster, app.ModelBucket
     monkeypatch.setattr(app, "Cluster", lambda _name, *rest, **options: cluster("kubernetes", *rest, **options))
 
-    def aliased(name: str, args: Any, opts: pulumi.ResourceOptions | None = None) -> Any:
+    def aliased(name: str, *rest: Any, opts: pulumi.ResourceOptions | None = None) -> Any:
         old_name = pulumi.ResourceOptions(aliases=[pulumi.Alias(name=name)])
-        return models("storage", args, pulumi.ResourceOptions.merge(opts, old_name))
+        return models("storage", *rest, pulumi.ResourceOptions.merge(opts, old_name))
 
     monkeypatch.setattr(app, "ModelBucket", aliased)
     found = findings(release.present("local"), Snapshot(_registered("local", OtherCapacity)))
