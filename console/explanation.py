@@ -15,7 +15,7 @@ from spec.failure import NOT_TRIED, Failure
 _ROOT = Path(__file__).resolve().parents[1]
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _EXTRAS = {"twin": "triton-eks[program,twin]", "modelctl": "triton-eks[models]"}
-"""What to install of the project for all of a command."""
+"""The requirement for `pip install` that brings everything a command can do, by command; `triton-eks` for the others."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def rewrite(path: Path, content: bytes) -> None:
 
 
 def _before(path: Path) -> os.stat_result | None:
-    """What is there, behind links; None for nothing. Raises NotWritten for what no content can be written to."""
+    """Return the `stat` of a file, behind links; None where nothing is. Raises NotWritten where no file can be written."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -70,7 +70,10 @@ def _before(path: Path) -> os.stat_result | None:
 
 
 def _may_write(path: Path, found: os.stat_result) -> bool:
-    """Whether the file may be written: the kernel asks root nothing, and a replacement only whether the directory may be."""
+    """Return whether the file may be written.
+
+    The kernel does not tell: root may write any file, and a replacement needs the right to write the directory only.
+    """
     return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
 
 
@@ -86,7 +89,7 @@ def _make_like(descriptor: int, target: Path, before: os.stat_result) -> None:
 
 @contextlib.contextmanager
 def _in_the_place_of(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """A new file in the same directory, which takes the place of `path` when the block ends well, and is gone otherwise."""
+    """Open a new file in the same directory; it replaces `path` when the block ends well, and is removed otherwise."""
     partial = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:

@@ -1,4 +1,4 @@
-"""What follows from a GPU pool's settings: labels, taint, the resource that pods ask for, the node templates.
+"""Values that follow from a GPU pool's settings: labels, taint, the resource that pods ask for, the node templates.
 
 One source for the node group, the device plugin, the autoscaler's template tags and the pods that tolerate the taint:
 they are of use only when they agree (docs/facts/gpu-nodes.md#taint-and-labels).
@@ -16,7 +16,7 @@ POOL_LABEL = "triton-eks/pool"
 """The node label that says which group of this program a node belongs to."""
 GPU_RESOURCE = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE = "nvidia.com/gpu.shared"
-"""What a shared GPU is advertised as, so that a pod that wants a whole one never lands on it by accident."""
+"""The resource that shared GPUs are advertised as, so that a pod that wants a whole one never lands on one by accident."""
 
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
 """Of an instance that MIG has cut off a GPU; the profile follows."""
@@ -45,7 +45,7 @@ GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 
 
 def gpu_toleration() -> dict[str, str]:
-    """The toleration of `GPU_TAINT` for a pod."""
+    """Return the toleration of `GPU_TAINT` for a pod."""
     return {
         "key": GPU_TAINT.key,
         "operator": "Equal",
@@ -55,26 +55,26 @@ def gpu_toleration() -> dict[str, str]:
 
 
 def sharing_config(sharing: Sharing) -> str:
-    """The name of the device plugin's configuration: `exclusive`, `ts4`, `mps2`, `mig`."""
+    """Return the name of the device plugin's configuration: `exclusive`, `ts4`, `mps2`, `mig`."""
     if sharing.strategy in ("exclusive", "mig"):
         return sharing.strategy
     return f"{_STRATEGY_PREFIX[sharing.strategy]}{sharing.replicas}"
 
 
 def gpu_resource(sharing: Sharing) -> str:
-    """The extended resource that pods on the pool ask for."""
+    """Return the extended resource that pods on the pool ask for."""
     if sharing.strategy == "mig":
         return f"{MIG_RESOURCE_PREFIX}{sharing.profile}"
     return GPU_RESOURCE if sharing.strategy == "exclusive" else SHARED_GPU_RESOURCE
 
 
 def instance_type(pool: GpuPool) -> InstanceType:
-    """The type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
+    """Return the type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
     return INSTANCE_TYPES[pool.instance_types[0]]
 
 
 def labels(pool: GpuPool) -> dict[str, str]:
-    """The labels of the pool's nodes."""
+    """Return the labels of the pool's nodes."""
     node_labels = {
         POOL_LABEL: pool.name,
         # Without it the device plugin's affinity matches no node and `nvidia.com/gpu` stays 0, silently.
@@ -90,7 +90,7 @@ def labels(pool: GpuPool) -> dict[str, str]:
 
 
 def advertised(pool: GpuPool) -> dict[str, str]:
-    """What pods can ask of one node, as far as the autoscaler cannot know it from the instance type alone."""
+    """Return the resources that a node offers to pods and the autoscaler cannot know from the instance type alone."""
     hardware = instance_type(pool)
     resources = {
         gpu_resource(pool.sharing): str(hardware.gpus * pool.sharing.replicas),
@@ -104,7 +104,7 @@ def advertised(pool: GpuPool) -> dict[str, str]:
 
 
 def template_tags(node_labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]) -> dict[str, str]:
-    """Auto Scaling group tags from which the cluster autoscaler pictures a node while the group has none."""
+    """Return Auto Scaling group tags from which the cluster autoscaler pictures a node while the group has none."""
     prefix = "k8s.io/cluster-autoscaler/node-template"
     return {
         **{f"{prefix}/label/{key}": value for key, value in node_labels.items()},

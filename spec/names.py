@@ -137,7 +137,7 @@ RELEASES_PREFIX = "releases/"
 RELEASE_MANIFEST = "manifest.json"
 """Written last into a release: where it is, the release is whole."""
 LIVE_PREFIX = "live/"
-"""What in-place rollouts write to and pods of such a stack read: always what they should serve now."""
+"""The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")
 """The object tag that says a release may be removed. Nothing that is not tagged ever expires."""
 INPUTS_PREFIX, RESULTS_PREFIX, FAILURES_PREFIX = "inputs/", "results/", "failures/"

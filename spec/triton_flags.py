@@ -1,4 +1,4 @@
-"""What `tritonserver` understands, and since which server: flags, backend settings, metrics settings, config fields.
+"""Tables of what `tritonserver` understands, since which server: flags, backend and metrics settings, config fields.
 
 Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of
 the server at 25.04 for how values are read; docs/facts/triton-configuration.md for what is newer, fatal or inert; the
@@ -71,7 +71,7 @@ def _form(pattern: str, valid: str) -> Value:
 
 
 def _settings(flag_form: str, known: Mapping[str, Mapping[str, Value]], what: str) -> Value:
-    """`name,setting=value`, where `known` holds the settings of each name; the name "" is for `setting=value`."""
+    """Return the check of `name,setting=value`. `known`: the settings of each name; the name "" is for `setting=value`."""
 
     def check(value: str) -> str | None:
         left, equals, given = value.partition("=")
@@ -307,4 +307,4 @@ NO_FLAGS: Mapping[str, str] = {
     "--max-queue-delay-microseconds": "it is a part of dynamic_batching in config.pbtxt, maxQueueDelayUs in models.serving",
     "--instance-group": "instances are instance_group in config.pbtxt, instances in models.serving",
 }
-"""What articles give to the server and no release ever had -> where it belongs."""
+"""Flags that articles give to the server and no release ever had -> where the setting belongs."""

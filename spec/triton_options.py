@@ -33,7 +33,7 @@ class _Given:
 
 
 def check_arguments(arguments: Sequence[str], server_version: str) -> list[str]:
-    """Everything that is wrong with the arguments of a `tritonserver` of this version (like `2.71.0`), one sentence each.
+    """Return all that is wrong with the arguments of a `tritonserver` of this version (like `2.71.0`), one sentence each.
 
     Arguments are `--flag`, `--flag=value` or `--flag value`, without the program's name. A sentence begins with the flag.
     """
@@ -64,7 +64,7 @@ def check_arguments(arguments: Sequence[str], server_version: str) -> list[str]:
 
 
 def newer_than(since: str, server_version: str) -> bool:
-    """Whether something that came with server `since` is missing in server `server_version`."""
+    """Return whether something that came with server `since` is missing in server `server_version`."""
     return _version(since) > _version(server_version)
 
 
@@ -101,7 +101,7 @@ def _problems_of(one: _Given, server_version: str) -> Iterator[str]:
 
 
 def _repetitions(given: Sequence[_Given]) -> Iterator[str]:
-    """What is given twice, of which the server keeps one."""
+    """Yield a sentence for each flag that is given twice, of which the server keeps one."""
     seen: set[str] = set()
     said: set[str] = set()
     for one in given:

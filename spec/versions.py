@@ -45,7 +45,7 @@ KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
 
 @dataclass(frozen=True)
 class KubernetesPins:
-    """What runs on a cluster of one Kubernetes version.
+    """The versions that are pinned for clusters of one Kubernetes version.
 
     `addons`: EKS add-on name -> add-on version.
     `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it).
@@ -259,12 +259,12 @@ TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
 
 def triton_upstream_tag(version: str) -> str:
-    """The public image that a mirror is filled from, e.g. `nvcr.io/nvidia/tritonserver:26.07-py3`."""
+    """Return the public image that a mirror is filled from, e.g. `nvcr.io/nvidia/tritonserver:26.07-py3`."""
     return f"{TRITON_UPSTREAM_REPOSITORY}:{version}-py3"
 
 
 def example_digest(version: str) -> str:
-    """The digest that the shipped stack files use in place of the one of your mirror.
+    """Return the digest that the shipped stack files use in place of the one of your mirror.
 
     It is the sha-256 of the upstream tag's name, so that anyone can see that it was not taken from a registry. No image
     has it: a pod that asks for it ends in ImagePullBackOff. Settings warn about it. Replace it with the output of
@@ -274,5 +274,5 @@ def example_digest(version: str) -> str:
 
 
 def driver_key(driver: str) -> tuple[int, ...]:
-    """Order of NVIDIA driver versions: `580.65.06` < `580.159.03`."""
+    """Return the sort key of an NVIDIA driver version: `580.65.06` < `580.159.03`."""
     return tuple(int(part) for part in driver.split("."))

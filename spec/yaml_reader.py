@@ -76,7 +76,7 @@ def read(content: bytes | str) -> Document:
 
 
 def scalar(text: str) -> str | int | float | bool | None:
-    """What a value without quotes is. Raises YamlError, without a place, for one that is refused."""
+    """Return the value of a text without quotes. Raises YamlError, without a place, for one that is refused."""
     plain = text.replace("_", "")
     if text in _NULLS:
         return None
@@ -94,7 +94,7 @@ def scalar(text: str) -> str | int | float | bool | None:
 
 
 def _number(text: str, plain: str) -> str | int | float:
-    """strconv.ParseInt with base 0, then a float, as resolve.go of yaml.v3 tries them."""
+    """Read a number as resolve.go of yaml.v3 does: strconv.ParseInt with base 0, then a float; else return the text."""
     if _LEADING_ZERO.fullmatch(plain):
         raise YamlError(
             f"{text} begins with a zero, and is read by eights or not, as its digits allow; write it without the zero, or "
@@ -231,7 +231,7 @@ class _Reader:
         return {**{key: value for key, value in (merged or {}).items() if key not in own}, **own}
 
     def _key(self, event: Any) -> str:
-        """Text, or a whole number or truth value, which the engine makes text of."""
+        """Return a key: text, or a whole number or truth value made text as by the engine. Raises YamlError for others."""
         if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
             key = self._value(event, ())
             if isinstance(key, str):
@@ -245,7 +245,7 @@ class _Reader:
         return isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and not event.style and event.tag is None
 
     def _merged(self, event: Any, path: Path) -> dict[str, Any]:
-        """What `<<` brings; of several mappings the first has the last word."""
+        """Return the keys that `<<` brings in; of several mappings the first has the last word."""
         value = self._value(event, path)
         found: dict[str, Any] = {}
         for mapping in value if isinstance(value, list) else [value]:

@@ -18,7 +18,7 @@ ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 
 @dataclass(frozen=True)
 class PoolPlacement:
-    """What one GPU pool asks of the zones."""
+    """The instance types of one GPU pool, every one of which its zones have to offer."""
 
     instance_types: tuple[str, ...]
     zones: tuple[str, ...] | None
@@ -27,7 +27,7 @@ class PoolPlacement:
 
 @dataclass(frozen=True)
 class Offering:
-    """What the region has for this account."""
+    """The zones of a region that this account can use, and the zones that offer each instance type."""
 
     region: str
     available: frozenset[str]
@@ -49,7 +49,7 @@ def select_zones(
     offering: Offering,
     source: str,
 ) -> tuple[str, ...]:
-    """The zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
+    """Choose the zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
 
     `wanted` is how many to choose (the first by name that will do), or the zones themselves, which are then only
     checked. A pool that names its own zones, which settings allow among listed ones only, must find its types there;

@@ -46,7 +46,7 @@ _OTHER_QUOTAS = ("inf", "trn", "dl", "mac", "hpc")
 
 @dataclass(frozen=True)
 class QuotaNeed:
-    """What a stack takes of one quota.
+    """The part of one quota that a stack takes, in the quota's unit.
 
     `at_start` is what `pulumi up` itself takes; where it is not to be had, `up` fails or waits in vain. `at_most` is with
     every pool at its `max`; where that is not to be had, scaling ends early. `takers` say whose it is.
@@ -97,7 +97,7 @@ def _instances(settings: Settings) -> Iterator[QuotaNeed]:
 
 
 def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
-    """The need of one group: EC2 chooses among its types, so the smallest counts at the start and the largest at most."""
+    """Yield the needs of one group. EC2 chooses among its types: the smallest counts at the start, the largest at most."""
     if capacity == "capacity-block":
         return
     by_quota: dict[Quota, list[str]] = {}
@@ -112,7 +112,7 @@ def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int
 
 
 def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
-    """Nodes that an autoscaler starts at once for the pods that there are at least; 0 where the pool has none of them."""
+    """Return the nodes that an autoscaler starts at once for the fewest pods; 0 where the pool has none of them."""
     if settings.node_autoscaler == "none" or pool.name != settings.triton.pool:
         return 0
     pods = settings.fewest_pods if settings.models.release is not None else 0

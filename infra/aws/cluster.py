@@ -60,7 +60,7 @@ class Cluster(pulumi.ComponentResource):
     """
 
     access: ClusterAccess
-    """What everything else needs of the cluster."""
+    """The names and ids of the cluster that every component in it takes, and the provider of its API."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:cluster:Cluster", name, None, opts)

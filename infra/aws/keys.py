@@ -24,7 +24,7 @@ class EncryptionKeyArgs:
     description: str
     tags: Mapping[str, str]
     statements: tuple[Statement, ...] = field(default=())
-    """What others than this account's IAM policies may do with the key."""
+    """Statements of the key's policy, beside the one that leaves access to this account's IAM policies."""
     protected: bool = False
     """It can neither be deleted nor replaced (`Settings.protected`)."""
     retained: bool = False

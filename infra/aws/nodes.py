@@ -27,7 +27,7 @@ _CAPACITY_TYPES = {
     "capacity-block": "CAPACITY_BLOCK",
 }
 _BASELINE_THROUGHPUT_MIBS = 125
-"""What gp3 includes in its price. Every GPU type of the catalogue unpacks images onto its instance store."""
+"""The throughput that gp3 includes in its price. Every GPU type of the catalogue unpacks images onto its instance store."""
 
 
 class NodeGroup(pulumi.ComponentResource):

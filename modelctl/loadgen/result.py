@@ -1,4 +1,4 @@
-"""What became of the requests of a run."""
+"""The outcomes of the requests of a run, and the figures that follow from them."""
 
 from __future__ import annotations
 

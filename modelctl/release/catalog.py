@@ -1,4 +1,4 @@
-"""What releases a bucket holds, finished or not."""
+"""The releases that a bucket holds, finished or not."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class PinError(Failure):
 
 @dataclass(frozen=True)
 class Pinned:
-    """What a stack file says of its release: its id, and that of the one before, for `modelctl rollback`.
+    """The release that a stack file pins: its id, and that of the one before, for `modelctl rollback`.
 
     `serving` is the digest of the wants that the release was made from.
     """
@@ -212,6 +212,6 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
 
 
 def _served(release: Mapping[str, Any]) -> dict[str, str]:
-    """`1` or `1, 2` of each model of a section `release`, which may be one that a person wrote wrong."""
+    """Return the versions (`1` or `1, 2`) by model of a section `release`, which may be one that a person wrote wrong."""
     models, others = (found if isinstance(found := release.get(key), dict) else {} for key in ("models", "others"))
     return {name: ", ".join(map(str, (*(others.get(name) or ()), version))) for name, version in models.items()}

@@ -24,7 +24,7 @@ class PromotionError(Failure):
 
 @dataclass(frozen=True)
 class Promoted:
-    """What a promotion did: objects that were copied, and those that were there already."""
+    """The result of a promotion: how many objects were copied, and how many were there already."""
 
     copied: int
     found: int

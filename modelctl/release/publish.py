@@ -40,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Published:
-    """What `publish` did. `already_released`: it was finished before, nothing was sent."""
+    """The result of `publish`, in objects. `already_released`: the release was finished before, or by another meanwhile."""
 
     manifest: Manifest
     already_released: bool
@@ -112,7 +112,10 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
 
 
 def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
-    """A finished release must really be this content, and must still be all there, to stay."""
+    """Refuse a finished release that has other content, lacks objects or is retired.
+
+    Raises StoreError and RetirementError.
+    """
     if finished.objects != wanted.objects:
         raise StoreError(f"{store.place} has a release {wanted.id} with other content; run `modelctl verify {wanted.id}`")
     present = store.objects(wanted.id)

@@ -23,7 +23,7 @@ class RetirementError(Failure):
 
 @dataclass(frozen=True)
 class Tagged:
-    """What a command did to the tags: `changed` objects (the manifest is one), `unchanged` were as wanted before."""
+    """The objects whose tags a command changed (the manifest is one), and those that had the right tags before."""
 
     changed: int
     unchanged: int

@@ -26,7 +26,7 @@ class RollbackError(Failure):
 
 @dataclass(frozen=True)
 class RolledBack:
-    """What `roll_back` did: the release that the stack pins now, the one it left, and the lines that changed.
+    """The result of `roll_back`: the release that the stack pins now, the one it left, and the lines that changed.
 
     `forward`: the release is newer than the one it replaces, so an earlier rollback was undone.
     """
@@ -64,7 +64,10 @@ def roll_back(file: Path, store: Store) -> RolledBack:
 
 
 def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:
-    """The configs in a release are made from the wants of its time; the program refuses a stack whose wants differ."""
+    """Refuse a release that was made from other wants than the stack has now: the program refuses such a stack.
+
+    Raises ValidationFailed, PinError and RollbackError.
+    """
     stack, problems = read_stack(file)
     if problems:
         raise ValidationFailed(problems)

@@ -1,4 +1,4 @@
-"""What the stacks want of their models: `models.serving` of every stack file, with what follows from its pool."""
+"""The wants of the stacks for their models: `models.serving` of every stack file, with what follows from its pool."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stack:
 
 
 def stack_name(file: Path) -> str | None:
-    """`dev` of `stacks/Pulumi.dev.yaml`; None for a file of another name."""
+    """Return `dev` of `stacks/Pulumi.dev.yaml`; None for a file of another name."""
     name = file.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     return name if name and file.name == f"{_PREFIX}{name}{_SUFFIX}" else None
 

@@ -217,7 +217,7 @@ def _golden_problems(draft: _Draft) -> list[Problem]:
 
 
 def _complete(draft: _Draft, config: ModelConfig) -> None:
-    """What the server must never choose by itself: the versions, and the plan that fits its GPU."""
+    """Set what the server must never choose by itself: the versions, and the plan that fits its GPU."""
     if not draft.versions:
         return
     added = draft.additions

@@ -1,4 +1,4 @@
-"""What is wrong with a model repository, and where."""
+"""Mistakes in a model repository or in a stack file, and where they are."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a rollout goes by beside the release. `canary`: percentages below 100, ascending, each judged before the next;
+    """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
     `slo_p95_ms`: of the models that have one.
     """
 

@@ -28,7 +28,7 @@ class Canary:
 
 
 class Tally:
-    """What the versions did since each pod was first looked at: its counters before that, warm-up and golden
+    """The requests of each version since each pod was first looked at: its counters before that, warm-up and golden
     inference among them, do not count, and those of a pod that restarted begin anew.
     """
 

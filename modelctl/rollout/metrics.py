@@ -1,4 +1,4 @@
-"""What one Triton counts per model and version, read from its Prometheus text."""
+"""The counters of one Triton per model and version, read from its Prometheus text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class ServedModel:
-    """What a pod serves of a model: `hash` by version."""
+    """A model as one pod serves it: the hash of its config by version."""
 
     model: str
     hashes: dict[int, str]
@@ -26,7 +26,7 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class PodState:
-    """What one pod serves; `problem` says why that cannot be told."""
+    """The models that one pod serves; `problem` says why they cannot be told."""
 
     pod: str
     models: tuple[ServedModel, ...] = ()

@@ -1,4 +1,4 @@
-"""What each phase of a rollout does. Each may be done twice: a killed one is done again from its beginning."""
+"""The work of each phase of a rollout. Each may be done twice: a killed one is done again from its beginning."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Phases:
         self._pods = Pods(site.fleet, site.limits, site.check, site.tell)
 
     def do(self) -> Rollout | None:
-        """Do the phase at hand; the rollout with what comes next, None after the last."""
+        """Do the phase at hand; return the rollout with what comes next, None after the last."""
         work = {
             Phase.SEED: self._seed,
             Phase.COPY: self._copy,
@@ -175,7 +175,7 @@ class Phases:
             tally.add(uid, counters)
 
     def _serve_release(self, release: StackRelease) -> None:
-        """One version of each model for everybody; of models that only the other release has, none."""
+        """Tell clients of one version of each model in the release, and of none where only the other release has a model."""
         both = {change.model: None for change in self._rollout.changes}
         stable = {model: ServedVersion(stable=version) for model, version in release.manifest.versions.items()}
         try:
@@ -206,7 +206,7 @@ class Phases:
         self._site.live.write_config(model, configs.to_text(configs.serving(release.config(model), list(versions))))
 
     def _loaded(self) -> list[Target]:
-        """Both versions of each changed model, the new one proven by its golden inference."""
+        """Return both versions of each changed model, the new one proven by its golden inference."""
         return [_target(change.model, self._new, _both(change), proven=change.new) for change in self._rollout.changes]
 
     def _olds(self) -> list[VersionOf]:

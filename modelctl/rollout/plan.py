@@ -1,4 +1,4 @@
-"""What a rollout would change between what `live/` serves and a release, and every reason why it must not."""
+"""The changes that a rollout would make from what `live/` serves to a release, and every reason why it must not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StackRelease:
     store: Store
 
     def config(self, model: str) -> ModelConfig:
-        """Raises StoreError."""
+        """Return the config of a model for this stack. Raises StoreError."""
         return configs.parse(self._text(configs.config_key(self.manifest, model, self.stack)))
 
     def golden(self, model: str) -> Golden | None:

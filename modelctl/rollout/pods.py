@@ -1,4 +1,4 @@
-"""What a rollout does to pods: load a version everywhere, wait until nobody asks for one, take one away, restart one.
+"""The steps of a rollout on its pods: load a version everywhere, wait until nobody asks for one, take one away, restart one.
 
 One pod at a time, so that at most one is busy loading. The set of pods may change meanwhile: a pod that starts reads
 `live/`, and every operation here goes on until each pod that there is then does what it should.
@@ -28,7 +28,7 @@ class StillAsked(Failure):
 
 @dataclass(frozen=True)
 class Target:
-    """What every pod shall serve of a model: exactly these versions with this config (JSON for the load API).
+    """The goal for one model on every pod: serve exactly these versions with this config (JSON for the load API).
 
     Without versions: nothing of it. `golden` is what version `proven` must answer.
     """
@@ -63,7 +63,7 @@ class Pods:
                 done.add(pod.uid)
 
     def settle_everywhere(self, targets: Sequence[Target]) -> None:
-        """Has each pod serve the targets and nothing else of these models, by a restart where loading does not do it.
+        """Make each pod serve the targets and nothing else of these models, by a restart where loading does not do it.
 
         Raises PodProblem when a pod does not come back, or restarts do not help.
         """
@@ -178,7 +178,7 @@ class Pods:
             raise PodProblem(f"{name}: {target.model} version {target.proven} answers wrongly: {difference}")
 
     def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
-        """Bring one pod to the targets; what stands in the way when only a restart helps, None otherwise.
+        """Bring one pod to the targets; return what stands in the way when only a restart helps, None otherwise.
 
         Raises PodProblem when it is down for too long.
         """

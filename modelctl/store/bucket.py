@@ -29,7 +29,7 @@ _READ_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What a listing says of an object."""
+    """An object as a listing shows it: its size, and when it was last written."""
 
     bytes: int
     modified: datetime
@@ -101,7 +101,7 @@ class Store:
         return Manifest.parse(content.decode("utf-8", errors="replace"))
 
     def write_manifest(self, manifest: Manifest) -> bool:
-        """Finish a release; False when it has a manifest already, which then stays as it is."""
+        """Finish a release; return False when it has a manifest already, which then stays as it is."""
         with sentences(self.place):
             try:
                 self._client.put_object(

@@ -24,7 +24,7 @@ class JournalChanged(Exception):
 
 
 class Phase(StrEnum):
-    """What an unfinished rollout does next. The order is that of `Rollout.next_phase`; UNDO_… belong to a rollback.
+    """The next step of an unfinished rollout. The order is that of `Rollout.next_phase`; UNDO_… belong to a rollback.
 
     SEED fills an empty live/. COPY puts the new version beside the old one, LOAD loads it on every pod, CANARY gives it
     a share of the requests, FLIP all of them, DRAIN waits until nobody asks for the old one, SETTLE unloads it, CLEAN
@@ -101,7 +101,7 @@ class Journal(_Document):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises JournalError."""
+        """Read a journal from JSON. Raises JournalError."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:

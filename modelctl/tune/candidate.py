@@ -1,4 +1,4 @@
-"""What is searched: batch size, delay and instances of a model, and the config that makes Triton use them."""
+"""The values that are searched: batch size, delay and instances of a model, and the config that makes Triton use them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ class Space:
 
     @classmethod
     def of(cls, config: ModelConfig, max_instances: int) -> Space:
-        """Batches up to what config.pbtxt allows (more the model may not be built for), in powers of two."""
+        """Return the values to try for a model.
+
+        Batches are powers of two up to what config.pbtxt allows: the model may not be built for more.
+        """
         largest = config.max_batch_size
         sizes = {1 << power for power in range(largest.bit_length())} | {largest} if largest else {0}
         delays = DELAYS_US if largest > 1 else (0,)
         return cls(tuple(sorted(sizes)), delays, tuple(range(1, max_instances + 1)))
 
     def prior(self) -> list[Candidate]:
-        """Worth trying before anything is known: no batching, batching without a delay, and each with all instances."""
+        """Return what to try before anything is known: no batching, batching without delay, and each with all instances."""
         smallest, largest, most = self.batch_sizes[0], self.batch_sizes[-1], self.instances[-1]
         middle = self.batch_sizes[len(self.batch_sizes) // 2]
         pairs = [(smallest, 1), (largest, 1), (smallest, most), (largest, most), (middle, 1)]

@@ -31,7 +31,7 @@ from spec.files import rewrite
 
 @dataclass(frozen=True)
 class _Run:
-    """What stays the same during a run."""
+    """The inputs of a tuning run, which stay the same while it lasts."""
 
     model: Model
     configured: Callable[[Candidate], ModelConfig]

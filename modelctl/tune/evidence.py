@@ -1,4 +1,4 @@
-"""What a tuning run leaves behind: every measurement, where and with what it was made, and the winner."""
+"""The evidence that a tuning run leaves behind: every measurement, where and with what it was made, and the winner."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def machine(load_before: float, server_on_loopback: bool) -> Machine:
 
 
 def load_average() -> float:
-    """Runnable processes of this machine, averaged over the last minute."""
+    """Return the number of runnable processes on this machine, averaged over the last minute."""
     return round(os.getloadavg()[0], 2)
 
 

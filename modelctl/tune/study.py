@@ -64,7 +64,7 @@ class Winner:
 
 @dataclass(frozen=True)
 class Goal:
-    """What to search for, and how long."""
+    """The SLO that the search keeps to (ms), how long it may take (seconds), and the seed of everything random in it."""
 
     slo_p95_ms: float
     budget_seconds: float
@@ -80,10 +80,10 @@ class Watch:
     """Told how far the search is; this one says nothing."""
 
     def probing(self, trial: Trial, rate: float) -> None:
-        """A load of `rate` requests/s begins."""
+        """Note that a load of `rate` requests/s begins."""
 
     def measured(self, trial: Trial) -> None:
-        """A trial is over."""
+        """Note that a trial is over."""
 
 
 class Search:
@@ -158,7 +158,7 @@ class Search:
             study.tell(proposal, known[candidate])
 
     def _try_the_neighbours(self) -> None:
-        """An optimiser does not ask whether the best would do without its delay, or with an instance less or more."""
+        """Measure the best without its delay, and with an instance less or more: an optimiser does not ask for these."""
         while not self._over(NEIGHBOUR_SHARE) and (best := choose(self.trials)) is not None:
             known = {trial.candidate for trial in self.trials}
             unknown = [candidate for candidate in self._space.neighbours(best.candidate) if candidate not in known]

@@ -1,4 +1,4 @@
-"""What is tuned, as the search sees it: something that takes a candidate and is then loaded at a rate."""
+"""The subject of tuning, as the search sees it: it takes a candidate and is then loaded at a rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Subject(Protocol):
         """Serve with these values from now on."""
 
     def lone_p95_ms(self) -> float:
-        """p95 in ms of requests that are sent one at a time."""
+        """Return the p95 in ms of requests that are sent one at a time."""
 
     def probe(self, rate: float, seconds: float, seed: int) -> Probe:
         """Load it and say whether the SLO held; a load that cannot hold it any more is cut short."""

@@ -1,4 +1,4 @@
-"""What fails as the gateway sees it: Triton counts no request that a full queue turned away.
+"""Failures as the gateway sees them: Triton counts no request that a full queue turned away.
 
 See docs/facts/triton-metrics.md#refused-requests.
 """
@@ -20,13 +20,13 @@ Protocol = Literal["http", "grpc"]
 
 
 def attempts(code_class: str | None = None) -> str:
-    """Answers of Triton's pods to Envoy over HTTP, first attempts and retries, of one class of status (`5`) or of all."""
+    """Select answers of Triton's pods to Envoy over HTTP, retries included, of one class of status (`5`) or of all."""
     matchers = () if code_class is None else (f'envoy_response_code_class="{code_class}"',)
     return of_routes("envoy_cluster_upstream_rq_xx", "http", *matchers)
 
 
 def calls(outcome: str) -> str:
-    """Calls of ModelInfer over gRPC, after their retries, that ended with a status (`14`: UNAVAILABLE), or `total`.
+    """Select calls of ModelInfer over gRPC, after their retries, that ended with a status (`14`: UNAVAILABLE), or `total`.
 
     Envoy Gateway counts them for each GRPCRoute of its own accord, with statistics for each method (Envoy's filter
     grpc_stats). Envoy takes the first two parts of `inference.GRPCInferenceService.ModelInfer` for service and method and
@@ -37,7 +37,7 @@ def calls(outcome: str) -> str:
 
 
 def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> str:
-    """The series of a metric of Envoy for the routes to Triton, of one protocol or of both.
+    """Select the series of a metric of Envoy for the routes to Triton, of one protocol or of both.
 
     Envoy Gateway calls their clusters `httproute/<namespace>/<route>/rule/<index>`, or `grpcroute/…`; a route is called like
     its model.
@@ -48,14 +48,14 @@ def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> st
 
 
 def by_route(expression: str) -> str:
-    """The sum of an expression for each route and protocol, in the labels `route` and `protocol`."""
+    """Return the sum of an expression for each route and protocol, in the labels `route` and `protocol`."""
     pattern = f"(http|grpc)route/{TRITON_NAMESPACE}/(.+)/rule/.*"
     named = f'label_replace({expression}, "route", "$2", "envoy_cluster_name", "{pattern}")'
     return f'sum by (route, protocol) (label_replace({named}, "protocol", "$1", "envoy_cluster_name", "{pattern}"))'
 
 
 def failing(window: str) -> str:
-    """The share of each route's answers that are errors: over HTTP a 5xx, over gRPC UNAVAILABLE."""
+    """Return the share of each route's answers that are errors: over HTTP a 5xx, over gRPC UNAVAILABLE."""
     shares = (
         (attempts("5"), attempts()),
         (calls("14"), calls("total")),
@@ -66,7 +66,7 @@ def failing(window: str) -> str:
 
 
 def gateway_group(settings: Settings) -> Group:
-    """The alerts about the gateway; none where the stack has none."""
+    """Return the alerts about the gateway; none where the stack has no gateway."""
     if settings.gateway is None:
         return group("triton.gateway", [])
     return group(

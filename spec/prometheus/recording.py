@@ -1,4 +1,4 @@
-"""What Triton's counters say, as numbers that people and autoscalers use.
+"""Recording rules that make numbers for people and autoscalers out of Triton's counters.
 
 Every sum is over all series of a model: on a GPU each metric has two of them, with and without `gpu_uuid`, and one of the
 two is always 0 (docs/facts/triton-metrics.md#pairs-on-gpus). Windows of a minute hold four scrapes of 15 s
@@ -23,7 +23,10 @@ _EXECUTED = f"{_SUCCESSES}\n    - {_rate('nv_cache_num_hits_per_model')}\n  or {
 
 
 def recording_group() -> Group:
-    """Numbers per namespace, pod and model; a fleet is their sum. Leave ensembles out of sums: their steps are in them."""
+    """Return rules per namespace, pod and model; a fleet is their sum.
+
+    Leave ensembles out of sums: their steps are in them.
+    """
     return group(
         "triton.recording",
         [

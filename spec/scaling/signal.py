@@ -1,4 +1,4 @@
-"""What Triton is scaled on: the one place where a query, its metric type and its target are made, together.
+"""The numbers that Triton is scaled on: the one place where a query, its metric type and its target are made, together.
 
 Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
 behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
@@ -40,7 +40,7 @@ RECORDINGS = (PENDING, BUSY)
 
 @dataclass(frozen=True)
 class Signal:
-    """What the pods have of one model, and what one of them should have of it.
+    """A number that pods are scaled on: what they have of one model together, and what one of them should have of it.
 
     The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
     there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
@@ -60,17 +60,17 @@ class Signal:
 
     @property
     def name(self) -> str:
-        """What people see in events: `pending-classify`."""
+        """Return the name that people see in events: `pending-classify`."""
         kind = "pending" if self.recording is PENDING else "busy"
         return f"{kind}-{self.model}"
 
     @property
     def query(self) -> str:
-        """PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
+        """Return PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
         return f"sum({series(self.recording.series, model=self.model)})"
 
     def keda_trigger(self, prometheus_url: str) -> dict[str, Any]:
-        """The trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
+        """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
 
         Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are.
         """
@@ -89,7 +89,7 @@ class Signal:
         }
 
     def pods_metric(self) -> dict[str, Any]:
-        """The metric of a HorizontalPodAutoscaler, through prometheus-adapter: the same sum, divided by the API's reader.
+        """Return the metric of a HorizontalPodAutoscaler, by prometheus-adapter: the same sum, divided by the API's reader.
 
         Of type Pods: one without a value counts 0 when there shall be more, and its target when there shall be fewer.
         """
@@ -103,12 +103,12 @@ class Signal:
 
 
 def quantity(value: float) -> str:
-    """A number as Kubernetes writes quantities, in thousandths where it is no whole one."""
+    """Return a number as Kubernetes writes quantities, in thousandths where it is no whole one."""
     return str(int(value)) if value == int(value) else f"{math.ceil(value * 1000)}m"
 
 
 def signals(settings: Settings) -> list[Signal]:
-    """Both signals of each model that the stack wants something of, in the order of the models.
+    """Return both signals of each model that the stack wants something of, in the order of the models.
 
     An ensemble is never among them: its steps are counted already.
     """
@@ -124,12 +124,12 @@ def signals(settings: Settings) -> list[Signal]:
 
 
 def instances_per_pod(settings: Settings, wants: ModelServing) -> int:
-    """Instances of a model in one pod: `instances` are per GPU on GPUs."""
+    """Return the instances of a model in one pod: `instances` are per GPU on GPUs."""
     return wants.instances * (settings.triton.gpus if wants.device == "gpu" else 1)
 
 
 def pending_target(wants: ModelServing, instances: int) -> int:
-    """Requests that may wait in a pod: what it answers in the time that the SLO leaves for waiting, `mu * W`.
+    """Return the requests that may wait in a pod: what it answers in the time that the SLO leaves for waiting, `mu * W`.
 
     With `mu = instances * batch / batch time`, and half of the SLO for the queue and half for the batch, as the alerts have
     it, both times are the same and cancel out: one batch for each instance. Measured on a pod of one instance with batches
@@ -139,5 +139,5 @@ def pending_target(wants: ModelServing, instances: int) -> int:
 
 
 def busy_target(instances: int) -> float:
-    """Instances of a pod that may be busy, on average: before all are, so that there is time to start another pod."""
+    """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod."""
     return round(BUSY_SHARE * instances, 3)

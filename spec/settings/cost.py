@@ -1,4 +1,4 @@
-"""What a stack may cost, and who is told: `triton-eks:cost`."""
+"""The section `triton-eks:cost`: the most that a stack may cost, and who is told."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

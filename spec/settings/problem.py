@@ -1,4 +1,4 @@
-"""What is wrong with a stack file, said so that the reader can put it right."""
+"""Mistakes in a stack file, said so that the reader can put them right."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class SettingsError(Failure):
 
 
 def render_path(location: Sequence[str | int]) -> str:
-    """`("gpu", "pools", 1, "min")` -> `gpu.pools[1].min`."""
+    """Write a location as a path: `("gpu", "pools", 1, "min")` -> `gpu.pools[1].min`."""
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -40,7 +40,7 @@ def render_path(location: Sequence[str | int]) -> str:
 
 
 def describe(value: object) -> str:
-    """A value of a YAML file in the words of its author: `'3' is text`, `true is a truth value`."""
+    """Describe a value of a YAML file in the words of its author: `'3' is text`, `true is a truth value`."""
     if value is None:
         return "it is empty"
     if isinstance(value, bool):

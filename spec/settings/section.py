@@ -1,4 +1,4 @@
-"""What every mapping of a stack file is: frozen, nothing extra, camelCase in YAML and snake_case here."""
+"""The base of every mapping of a stack file: frozen, nothing extra, camelCase in YAML and snake_case here."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 

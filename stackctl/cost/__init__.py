@@ -1,1 +1,1 @@
-"""What a stack costs a month at list prices: an estimate from its stack file, for decisions, never for invoices."""
+"""An estimate of what a stack costs a month at list prices, from its stack file: for decisions, never for invoices."""

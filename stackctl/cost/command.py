@@ -21,7 +21,7 @@ from stackctl.cost.usage import NOTHING, Amounts
 from stackctl.stack_settings import NoSuchRevision, settings_at, settings_of
 
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
-"""What `refresh` may ask of AWS."""
+"""The operations of AWS that `refresh` may call, each with the IAM action that it needs."""
 _CENTS_BELOW = 100
 
 

@@ -19,7 +19,7 @@ from spec.files import rewrite
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
 EC2 = "ec2"
-"""What the key of an instance type begins with: `ec2.g5.xlarge`, an hour of Linux on demand."""
+"""The first part of the key of an instance type: `ec2.g5.xlarge`, an hour of Linux on demand."""
 
 KEYS: Mapping[str, str] = {
     "eks.cluster-hour": "an EKS control plane, an hour, in standard support",

@@ -30,7 +30,7 @@ class Measured:
 
 
 def measured(settings: Settings) -> dict[str, Measured]:
-    """What was measured, by model; of the models that were tuned and held their SLO at some rate. Raises EvidenceError."""
+    """Return the measured throughput of each model that was tuned and held its SLO at some rate. Raises EvidenceError."""
     found = {}
     for model, wants in sorted(settings.models.serving.items()):
         if wants.tuned is not None:
@@ -41,7 +41,7 @@ def measured(settings: Settings) -> dict[str, Measured]:
 
 
 def measured_rates(settings: Settings) -> dict[str, float]:
-    """`Measured.rate` by model. Raises EvidenceError."""
+    """Return `Measured.rate` by model. Raises EvidenceError."""
     return {model: evidence.rate for model, evidence in measured(settings).items()}
 
 
@@ -59,7 +59,10 @@ def _read(file: Path, model: str) -> Measured:
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    """The evidence describes the machine of the load: the server's own where both were one (`server_on_loopback`)."""
+    """Return where a rate was measured, in words.
+
+    The evidence describes the machine of the load: the server's own where both were one (`server_on_loopback`).
+    """
     if not machine["server_on_loopback"]:
         return "a server elsewhere, over a network"
     return f"{machine['cpus']} CPUs ({machine['cpu']})"

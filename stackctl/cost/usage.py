@@ -1,4 +1,4 @@
-"""What a stack file makes AWS bill, a month: at least, as expected, and at most.
+"""The bill that a stack file leads to, a month: at least, as expected, and at most.
 
 What depends on traffic alone is not in it: data transfer, what NAT and endpoints process, requests to S3, KMS and STS,
 traces, samples in AMP. `NOT_COUNTED` says so wherever the estimate is shown.
@@ -101,18 +101,18 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
 
 
 def keys(settings: Settings) -> int:
-    """Customer managed keys: of logs, cluster secrets and models, and of requests where there are workers."""
+    """Count the customer managed keys: of logs, cluster secrets and models, and of requests where there are workers."""
     return _KEYS_OF_EVERY_STACK + (settings.worker is not None)
 
 
 def zones(settings: Settings) -> int:
-    """Availability zones of the network."""
+    """Count the availability zones of the network."""
     wanted = settings.network.zones
     return wanted if isinstance(wanted, int) else len(wanted)
 
 
 def nat_gateways(settings: Settings) -> int:
-    """NAT gateways, each with a public address."""
+    """Count the NAT gateways, each with a public address."""
     return {"none": 0, "single": 1, "per_az": zones(settings)}[settings.network.nat]
 
 
@@ -124,7 +124,7 @@ def system_nodes(settings: Settings) -> Nodes:
 
 
 def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
-    """Nodes of a GPU pool: those that Triton's pods need, in the pool that they run on, and `desired` in the others."""
+    """Return the nodes of a GPU pool: as many as Triton's pods need where they run on it, and `desired` in the others."""
     fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
     wanted = max(fewest, pool.desired)
     if pool.name == settings.triton.pool and settings.node_autoscaler != "none":
@@ -181,7 +181,10 @@ def notes(settings: Settings) -> list[str]:
 
 
 def _throughput(settings: Settings) -> Iterator[str]:
-    """What a million inferences is known from. A rate of a machine without the pool's GPUs is not the rate of its nodes."""
+    """Yield what the cost of a million inferences rests on.
+
+    A rate on a machine without the pool's GPUs is not the rate of its nodes.
+    """
     known = measured(settings)
     for model, evidence in known.items():
         yield (
@@ -223,7 +226,10 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
-    """Of the on-demand price, what is paid: Karpenter takes an on-demand node where there is no spot one."""
+    """Return the shares of the on-demand price that are paid (without one: all of it).
+
+    With Karpenter a spot pool may come to the whole price: it takes an on-demand node where there is no spot one.
+    """
     if pool.capacity == "capacity-block":
         return dict.fromkeys(("min", "expected", "max"), Decimal(0))
     if pool.capacity == "spot":
@@ -233,7 +239,7 @@ def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
 
 
 def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share: Mapping[str, Decimal]) -> Amounts:
-    """The first type is the one that is expected, and the most expensive one is what it may come to."""
+    """Return US dollars a month. The first type is the one that is expected, the most expensive what it may come to."""
     hourly = [prices.usd(f"{EC2}.{name}") for name in types]
     one = Decimal(1)
     return Amounts(

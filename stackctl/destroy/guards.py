@@ -1,4 +1,4 @@
-"""What has to hold before anything is deleted."""
+"""The conditions that have to hold before anything is deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def objections(settings: Settings, readers: Readers, resources: Sequence[Resourc
 
 
 def _of_another_stack(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
-    """What `pulumi destroy` deletes is what the state names, whoever has imported it."""
+    """Refuse a state with resources of another stack: `pulumi destroy` deletes all that it names, whoever imported it."""
     own = f"urn:pulumi:{stack}::{PROJECT}::"
     others = sorted(resource.urn for resource in resources if not resource.urn.startswith(own))
     if others:
@@ -40,7 +40,7 @@ def _of_another_stack(stack: str, resources: Sequence[Resource]) -> Iterator[str
 
 
 def _protected_by_the_state(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
-    """The engine goes by what the last `up` wrote, not by the stack file."""
+    """Refuse while the state protects resources: the engine goes by what the last `up` wrote, not by the stack file."""
     names = sorted(resource.name for resource in resources if resource.protected)
     if names:
         yield (

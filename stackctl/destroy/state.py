@@ -1,4 +1,4 @@
-"""What a stack's state holds, and in which order it goes."""
+"""The resources in a stack's state, and the order in which they go."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def read(deployment: Mapping[str, Any]) -> list[Resource]:
 
 @dataclass(frozen=True)
 class Phase:
-    """What goes together, with everything that depends on it. `why` it goes before the rest."""
+    """Resources that go together, with everything that depends on them. `why` they go before the rest."""
 
     name: str
     why: str
     chooses: Callable[[Resource], bool]
 
     def targets(self, resources: Sequence[Resource]) -> list[str]:
-        """URNs of what the phase takes away."""
+        """Return the URNs of what the phase takes away."""
         return sorted(resource.urn for resource in resources if resource.custom and self.chooses(resource))
 
 

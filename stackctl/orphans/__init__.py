@@ -1,1 +1,1 @@
-"""What AWS still has, and bills, of a stack: read, listed, and never touched (docs/teardown.md)."""
+"""A list of what AWS still has, and bills, of a stack: read, and never touched (docs/teardown.md)."""

@@ -1,4 +1,4 @@
-"""What a finder is given: the account, and how the stack's own things are told from others'."""
+"""The search that a finder is given: the account, and how the stack's own things are told from others'."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Search:
         return found
 
     def remove(self, command: str, reason: str = "") -> str:
-        """A command of the AWS CLI in the region that is searched; none for what the reason says is somebody else's."""
+        """Return a command of the AWS CLI for the region; a comment instead for what the reason says is somebody else's."""
         if _SOMEBODY_ELSES in reason:
             return f"# no command, ask its owner: {command.rpartition(' ')[2]} is {reason}"
         return f"aws {command} --region {self.readers.region}"

@@ -1,1 +1,1 @@
-"""What an AWS account lacks for a stack, found out before `pulumi up` and without changing anything (docs/preflight.md)."""
+"""Find out what an AWS account lacks for a stack, before `pulumi up` and without changing anything (docs/preflight.md)."""

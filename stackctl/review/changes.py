@@ -72,7 +72,10 @@ def without_secrets(text: str) -> str:
 
 
 def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
-    """The inputs are looked at first, and the outputs where those do not differ: what has drifted may be in them alone."""
+    """Return the values before and after: of the inputs, or of the outputs where those do not differ.
+
+    What has drifted may be in the outputs alone.
+    """
     for part in ("inputs", "outputs"):
         before, after = at(old.get(part) or {}, path), at(new.get(part) or {}, path)
         if before is _MISSING and after is _MISSING:
@@ -88,7 +91,7 @@ def is_unknown(text: str) -> bool:
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a property path of a state's inputs or outputs; a value that equals no other where nothing does."""
+    """Return the value at a property path of a state's inputs or outputs; one that equals no other where there is none."""
     for match in _INDEX.finditer(path):
         index, quoted, plain = match.groups()
         if index is not None and isinstance(value, list):

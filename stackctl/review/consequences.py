@@ -1,4 +1,4 @@
-"""What goes down when a resource is replaced or deleted. A type that is not here is told without a consequence.
+"""The consequences of replacing or deleting a resource: what goes down. A type that is not here is told without one.
 
 Written for who approves: what stops, what is lost, what has to be done about it.
 """

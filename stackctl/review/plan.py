@@ -52,7 +52,7 @@ class UnreadablePlan(Failure):
 
 @dataclass(frozen=True)
 class Step:
-    """What happens to one resource.
+    """The change of one resource in a plan.
 
     `replace_reasons`: the property paths whose change forces a replacement. `caused_by`: the `key` of the replacement that
     makes this one necessary; None where it has a cause of its own.
@@ -124,7 +124,7 @@ def read(text: str) -> Plan:
 
 
 def stack_of(text: str) -> str | None:
-    """Whose resources the engine's JSON tells of; None where it tells of none."""
+    """Return the stack whose resources the engine's JSON tells of; None where it tells of none."""
     found = _STACK_IN_URN.search(text)
     return found[1] if found is not None else None
 
@@ -262,14 +262,17 @@ def _step(
 
 
 def _told(action: Action, type_: str, state: Mapping[str, Any]) -> bool:
-    """Components and the stack are only names for what is in them; a new or changed provider is the engine's affair."""
+    """Return whether people are told of a step.
+
+    Components and the stack are only names for what is in them; a new or changed provider is the engine's affair.
+    """
     if type_ == _STACK_TYPE or not state.get("custom", True):
         return False
     return not (type_.startswith(_PROVIDER) and action in ("create", "update"))
 
 
 def _most_precise(paths: Iterable[str]) -> list[str]:
-    """Without those that only begin another one: `vpcConfig` beside `vpcConfig.subnetIds`."""
+    """Return the paths without those that only begin another one: `vpcConfig` beside `vpcConfig.subnetIds`."""
     kept = set(paths)
     return [path for path in kept if not any(other != path and other.startswith((f"{path}.", f"{path}[")) for other in kept)]
 

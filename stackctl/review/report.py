@@ -68,7 +68,7 @@ class MeasuredCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the stack costs a month at list prices of `region` as of a date. `before` None: the base could not be read.
+    """The cost of the stack a month at list prices of `region` as of a date. `before` None: the base could not be read.
 
     `per_million`: US dollars for a million inferences at the stack's expected rates. `measured`: of each model whose
     throughput is measured, before or after; `notes` say whose is not.
@@ -87,7 +87,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Quota:
-    """What an account's service quota has to be, at least, for the stack at its largest."""
+    """The least that a service quota has to be for the stack at its largest. `before` None: the base could not be read."""
 
     name: str
     code: str
@@ -142,7 +142,7 @@ def _plain(value: Any) -> Any:
 
 
 def _build(kind: Any, value: Any, path: str) -> Any:
-    """`value` as the type `kind` says: dataclasses, their scalars, tuples, mappings of text and alternatives of None."""
+    """Return `value` as type `kind`: dataclasses, their scalars, tuples, mappings of text and alternatives of None."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         rest = [argument for argument in arguments if argument is not type(None)]

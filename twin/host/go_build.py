@@ -35,7 +35,7 @@ took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actio
 
 
 _FOLDERS = {"GOCACHE": "objects", "GOMODCACHE": "modules", "GOTMPDIR": "tmp"}
-"""What is in the directory of the caches, by the variable that names it to `go`."""
+"""The folders in the directory of the caches, by the variable that names each to `go`."""
 _LOCK = "lock"
 _PARTIAL = ".new-"
 """How a file is called that is not written to its end yet (spec/files.py)."""
@@ -55,7 +55,7 @@ class _Stopped(Exception):
 
 
 class Phase(Enum):
-    """What happens to a set of programs."""
+    """The state of a set of programs."""
 
     WAITING = "waiting"
     DOWNLOADING = "downloading modules"
@@ -207,7 +207,7 @@ class Builds:
         return sum(self.progress[name].share() * one.seconds for name, one in self.programs.items())
 
     def _list(self, programs: Programs) -> dict[str, list[str]]:
-        """Every package of the programs with those that it imports. To tell, `go` downloads the modules."""
+        """Return every package of the programs with those that it imports. To tell, `go` downloads the modules."""
         imports: dict[str, list[str]] = {}
 
         def take(line: str) -> bool:
@@ -321,7 +321,10 @@ def _remove(cache: Path) -> None:
 
 
 def _environment(go: Path, cache: Path) -> dict[str, str]:
-    """What `go` needs to find and to leave everything in `cache`. Modules that the person has already are not downloaded."""
+    """Make the folders in `cache` and return the environment in which `go` keeps everything there.
+
+    Modules that the person has already are not downloaded.
+    """
     folders = {name: cache / folder for name, folder in _FOLDERS.items()}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
@@ -338,7 +341,7 @@ def _environment(go: Path, cache: Path) -> dict[str, str]:
 
 
 def _locked(lock: int) -> bool:
-    """Whether the lock could be taken: nobody else has it."""
+    """Take the lock unless somebody else has it, and return whether it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -347,6 +350,6 @@ def _locked(lock: int) -> bool:
 
 
 def _name_by_go(module: Path, package: str) -> str:
-    """How `go build` calls the program of a package: by the last part of its path that is no major version."""
+    """Return how `go build` calls the program of a package: by the last part of its path that is no major version."""
     last = [part for part in package.split("/") if not _MAJOR_VERSION.fullmatch(part)][-1]
     return module.name if last == "." else last

@@ -16,7 +16,7 @@ Variable = dict[str, Any]
 SCHEMA_VERSION = 39
 """Of Grafana 10.3 to 11; newer ones migrate it when they load it."""
 WINDOW = "$__rate_interval"
-"""What Grafana makes of it holds four scrapes, whatever the zoom."""
+"""The window of every rate: Grafana makes it long enough for four scrapes, whatever the zoom."""
 _COLUMNS, _HEIGHT = 24, 8
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 

@@ -28,7 +28,7 @@ class ConfigureError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a config depends on beside the model and the wants.
+    """The facts that a config depends on beside the model and the wants.
 
     `compute_capabilities` are those of the pool's GPUs (`8.6`); `server` is the version of the server (`2.71.0`);
     `versions` are those of the model that are released, and `files` the names in the directory of every one.
@@ -130,7 +130,7 @@ def _optimization(draft: _Draft) -> Iterator[str]:
 
 
 def _model_files(draft: _Draft) -> Iterator[str]:
-    """Only what the pool's GPUs can load."""
+    """Set the model file of each compute capability in the pool; yield those for which there is none."""
     capabilities = draft.facts.compute_capabilities
     if draft.wants.device != "gpu":
         return
@@ -198,7 +198,7 @@ def _metrics(draft: _Draft) -> Iterator[str]:
 
 
 def _version(draft: _Draft) -> Iterator[str]:
-    """A server never chooses a version by itself: by its default a new one would take all traffic at once."""
+    """Name the versions to serve: by the server's default policy, a new one would take all traffic at once."""
     draft.config.ClearField("version_policy")
     draft.config.version_policy.specific.versions.extend(draft.facts.versions)
     yield from ()

@@ -22,7 +22,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """What one end of an ensemble tensor says about it; `shape` includes the batch."""
+    """One end of an ensemble tensor, as its `owner` declares it; `shape` includes the batch."""
 
     data_type: int
     shape: tuple[int, ...]

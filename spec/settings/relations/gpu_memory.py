@@ -8,7 +8,7 @@ from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 
 CUDA_CONTEXT_MIB = 500
-"""What the CUDA context and its libraries take of each GPU in each pod, before a model. An assumption, rounded up."""
+"""Memory that the CUDA context and its libraries take of each GPU in each pod, before a model. Assumed, rounded up."""
 CUDA_POOL_MIB = 64
 """Default of --cuda-memory-pool-byte-size, for each GPU. The pinned pool and the response cache are host memory."""
 

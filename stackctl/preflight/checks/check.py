@@ -1,4 +1,4 @@
-"""What every check is given, and how a permission that is missing becomes a finding."""
+"""A check, the subject that it is given, and how a permission that is missing becomes a finding."""
 
 from __future__ import annotations
 

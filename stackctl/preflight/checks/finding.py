@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it."""
+"""The finding of a check, and what to do about it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Finding:
 
 
 def ok(message: str) -> Finding:
-    """As it has to be."""
+    """Return the finding that something is as it has to be."""
     return Finding(Status.OK, message)
 
 
 def warn(message: str, remedy: str) -> Finding:
-    """`pulumi up` works; something will not, later."""
+    """Return the finding that `pulumi up` works and something will not, later."""
     return Finding(Status.WARN, message, remedy)
 
 
 def fail(message: str, remedy: str) -> Finding:
-    """`pulumi up` fails, or what it makes does not work."""
+    """Return the finding that `pulumi up` fails, or what it makes does not work."""
     return Finding(Status.FAIL, message, remedy)
 
 
 def unknown(message: str, remedy: str = "") -> Finding:
-    """It could not be found out."""
+    """Return the finding that something could not be found out."""
     return Finding(Status.UNKNOWN, message, remedy)
