@@ -1,4 +1,4 @@
-"""What clients see while a model changes on three real servers: `modelctl rollout`, poll mode, all loads at once.
+"""Measure what clients see while a model changes on three real servers: `modelctl rollout`, poll mode, all loads at once.
 
     python benchmarks/rollout.py
 

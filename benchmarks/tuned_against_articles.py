@@ -47,7 +47,7 @@ SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
 """Three to four times the p95 of a lone request on the machine of the results."""
 
 ARTICLES_PREFERRED, ARTICLES_DELAY_US, ARTICLES_BATCH = (8, 16, 32), 100_000, 32
-"""What the public articles recommend for every model.
+"""The values that the public articles recommend for every model.
 
 See docs/facts/triton-configuration.md#queue-delay.
 """

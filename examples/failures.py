@@ -1,4 +1,4 @@
-"""What can go wrong with a call, as one sentence for the person who made it."""
+"""Failures of a call, as one sentence for the person who made it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def code_of(error: InferenceServerException) -> str:
 
 
 def sentence(failure: CallFailed, place: str) -> str:
-    """What happened at `place`, and what would help."""
+    """Return a sentence that says what happened at `place`, and what would help."""
     # The server's own words, without the paragraphs that it appends about model configuration.
     said = failure.message.removeprefix("[request id: <id_unknown>] ").partition(" NOTE: ")[0].rstrip(".")
     times = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""

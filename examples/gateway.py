@@ -1,4 +1,4 @@
-"""What requests over gRPC carry for the gateway: a proxy reads headers, and not the message in which the model stands.
+"""Headers of gRPC requests for the gateway: a proxy reads headers, and not the message in which the model stands.
 
 Triton does not look at them, so that one client serves both ways, straight to the pods and through the gateway.
 """

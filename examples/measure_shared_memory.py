@@ -1,4 +1,4 @@
-"""What shared memory saves: the same pictures through gRPC and through shared memory, alternating, and the medians.
+"""Measure what shared memory saves: the same pictures over gRPC and through shared memory, alternating, and the medians.
 
 python -m examples.measure_shared_memory 127.0.0.1:8001 --admin-key "$POD_UID"
 """

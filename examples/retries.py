@@ -32,7 +32,7 @@ class RetryPolicy:
     longest_wait_seconds: float = 1.0
 
     async def call(self, send: Callable[[float], Awaitable[T]]) -> tuple[T, int]:
-        """What `send` returns, and the number of attempts. `send` gets the seconds that are left, and raises CallFailed.
+        """Return the answer of `send` and the number of attempts. `send` gets the seconds left, and raises CallFailed.
 
         Raises the CallFailed of the last attempt, with the number of attempts. No attempt begins after the deadline.
         """

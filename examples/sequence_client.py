@@ -29,7 +29,7 @@ from examples.failures import CallFailed, code_of, sentences, stop
 from examples.tensors import Answer, Arrays, to_answer, to_inputs
 
 NOT_BEGUN = "must specify the START flag"
-"""What a server says to a request of a sequence that it does not have: never begun there, idle for too long, or lost."""
+"""Text of a server's error for a sequence that it does not have: never begun there, idle for too long, or lost."""
 
 
 class SequenceLost(Exception):

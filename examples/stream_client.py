@@ -31,7 +31,7 @@ response with a text and no code all the same.
 
 @dataclass(frozen=True)
 class Prompt:
-    """What to generate from, and how many words."""
+    """The text to generate from, and how many words."""
 
     text: str
     words: int

@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered: its outputs by name, the version that gave them, and the attempts that it took."""
+    """The answer of a model: its outputs by name, the version that gave them, and the attempts that it took."""
 
     version: str
     outputs: Arrays

@@ -1,4 +1,4 @@
-"""What every test may rely on, and which tests share a worker of pytest-xdist."""
+"""Fixtures and settings of every test, and which tests share a worker of pytest-xdist."""
 
 import os
 import signal

@@ -14,7 +14,7 @@ Schema = dict[str, Any]
 
 
 def problems(chart: str, resource: Mapping[str, Any]) -> list[str]:
-    """What the API server would refuse of a resource whose kind comes with `chart`, fields that it does not know included.
+    """Return what the API server would refuse of a resource whose kind comes with `chart`, unknown fields included.
 
     Rules in CEL are not evaluated. Raises ToolError where the definitions cannot be had.
     """

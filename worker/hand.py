@@ -37,7 +37,7 @@ class Hand:
         return len(self._held)
 
     def messages(self) -> list[Message]:
-        """What is in hand now."""
+        """Return the messages that are in hand now."""
         return list(self._held)
 
     def take(self, message: Message) -> None:

@@ -19,7 +19,7 @@ _LONGEST_SILENCE_SECONDS = 30.0
 
 
 class Health:
-    """What the probes are told. Written by the event loop, read by the server's threads."""
+    """The state that the probes are told. Written by the event loop, read by the server's threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What a message of the queue says: one inference request, in the terms of the KServe v2 protocol.
+"""A message of the queue: one inference request, in the terms of the KServe v2 protocol.
 
     {
       "model": "classify",

@@ -1,4 +1,4 @@
-"""What the worker counts, for Prometheus. Names begin with triton_worker_."""
+"""Metrics of the worker, for Prometheus. Their names begin with triton_worker_."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of one message: its result stored once, a failed attempt with its reason, or its return to the queue."""
+"""Processing of one message: its result stored once, a failed attempt with its reason, or its return to the queue."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Processor:
         return request
 
     async def _patiently(self, message: Message, deadline: float, step: Callable[[], Awaitable[T]]) -> T:
-        """What the step returns, in as many attempts as fit before the deadline."""
+        """Return what the step returns, in as many attempts as fit before the deadline."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:

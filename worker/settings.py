@@ -1,4 +1,4 @@
-"""What a worker is told: the variables WORKER_* of its environment.
+"""Settings of a worker: the variables WORKER_* of its environment.
 
 AWS is reached as every AWS SDK is told to: AWS_DEFAULT_REGION, the role of the service account, AWS_ENDPOINT_URL.
 """

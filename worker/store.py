@@ -57,7 +57,7 @@ class Store:
         return True
 
     async def read_input(self, tensor: InputTensor) -> bytes:
-        """What lies at the tensor's `source`. Raises AttemptFailed for what is not there, or not an input of this queue.
+        """Return the content at the tensor's `source`. Raises AttemptFailed without one, or if it is no input of this queue.
 
         An object that cannot be read fails its own message. Trying again, as in an outage, would slow down all the others.
         """

@@ -117,7 +117,7 @@ def _place(number: int, shape: tuple[int, ...]) -> str:
 
 
 def _mistake(item: Any, datatype: str) -> str | None:
-    """What keeps a value of JSON from being an element of this type, as it is written; None where nothing does."""
+    """Return what keeps a value of JSON from being an element of this type, as it is written; None where nothing does."""
     if datatype == "BYTES":
         return None if isinstance(item, str) else f"{_shown(item)} where text is expected"
     if datatype == "BOOL":

@@ -14,7 +14,7 @@ _BOUNDING = tuple(
 )
 """Operators that are false where the key is missing: `…IfExists`, `ForAllValues:…` and `Null` let such requests pass."""
 _EVERYTHING = ("", "arn", "0.0.0.0/0", "0")
-"""What is left of `*`, `arn:*` and `::/0` without their wildcards and separators."""
+"""Remains of `*`, `arn:*`, `0.0.0.0/0` and `::/0` without the wildcards and separators at their ends."""
 _WHO = (
     "aws:PrincipalAccount",
     "aws:PrincipalArn",

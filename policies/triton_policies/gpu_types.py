@@ -22,7 +22,7 @@ GPUS: Mapping[str, Mapping[str, int]] = {
 }
 """Family -> GPUs of the sizes that have more than one (EC2's list of accelerated instances)."""
 _LIKE_A_GPU = re.compile(r"(gr?|p)\d")
-"""What AWS calls families with GPUs. One that is too new for the list, or too old, is no way past a rule."""
+"""The pattern of AWS's names for families with GPUs. One that is too new for the list, or too old, is no way past a rule."""
 _MOST = 8
 """GPUs that an instance of a family that is not on the list is taken to have."""
 

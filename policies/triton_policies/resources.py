@@ -22,7 +22,7 @@ class Resource:
     urn: str
     properties: Property
     inputs: Property | None = None
-    """What the program asks for, in rules about a stack too; None there of a resource that the run leaves alone."""
+    """The inputs that the program gives, in rules about a stack too; None there of a resource that the run leaves alone."""
     protected: bool = False
     provider: str | None = None
     """The logical name of its provider; None where Pulumi tells none."""

@@ -20,7 +20,7 @@ from triton_policies.run import Run
 from triton_policies.waiting import NAME, SAYS, Waiting
 
 SETTINGS_KNOWN = "settings-known"
-"""What the pack calls the policy about its own configuration."""
+"""The name in the pack of the policy about its own configuration."""
 _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.EnforcementLevel.ADVISORY}
 
 

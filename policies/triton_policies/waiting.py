@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 NAME = "judged-at-up"
-"""What the pack calls it among its policies."""
+"""The name in the pack of the policy that lists the waiting checks."""
 SAYS = "A preview says which checks wait for values that it cannot know."
 
 

@@ -1,4 +1,4 @@
-"""What the deploy role may tag, change and hand on: what is ours already, or is being made; a stranger's nowhere unsaid."""
+"""The deploy role tags, changes and hands on what is ours or is being made; docs/github.md names the exceptions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_nothing_is_made_in_what_is_a_strangers(action: str, made: str, made_in:
 
 
 def physical_names(type_: str) -> set[str]:
-    """What the stacks call their things of a type in AWS."""
+    """Return the names that the stacks give in AWS to their resources of a type."""
     return {
         made["inputs"]["name"]
         for file in SNAPSHOTS.glob("*.json")

@@ -27,10 +27,10 @@ COMPUTED: Mapping[str, Any] = {
     "nodeSelector": {"triton-eks/pool": "g5"},
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
 }
-"""What the Pulumi program computes for one environment."""
+"""The values that the Pulumi program computes for one environment."""
 
 IN_PLACE: Mapping[str, Any] = {"rollout": {"mode": "in-place"}, "modelRepository": {"s3": {"prefix": "live"}}}
-"""What turns a render into one for in-place rollouts."""
+"""The values that turn a render into one for in-place rollouts."""
 
 
 def render(

@@ -70,7 +70,7 @@ def test_every_object_is_valid(gateway_chart: Path, minor: str) -> None:
 
 
 def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
-    """What `calls` of spec/prometheus/gateway.py reads: on by default, and after the filter that limits rates."""
+    """Check that what `calls` of spec/prometheus/gateway.py reads is on by default, after the filter that limits rates."""
     internal = module(ENVOY_GATEWAY.name) / "internal"
     route = (internal / "gatewayapi/route.go").read_text()
     pattern = r"KindGRPCRoute \{.*?EnableGRPCStats == nil \{\s+\S+EnableGRPCStats = new\(true\)"

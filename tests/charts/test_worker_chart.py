@@ -27,7 +27,7 @@ URL = "https://sqs.us-west-2.amazonaws.com/123456789012/triton-staging-requests"
 
 
 def computed(section: dict[str, Any]) -> dict[str, Any]:
-    """What the program computes for a stack with this section."""
+    """Return the values that the program computes for a stack with this section."""
     worker = settings({"worker": section}).worker
     assert worker is not None
     return values(stack("staging"), worker, 16)

@@ -1,4 +1,4 @@
-"""What answers in place of AWS is named, by every command that asks AWS: a real server that is none of AWS's."""
+"""Every command that asks AWS names what answers in its place: here a real server that is none of AWS's."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_it_ends_at_once_and_in_order_while_it_still_imports(
 
 
 def test_help_takes_no_half_second_of_a_processor() -> None:
-    """What a command does is imported when it is called: with it, help would take more than a second."""
+    """Check that a command's imports wait until it is called: with them, help would take more than a second."""
     program_ = "import sys; sys.argv = ['stackctl', '--help']\nimport atexit\n"
     heavy = ("boto3", "botocore", "pydantic", "yaml", "pulumi", "moto")
     program_ += f"atexit.register(lambda: print([name for name in {heavy} if name in sys.modules]))\n"

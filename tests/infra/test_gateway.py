@@ -186,7 +186,7 @@ def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> 
 
 
 def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
-    """What that does in the chart is in tests/charts/test_load_balancer_controller_chart.py."""
+    """See tests/charts/test_load_balancer_controller_chart.py for what that does in the chart."""
     values = controller.values("triton-prod", "us-west-2", "vpc-0123", "arn:aws:iam::123456789012:role/lbc")
     assert values["enableServiceMutatorWebhook"] is False
     assert values["keepTLSSecret"] is True

@@ -1,4 +1,4 @@
-"""What scales Triton: the ScaledObject and the HorizontalPodAutoscaler, and how fast either may."""
+"""The objects that scale Triton: the ScaledObject and the HorizontalPodAutoscaler, and how fast either may."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the program gives to the Triton chart, and the flags that people add to it."""
+"""Values that the program gives to the Triton chart, and the flags that people add to it."""
 
 from collections.abc import Callable
 from dataclasses import replace

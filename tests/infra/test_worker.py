@@ -1,4 +1,4 @@
-"""What the program computes for the workers: times, concurrency, values, scaling."""
+"""Values that the program computes for the workers: times, concurrency, scaling."""
 
 from __future__ import annotations
 

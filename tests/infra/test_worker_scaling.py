@@ -1,4 +1,4 @@
-"""What KEDA is told about the workers, against the schemas in its Go module (skipped where that cannot be had)."""
+"""KEDA's objects for the workers, against the schemas in its Go module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN_AWS = {"awsEndpoint": "http://127.0.0.1:5000"}
 
 
 def problems(kind: str, spec: dict[str, Any]) -> list[str]:
-    """What the API server would refuse."""
+    """Return what the API server would refuse."""
     manifest = {"apiVersion": "keda.sh/v1alpha1", "kind": kind, "metadata": {"name": "triton-worker"}, "spec": spec}
     return crds.problems("keda", manifest)
 

@@ -1,4 +1,4 @@
-"""What a policy's case is: something that passes, changes that each make one violation, and a value that is not known."""
+"""A policy's case: resources that pass, changes that each make one violation, and a value that is not known."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Verdict:
 
 
 def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
-    """What the case's policy says about the inputs, or about the stack."""
+    """Return the verdict of the case's policy about the inputs, or about the stack."""
     run = Run()
     policy: Any = to_sdk(BY_ID[case.policy], run)
     told: list[str] = []

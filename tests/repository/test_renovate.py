@@ -22,7 +22,7 @@ VERSIONINGS = {"loose", "semver"}
 
 @dataclass(frozen=True)
 class Pin:
-    """What Renovate takes from one comment and the line below it."""
+    """The values that Renovate takes from one comment and the line below it."""
 
     datasource: str
     package: str

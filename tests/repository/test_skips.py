@@ -15,7 +15,7 @@ REASONS = {
     "system/serving/test_drain_namespaces.py": "who is not root cannot make a PID namespace",
     "twin/commands/test_shell.py": "systems without dash",
 }
-"""What of a machine lets a file skip tests. For a program, a module or a chart that cannot be had there is no reason."""
+"""File -> why a machine lets it skip tests. A program, a module or a chart that cannot be had is no reason."""
 
 
 def skips(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""What Pulumi's engine (sdk 3.257, gopkg.in/yaml.v3 3.0.1) makes of values without quotes, and what is refused.
+"""Values without quotes as Pulumi's engine (sdk 3.257, gopkg.in/yaml.v3 3.0.1) reads them, and those that are refused.
 
 tests/system/e2e/test_stack_file_dialect.py asks the engine itself.
 """

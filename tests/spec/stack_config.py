@@ -114,7 +114,7 @@ def settings(changes: dict[str, Any] | None = None, stack: str = "staging", toda
 
 
 def complaints(changes: dict[str, Any], stack: str = "staging", today: date = TODAY) -> list[str]:
-    """What is said about a stack with mistakes, line by line, without the name of the file."""
+    """Return the complaints about a stack with mistakes, line by line, without the name of the file."""
     try:
         load(config(changes, stack), stack, today=today)
     except SettingsError as error:

@@ -23,7 +23,7 @@ from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
 from tests.paths import ROOT
 
 NOT_RECORDED = {"compute_capability", "price_usd_hour"}
-"""What DescribeInstanceTypes does not say. Prices: tests/stackctl/cost/test_prices.py."""
+"""The fields that DescribeInstanceTypes does not give. Prices: tests/stackctl/cost/test_prices.py."""
 _RECORDED = Path(moto.__file__).parent / "ec2" / "resources"
 
 

@@ -1,4 +1,4 @@
-"""What a written file keeps of the one that was there, and what is refused."""
+"""A written file keeps its link, mode, attributes and owner; what cannot be written is refused with a sentence."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What `spec` needs: the standard library, and the three packages that reading and checking a stack file takes."""
+"""`spec` needs the standard library, and the three packages that reading and checking a stack file takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack wants of its models: defaults, and the digest that ties a release to it."""
+"""The wants of a stack for its models: defaults, and the digest that ties a release to them."""
 
 import math
 from typing import Any

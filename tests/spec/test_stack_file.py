@@ -1,4 +1,4 @@
-"""What stands below `config`, by the names that the engine has for it."""
+"""The section `config` of a stack file, read by the names that the engine has for its keys."""
 
 import pytest
 

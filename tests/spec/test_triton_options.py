@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, str]] = [
     ("http", "http: is not a flag; arguments are --flag=value"),
     ("--log-verbose", "--log-verbose: needs a value; write --log-verbose=<value>"),
 ]
-"""What the server does not start with, each alone."""
+"""Arguments with which the server does not start, each alone, and how each is refused."""
 
 IGNORED: list[tuple[str, str]] = [
     (
@@ -127,7 +127,7 @@ IGNORED: list[tuple[str, str]] = [
     ),
     ("--strict-model-config=false", "--strict-model-config: is deprecated; use --disable-auto-complete-config"),
 ]
-"""What the server takes, and then does something else than was meant, or nothing."""
+"""Arguments that the server takes, and then does something else than was meant, or nothing; and how each is refused."""
 
 VALID = [
     "--id=a",

@@ -1,4 +1,4 @@
-"""What `make` does in a fresh clone before anything is installed."""
+"""Targets of `make` in a fresh clone before anything is installed."""
 
 import os
 import shutil
@@ -178,7 +178,7 @@ def bare(clone: Path) -> Path:
 
 
 def commands(clone: Path) -> list[str]:
-    """What was run, in order, without the looks at what there is."""
+    """Return the commands that were run, in order, without the looks at what there is."""
     lines = (clone / "log").read_text().splitlines()
     return [line for line in lines if not line.startswith("-c")]
 

@@ -155,7 +155,7 @@ class Worker:
         return self.process.wait(seconds)
 
     def status(self, path: str) -> int:
-        """What a probe is answered; 0 when nobody answers."""
+        """Return the status with which a probe is answered; 0 when nobody answers."""
         try:
             return httpx.get(f"{self.health}{path}", timeout=5.0, trust_env=False).status_code
         except httpx.TransportError:

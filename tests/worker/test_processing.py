@@ -1,4 +1,4 @@
-"""What an outage costs a message: time, and neither an attempt nor an inference that is already there."""
+"""An outage costs a message time, and neither an attempt nor an inference that is already there."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def message(body: dict[str, Any], receives: int = 1) -> Message:
 
 
 def process(outside: Outside, received: Message, *, patience: float = 60.0, stopping: bool = False) -> Outcome:
-    """What becomes of the message, with so many seconds of patience."""
+    """Return what becomes of the message, with so many seconds of patience."""
     settings = WorkerSettings(
         queue_url="https://q",
         bucket="bucket",

@@ -1,4 +1,4 @@
-"""What a run records, on a clock that stands still while anything can run: every time is exact."""
+"""Records of a run, on a clock that stands still while anything can run: every time is exact."""
 
 import asyncio
 

@@ -138,7 +138,7 @@ def _follow(command: list[str]) -> Ended:
 
 
 def _served(stack_file: Path) -> Release:
-    """What the program serves of the stack; it refuses a release of other wants."""
+    """Return the release that the program serves of the stack; the program refuses one of other wants."""
     release = load_stack_file(stack_file).models.release
     assert release is not None
     return release

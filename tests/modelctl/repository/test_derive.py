@@ -1,4 +1,4 @@
-"""What follows from the SLO and the rates when a stack says no more."""
+"""Values that follow from the SLO and the rates when a stack says no more."""
 
 import pytest
 

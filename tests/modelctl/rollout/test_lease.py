@@ -73,7 +73,7 @@ def test_a_living_holder_is_not_waited_for(live: LiveRepository) -> None:
     with Lease(live, holder="one", seconds=HOUR) as one:
 
         def moves(_: str) -> None:
-            """What the holder's own renewal does after a quarter of its time."""
+            """Renew the lease as its holder does after a quarter of its time."""
             one.record(lambda journal: journal)
 
         with pytest.raises(LockTaken) as refusal, Lease(live, holder="other", seconds=HOUR, tell=moves):

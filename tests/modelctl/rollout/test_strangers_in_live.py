@@ -1,4 +1,4 @@
-"""What a rollout finds in live/ and no rollout has put there: it is neither written over nor deleted."""
+"""Objects in live/ that no rollout has put there are neither written over nor deleted."""
 
 from pathlib import Path
 from typing import Any

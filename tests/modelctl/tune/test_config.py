@@ -1,4 +1,4 @@
-"""What Triton is told of a candidate, and what is compared with what it serves."""
+"""The config that Triton is given for a candidate, and its comparison with what Triton serves."""
 
 import pytest
 from google.protobuf import text_format

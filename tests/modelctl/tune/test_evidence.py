@@ -1,4 +1,4 @@
-"""What a tuning run leaves behind."""
+"""The evidence that a tuning run leaves behind: its file, its machine and its plot."""
 
 import json
 import subprocess

@@ -25,7 +25,7 @@ _ROOTS = (ROOT, ROOT / "policies")
 
 
 def source(module: str) -> Path | None:
-    """What `python3 -m` would run of this repository: the module, or the `__main__` of the package."""
+    """Return the file that `python3 -m` would run of this repository: the module, or the `__main__` of the package."""
     for root in _ROOTS:
         path = root.joinpath(*module.split("."))
         for found in (path.with_suffix(".py"), path / "__main__.py"):
@@ -49,7 +49,7 @@ def has_a_command_line(program: Path) -> bool:
 
 @cache
 def help_of(module: str, words: tuple[str, ...]) -> str | None:
-    """What `python3 -m MODULE WORDS --help` prints, None when it fails. In this process, and with wide lines.
+    """Return what `python3 -m MODULE WORDS --help` prints, None when it fails. In this process, and with wide lines.
 
     Of the words those count that name a command; the others are its arguments.
     """

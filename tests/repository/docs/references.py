@@ -1,4 +1,4 @@
-"""What text of this repository refers to: files, headings of pages, targets of the Makefile, commands.
+"""References in the text of this repository: files, headings of pages, targets of the Makefile, commands.
 
 Read are whole pages (*.md), and of everything else what people read there: comments and docstrings.
 """
@@ -76,7 +76,7 @@ class Files:
 
 
 def prose(path: str, text: str) -> str:
-    """What people read in a file: a page as it is, of anything else comments and docstrings."""
+    """Return what people read in a file: a page as it is, of anything else comments and docstrings."""
     name, suffix = PurePosixPath(path).name, PurePosixPath(path).suffix
     if suffix == ".md":
         return text
@@ -127,7 +127,7 @@ def makefile_targets(text: str) -> set[str]:
 
 
 def _inner_command(substitution: re.Match[str]) -> str:
-    """What the shell puts in place of `$(…)` is no word of the command around it; a command of ours in it counts."""
+    """Take `$(…)` out of the command around it, of which it is no word; a command of ours in it stays, in backticks."""
     return substitution[0].replace("$(", "`").replace(")", "`") if "python" in substitution[0] else "…"
 
 

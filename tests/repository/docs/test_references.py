@@ -1,4 +1,4 @@
-"""What pages, comments and docstrings cite is there: files, headings, targets of the Makefile, commands and their options.
+"""Everything that pages, comments and docstrings cite is there: files, headings, targets of the Makefile, commands, options.
 
 And nothing cites what a reader of this repository does not have.
 """

@@ -1,4 +1,4 @@
-"""What secrets look like, in any text."""
+"""Patterns of secrets, in any text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(
 
 
 def secrets_in(text: str) -> list[str]:
-    """What the text has that looks like a secret: the kind and the beginning of each, never all of it."""
+    """Return what looks like a secret in the text: the kind and the beginning of each, never all of it."""
     return [f"{kind}: {match[0][:16]}…" for kind, pattern in PATTERNS.items() for match in pattern.finditer(text)]
 
 

@@ -33,7 +33,7 @@ SAMPLES = {
 
 
 def snapshot(stack: str) -> dict[str, Any]:
-    """What the stack registers; the component tests hold it against every run."""
+    """Return what the stack registers; the component tests hold the file against every run."""
     content: dict[str, Any] = json.loads((ROOT / f"tests/system/component/snapshots/{stack}.json").read_text())
     return content
 

@@ -19,7 +19,7 @@ _REMOVING = re.compile(
     r"|(delete|put|copy)_objects?(_tagging)?|upload_file|delete_message(_batch)?"
 )
 _WORDS = frozenset({"PATCH", "destroy"})
-"""What is asked of GitHub and of Pulumi is asked in these words."""
+"""The words in which GitHub and Pulumi are asked to change or remove something."""
 _ELSEWHERE = ("tests/", "twin/aws/", "models/", "examples/models/", "benchmarks/models/")
 
 

@@ -44,7 +44,7 @@ class StandIns:
             (self._on_path / name).chmod(0o755)
 
     def answer(self, answers: Mapping[str, tuple[str, int]]) -> None:
-        """What command lines print, and their exit codes."""
+        """Set what command lines print, and their exit codes."""
         (self._folder / "answers").write_text(json.dumps(dict(answers)))
 
     @property

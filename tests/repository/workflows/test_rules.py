@@ -1,4 +1,4 @@
-"""What every workflow keeps to: pinned actions, least permissions, no injection, limits."""
+"""Rules of every workflow: pinned actions, least permissions, no injection, limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITES = {
     ("drift", "tell"): {"issues"},
     ("destroy", "destroy"): {"id-token"},
 }
-"""What each job may write. A job that is not here may write nothing."""
+"""The permissions to write that each job has. A job that is not here may write nothing."""
 CREDENTIALS = [
     one for one in files.steps() if str(one.content.get("uses", "")).startswith("aws-actions/configure-aws-credentials@")
 ]

@@ -43,7 +43,7 @@ _DECLARED: dict[str, tuple[str, ...]] = {}
 
 @pytest.fixture
 def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """What a step finds: the tracked folders that it uses, and this Python as the checkout's."""
+    """Make the checkout that a step finds: the folders that it uses, and this Python as the checkout's."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("benchmarks", "console", "infra", "modelctl", "spec", "stackctl", "stacks", ".git", ".github"):
@@ -201,7 +201,7 @@ def test_destroy_wants_the_name_twice(checkout: Path) -> None:
 
 
 def engine_events(checkout: Path, tmp_path: Path) -> tuple[str, str]:
-    """What a preview step has left: the events, and its exit code as the next steps are told it."""
+    """Return the events that a preview step has left, and its exit code as the next steps are told it."""
     status = (tmp_path / "output").read_text(encoding="utf-8").removeprefix("status=").strip()
     return (checkout / "events.json").read_text(encoding="utf-8"), status
 

@@ -38,13 +38,13 @@ class Step:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the job and the step set, as far as the file says it."""
+        """Return the variables that the job and the step set, as far as the file says them."""
         variables = {**self.of_the_job.get("env", {}), **self.content.get("env", {})}
         return {name: str(value) for name, value in variables.items() if "${{" not in str(value)}
 
     @property
     def script(self) -> str | None:
-        """What it runs in a shell."""
+        """Return the commands that it runs in a shell; None without any."""
         script: str | None = self.content.get("run")
         return script
 

@@ -39,7 +39,7 @@ def known(name: str) -> bool:
 
 
 def read_by_rules() -> set[str]:
-    """What the rules of all stacks read, without what they record themselves."""
+    """Return the metrics that the rules of all stacks read, without those that they record themselves."""
     every = [rule for stack in [*STACKS, SERVING] for rule in rules(stack)]
     return {name for rule in every for name in metrics(rule["expr"])} - {rule.get("record") for rule in every}
 

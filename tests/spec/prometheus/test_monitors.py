@@ -1,4 +1,4 @@
-"""What Prometheus scrapes and judges of ours: the objects that prometheus-operator reads, held against what they select."""
+"""Our objects for prometheus-operator, monitors and rules, held against the pods and ports that they select."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def fenced(page: str, language: str) -> list[str]:
 
 
 def command_lines(page: str) -> list[str]:
-    """What a page tells people to run: code blocks, and inline code that begins with the name of a program."""
+    """Return the commands of a page: code blocks, and inline code that begins with the name of a program."""
     inline = [
         code for code in _INLINE.findall(_FENCE.sub("", page)) if re.match(r"(kubectl|modelctl|make|twin|python3?) ", code)
     ]
@@ -57,7 +57,7 @@ def command_lines(page: str) -> list[str]:
 
 
 def problem(line: str) -> str | None:
-    """What is wrong with a command line, None when it can be run."""
+    """Return what is wrong with a command line, None when it can be run."""
     words = shlex.split(re.sub(r"\$\(.*?\)", "SUBSTITUTED", line))
     if words[:2] in (["python", "-m"], ["python3", "-m"]):
         words = words[2:]

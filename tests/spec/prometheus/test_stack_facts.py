@@ -1,4 +1,4 @@
-"""What the rules take for granted of the chart, the program and the models' generated configs."""
+"""Facts of the chart, the program and the models' generated configs that the rules take for granted."""
 
 import pytest
 

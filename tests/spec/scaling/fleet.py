@@ -39,7 +39,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Run:
-    """What happened: pods and waiting requests at each look of the autoscaler."""
+    """The pods and the waiting requests at each look of the autoscaler."""
 
     pods: list[int]
     waiting: list[float]

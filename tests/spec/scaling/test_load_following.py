@@ -1,4 +1,4 @@
-"""What our bounds, targets and pace make of a load, on the fleet that was measured: follow, stay calm, stop at the cap."""
+"""The measured fleet under a load, with our bounds, targets and pace: it follows, stays calm, stops at the cap."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What Triton is scaled on: queries, metric types and targets, which can only be made together."""
+"""The signals that Triton is scaled on: queries, metric types and targets, which can only be made together."""
 
 from dataclasses import fields
 from typing import Any

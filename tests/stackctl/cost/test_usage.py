@@ -1,4 +1,4 @@
-"""What a stack is billed for, to the cent, at prices that are easy to multiply."""
+"""The costs of a stack, to the cent, at prices that are easy to multiply."""
 
 from __future__ import annotations
 

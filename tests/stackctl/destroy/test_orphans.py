@@ -1,4 +1,4 @@
-"""What is found of a stack, and what of strangers is not: exact lists over planted things."""
+"""Leftovers of a stack are found, and those of strangers are not: exact lists over planted things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine prints and what is known beside it, for the comments of the golden files."""
+"""Reports for the comments of the golden files: what the engine prints, and what is known beside it."""
 
 from __future__ import annotations
 

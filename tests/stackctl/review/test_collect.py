@@ -1,4 +1,4 @@
-"""What a report says beside the engine's plan, gathered from a stack of this repository."""
+"""Facts that a report tells beside the engine's plan, gathered from a stack of this repository."""
 
 from __future__ import annotations
 

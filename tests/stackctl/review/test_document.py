@@ -64,7 +64,7 @@ def policies_section(*violations: Violation) -> list[str]:
 
 
 def test_all_that_waits_is_named_however_much_it_is() -> None:
-    """What the pack says of a whole stack is longer than any message that is told as it is."""
+    """Check a message of the pack about a whole stack, which is longer than any message that is told as it is."""
     waiting = Waiting()
     for number in range(60):
         waiting.add("iam-no-wildcard", f"role-{number:02}.policy")

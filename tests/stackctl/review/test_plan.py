@@ -1,4 +1,4 @@
-"""What the engine prints, read: both of its forms, replacements, components, failures."""
+"""Plans read from what the engine prints: both of its forms, replacements, components, failures."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_comment_is_rendered_with_the_standard_library_alone(folder: Path) -> 
 
 
 def test_everything_that_it_imports_is_of_the_standard_library() -> None:
-    """What it imports of this project, too. The exception is made after the command line of another program is known."""
+    """Follow its imports of this project, too. The exception is made after the command line of another program is known."""
     ours, others = set[str](), set[str]()
     todo = ["stackctl.review.workflow"]
     while todo:

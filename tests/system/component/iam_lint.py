@@ -48,7 +48,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with one statement. `subject`: the action or principal at fault."""
+    """A mistake in one statement. `subject`: the action or principal at fault."""
 
     owner: str
     statement: str

@@ -63,7 +63,7 @@ def account(clients: Clients) -> Clients:
 
 
 def register(clients: Clients, config: Config, *, preview: bool) -> Recording:
-    """What the program registers; an update is refreshed and destroyed, and must leave nothing."""
+    """Return what the program registers; an update is refreshed and destroyed, and must leave nothing."""
     settings = load(config, STACK, today=TODAY)
     before = living(clients)
     with contextlib.chdir(ROOT):
@@ -86,12 +86,12 @@ def register(clients: Clients, config: Config, *, preview: bool) -> Recording:
 
 @pytest.fixture(scope="module")
 def programs(account: Clients) -> Callable[[str, str], Recording]:
-    """What a combination registers in a preview."""
+    """Return a function that gives what a combination registers in a preview."""
     return cache(lambda pods, nodes: register(account, stack_config(pods, nodes), preview=True))
 
 
 def scalers(recording: Recording) -> dict[str, str]:
-    """What says how many pods of Triton there are -> what it is called."""
+    """Return the resources that say how many pods of Triton there are: kind -> name."""
     found = {
         "ScaledObject": [
             item for item in recording.registrations if item.type == "kubernetes:keda.sh/v1alpha1:ScaledObject"

@@ -1,4 +1,4 @@
-"""What `eks.Cluster` becomes, apart from what this program's own stacks show."""
+"""The children of `eks.Cluster`, apart from what this program's own stacks show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `allowDestroy: true` in a stack file changes: the protections go, and nothing else of production's."""
+"""`allowDestroy: true` in a stack file takes the protections away, and changes nothing else of production's."""
 
 from __future__ import annotations
 

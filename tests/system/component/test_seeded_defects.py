@@ -47,7 +47,7 @@ def _wrong_issuer(inputs: Values) -> Values:
 
 
 def _failures(defects: Mapping[str, Defect]) -> dict[str, str]:
-    """What the stack `local` says when these resources' inputs are changed."""
+    """Return what the stack `local` says when these resources' inputs are changed."""
 
     class SeededMonitor(RecordingMonitor):
         def _registration(self, request: resource_pb2.RegisterResourceRequest) -> Registration:

@@ -1,4 +1,4 @@
-"""What each stack registers, as it was last reviewed: the diff of a snapshot is the preview of a pull request."""
+"""Registrations of each stack, as last reviewed: the diff of a snapshot is the preview of a pull request."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def client(url: str, service: str) -> Any:
 
 
 def leftovers(url: str) -> dict[str, list[str]]:
-    """What the account holds beyond what every fresh one has, by kind; kinds with nothing are left out."""
+    """Return what the account holds beyond what every fresh one has, by kind; kinds with nothing are left out."""
     ec2, iam, kms = client(url, "ec2"), client(url, "iam"), client(url, "kms")
     vpcs = [v["VpcId"] for v in ec2.describe_vpcs()["Vpcs"] if not v["IsDefault"]]
     found = {

@@ -41,11 +41,11 @@ class Monitored(Twin):
         return {title for title, answers in data if not any(answers)}
 
     def targets(self, pool: str) -> list[dict[str, Any]]:
-        """What Prometheus scrapes for one monitor."""
+        """Return the targets that Prometheus scrapes for one monitor."""
         return [target for target in self.ask("targets", state="active")["activeTargets"] if target["scrapePool"] == pool]
 
     def kubectl(self, command: str) -> str:
-        """What `kubectl <command>` prints; it must succeed."""
+        """Run `kubectl <command>`, which must succeed, and return what it prints."""
         done = self.shell(f"kubectl {command}")
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -56,7 +56,7 @@ class Scaled(Monitored):
         return found
 
     def numbers(self, recording: Recording, model: str) -> list[dict[str, Any]] | None:
-        """What the API says that each pod has of a model; None while it says nothing."""
+        """Return the numbers that the API gives for each pod and a model; None while it gives none."""
         selector = urlencode({"metricLabelSelector": f"model={model}"})
         done = self.shell(f"kubectl get --raw '{API}/namespaces/triton/pods/*/{recording.metric}?{selector}'")
         items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []

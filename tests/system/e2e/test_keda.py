@@ -337,7 +337,7 @@ def autoscaler(cluster: Cluster) -> dict[str, Any]:
 
 
 def busy_per_pod(cluster: Cluster) -> str | None:
-    """What the autoscaler takes for each pod's busy instances, as it last looked."""
+    """Return the busy instances of a pod on average, as the autoscaler last saw them; None while it has not."""
     for metric in autoscaler(cluster).get("status", {}).get("currentMetrics") or []:
         described = metric.get("external", {})
         if described.get("metric", {}).get("name") == "s1-prometheus":

@@ -19,7 +19,7 @@ def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twi
 
 
 def test_a_comparison_with_a_stack_that_is_up_judges_what_the_program_asks_for(twin: Twin, tmp_path: Path) -> None:
-    """What the API server and the scalers add to live objects is nobody's violation; `up` with the pack was none either."""
+    """Judge no field that the API server and the scalers add to live objects; `up` with the pack had no violation either."""
     done = twin.run("preview", "prod", "--against", "HEAD", "--json", seconds=900)
     assert done.returncode == 0, done.stdout
     assert "scaling-one-owner" not in {one["policy"] for one in json.loads(done.stdout)["policies"]}

@@ -1,4 +1,4 @@
-"""What the real engine protects: the transform that reaches into `eks.Cluster` runs nowhere else than there."""
+"""The real engine's protections: the transform that reaches into `eks.Cluster` runs nowhere else than there."""
 
 import json
 

@@ -83,7 +83,7 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
 
 
 def _output(twin: Twin, package: str, *arguments: str) -> str:
-    """What `python3 -m PACKAGE` prints, which must succeed."""
+    """Run `python3 -m PACKAGE`, which must succeed, and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", package, *arguments],
         cwd=twin.checkout,

@@ -72,7 +72,7 @@ class Stack:
         return data
 
     def answers(self) -> list[float]:
-        """What each pod answers to 1 in the version that clients are told."""
+        """Return each pod's answer to 1 in the version that clients are told."""
         version = json.loads(self.served()[MODEL])["stable"]
         body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
         found = []

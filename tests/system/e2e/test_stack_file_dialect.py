@@ -1,4 +1,4 @@
-"""What `spec.yaml_reader` reads, asked of the engine itself: `pulumi config` of a stack whose file has it."""
+"""Files that `spec.yaml_reader` reads, asked of the engine itself: `pulumi config` of a stack with each of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Stack:
         )
 
     def config(self, text: str) -> dict[str, Any] | None:
-        """What the engine makes of a stack file: the values by their full names, as the program is given them.
+        """Return what the engine makes of a stack file: the values by their full names, as the program is given them.
 
         None where it refuses the file.
         """

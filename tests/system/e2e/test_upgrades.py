@@ -135,7 +135,7 @@ def load(twin: Twin, log: Path) -> Iterator[None]:
 
 
 def expected(version: str, names: Iterable[str]) -> dict[str, str]:
-    """What has to be pinned with a version. Which add-ons there are (`names`) is the stack's choice."""
+    """Return what has to be pinned with a version. Which add-ons there are (`names`) is the stack's choice."""
     pins = KUBERNETES[version]
     groups = dict.fromkeys(("nodes-system-group", "nodes-pool-g5-group"), pins.ami_release)
     addons = {name: pins.addons[name] for name in names if name in pins.addons}

@@ -1,4 +1,4 @@
-"""What every test on real servers shares: pods of the rendered chart, a model repository, a bucket. See `pods`."""
+"""Fixtures of tests on real servers: pods of the rendered chart, a model repository, a bucket. See `pods`."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -102,12 +102,12 @@ class Pod:
 
     @property
     def ready(self) -> bool:
-        """What the rendered readiness probe says, with its thresholds."""
+        """Return whether the rendered readiness probe passes, with its thresholds."""
         return self._process.status.ready
 
     @property
     def started(self) -> bool:
-        """What the rendered startup probe says."""
+        """Return whether the rendered startup probe has passed."""
         return self._process.status.started
 
     @property
@@ -210,7 +210,7 @@ class Pod:
         self.events.append((reason, message))
 
     async def _prepare(self) -> tuple[Service, PathRewriter]:
-        """What `twin.pods.pod_worker` makes of a pod, without an API server to ask."""
+        """Make of a pod what `twin.pods.pod_worker` makes of it, without an API server to ask."""
         directories = await pod_volumes.materialize(self._object, self.volumes, Sources(), _no_token)
         rewrite = pod_volumes.rewriter(self.container, directories)
         variables = pod_spec.environment(self.container, self._object, self.address, Sources())

@@ -94,7 +94,7 @@ class Site:
         return process.returncode, output.splitlines()
 
     def _end_the_lease(self) -> None:
-        """What time does, without waiting for it: tests/modelctl/rollout/test_lease.py waits."""
+        """End the lease as time does, without waiting for it: tests/modelctl/rollout/test_lease.py waits."""
         journal, tag = self.live.read_journal()
         assert journal.lock is not None, "whoever was killed had the lock"
         over = journal.lock.model_copy(update={"expires": datetime.now(UTC)})

@@ -29,9 +29,9 @@ from tests.system.serving.pods import METRICS, Exit, Kubelet, Pod
 PRE_STOP = 2
 QUEUE_FULL = "Exceeds maximum queue size"
 RETRIED = {"refused", "reset", "503", "UNAVAILABLE"}
-"""What a client sends again to another pod."""
+"""The failures after which a client asks another pod again."""
 UNTIL_25_05 = {"NOT_FOUND", "CANCELLED"}
-"""What server 2.51 answers beside UNAVAILABLE to gRPC calls that come after SIGTERM. Releases since 25.05 stop gRPC
+"""The answers of server 2.51 beside UNAVAILABLE to gRPC calls that come after SIGTERM. Releases since 25.05 stop gRPC
 gracefully (docs/facts/triton-configuration.md#releases), and the chart accepts none before 26.04."""
 
 MakePod = Callable[..., Pod]
@@ -88,7 +88,7 @@ async def terminating(pod: Pod) -> asyncio.Future[Exit]:
 
 
 async def refusals_until(ending: asyncio.Future[Exit], send: Send) -> set[str]:
-    """What a client that missed the removal of the endpoint is answered until the pod is gone."""
+    """Return the codes that a client which missed the removal of the endpoint is answered until the pod is gone."""
     seen = set()
     while not ending.done():
         seen.add((await send()).code)

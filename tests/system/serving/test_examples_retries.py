@@ -1,4 +1,4 @@
-"""What the gRPC and the HTTP client do when a real server is full, slow or away: retries are counted, deadlines kept."""
+"""The gRPC and the HTTP client when a real server is full, slow or away: retries are counted, deadlines kept."""
 
 from __future__ import annotations
 

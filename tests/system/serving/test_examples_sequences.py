@@ -125,7 +125,7 @@ def test_a_sequence_whose_server_dies_is_lost_and_begins_again_elsewhere(pods: l
 
 
 def test_a_server_that_came_back_without_the_state_does_not_go_on_with_the_sequence(pods: list[Pod]) -> None:
-    """What a restart, an idle timeout, and a request that went astray have in common."""
+    """Check the loss of state that a restart, an idle timeout, and a request that went astray have in common."""
     pod = pods[2]
 
     async def run() -> str:

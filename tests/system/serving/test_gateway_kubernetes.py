@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
 
 
 def accept(cluster: KubeClient, manifest: Manifest) -> Any:
-    """What the server would store. Raises ApiError when it refuses the object or would drop a part of it."""
+    """Return what the server would store. Raises ApiError when it refuses the object or would drop a part of it."""
     namespace = manifest["metadata"].get("namespace")
     plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
     path = f"/apis/{manifest['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"

@@ -1,4 +1,4 @@
-"""What scales pods and nodes against a real API server: schemas, defaults, and the rules in CEL that no schema has."""
+"""Objects that scale pods and nodes, on a real API server: schemas, defaults, and the rules in CEL that no schema has."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _install(api: client.ApiextensionsV1Api, crd: Any) -> None:
 
 
 def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
-    """What is established is listed among the server's resources a moment later."""
+    """Wait until a kind that is established is listed among the server's resources, a moment later."""
     spec, deadline = crd["spec"], time.monotonic() + _ESTABLISHED_SECONDS
     (version,) = (version["name"] for version in spec["versions"] if version["storage"])
     while True:
@@ -73,7 +73,7 @@ def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
 
 
 def accept(cluster: dynamic.DynamicClient, manifest: dict[str, Any], namespace: str | None = None) -> Any:
-    """What the server would store. Raises ApiException when it refuses the object."""
+    """Return what the server would store. Raises ApiException when it refuses the object."""
     api = cluster.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
     options = {"dry_run": "All", "field_validation": "Strict"}
     return api.create(body=manifest, **({"namespace": namespace} if namespace else {}), **options).to_dict()

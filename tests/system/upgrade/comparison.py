@@ -37,7 +37,7 @@ class Finding:
 
     @property
     def consequence(self) -> str:
-        """What goes down with it."""
+        """Return what goes down with it; "" where nothing does."""
         type_ = _type(self.resource)
         return consequences.of(self.action, type_) or consequences.of("replace", type_) or ""
 
@@ -47,7 +47,7 @@ class Finding:
 
 
 class Snapshot:
-    """What one run of the program registered, by URN; a URN is told without stack and project."""
+    """Registrations of one run of the program, by URN; a URN is told without stack and project."""
 
     def __init__(self, text: str) -> None:
         self._entries: dict[str, Entry] = json.loads(text)["resources"]
@@ -72,7 +72,7 @@ class Snapshot:
 
 
 def findings(before: Snapshot, now: Snapshot) -> list[Finding]:
-    """What is replaced or deleted, of the types whose loss has a consequence (`stackctl.review.consequences`)."""
+    """Return what is replaced or deleted, of the types whose loss has a consequence (`stackctl.review.consequences`)."""
     successors = _successors(before, now)
     renamed = _renamings(before, now, successors)
     found = []

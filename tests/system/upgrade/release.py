@@ -26,12 +26,12 @@ class NotRecorded(RuntimeError):
 
 
 def recorded(stack: str) -> Snapshot:
-    """What the stack registered in the recorded release."""
+    """Return what the stack registered in the recorded release."""
     return Snapshot((RECORDED / f"{stack}.json").read_text())
 
 
 def present(stack: str) -> Snapshot:
-    """What the stack registers now: tests/system/component/test_snapshots.py holds that file against the program."""
+    """Return what the stack registers now; tests/system/component/test_snapshots.py holds that file against the program."""
     return Snapshot((ROOT / SNAPSHOTS / f"{stack}.json").read_text())
 
 

@@ -1,4 +1,4 @@
-"""What survives a change and what does not, on small snapshots; and on the real program with defects in it."""
+"""Changes that resources survive or not, on small snapshots; and on the real program with defects in it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ GUARDED = {
     "kubernetes:karpenter.sh/v1:NodePool",
     "pulumi:providers:kubernetes",
 }
-"""What keeps something, or serves."""
+"""The types that keep something, or serve."""
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -93,7 +93,7 @@ class World:
         return self.made[name]
 
     def read(self, name: str) -> Values | None:
-        """What a refresh finds."""
+        """Return what a refresh finds."""
         made = self.made[name]
         return table.handler(made.token).read(self.clients, made.id, dict(made.outputs))
 

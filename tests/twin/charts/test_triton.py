@@ -1,4 +1,4 @@
-"""What the twin makes of Triton's container; tests/twin/triton has what it makes of the arguments."""
+"""The program that the twin makes of Triton's container; tests/twin/triton has what it makes of the arguments."""
 
 from pathlib import Path
 

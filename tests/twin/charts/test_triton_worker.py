@@ -1,4 +1,4 @@
-"""What the twin makes of the worker's container."""
+"""The program that the twin makes of the worker's container."""
 
 import sys
 

@@ -55,7 +55,7 @@ async def echo(request: web.BaseRequest) -> web.Response:
 
 
 def through(ask: Callable[[httpx.AsyncClient, int], Awaitable[Any]], *, ready: bool = True, serving: bool = True) -> Any:
-    """What `ask` returns, with a client of a proxy whose pod listens on the port that it also gets."""
+    """Return what `ask` returns, with a client of a proxy whose pod listens on the port that it also gets."""
 
     async def exchange() -> Any:
         target, port = free_port(), free_port()

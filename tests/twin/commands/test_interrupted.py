@@ -1,4 +1,4 @@
-"""What a killed engine leaves in its state, put right before the next one."""
+"""Leftovers of a killed engine, put right before the next one."""
 
 import os
 from collections.abc import Callable, Iterator

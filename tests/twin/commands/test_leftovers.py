@@ -1,4 +1,4 @@
-"""What a killed Triton server leaves, and whose it is; the servers are played by processes of their names."""
+"""Leftovers of a killed Triton server, and whose they are; the servers are played by processes of their names."""
 
 import os
 import shutil

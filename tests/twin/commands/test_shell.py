@@ -1,4 +1,4 @@
-"""What `eval "$(python3 -m twin env)"` does to a shell, in real shells."""
+"""Effects of `eval "$(python3 -m twin env)"` on a shell, in real shells."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What a twin takes for its directory, and what `down` removes: every other directory is as it was afterwards."""
+"""Directories that a twin takes for its own and `down` removes: every other one is as it was afterwards."""
 
 import contextlib
 import json

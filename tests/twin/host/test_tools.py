@@ -1,4 +1,4 @@
-"""What is built, when, and what is said of it, with a `go` and a `pulumi` that are shell scripts.
+"""Builds of the tools: which, when, and what is said of them, with a `go` and a `pulumi` that are shell scripts.
 
 What is built how: docs/facts/local-control-plane.md#programs.
 """

@@ -43,7 +43,7 @@ class Identity:
 
 
 def ask(operation: str, **arguments: Any) -> Any:
-    """What an SDK gets from the server, before an STS that gives credentials to anyone; ClientError for a refusal."""
+    """Return what an SDK gets from the server, before an STS that gives credentials to anyone; ClientError for a refusal."""
 
     async def sts(request: web.BaseRequest) -> web.Response:
         asked = await request.post()

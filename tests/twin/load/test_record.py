@@ -1,4 +1,4 @@
-"""What a load was answered, second by second."""
+"""Answers to a load, second by second."""
 
 from modelctl.loadgen import Outcome
 from twin.load.record import Tally

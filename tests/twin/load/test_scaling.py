@@ -1,4 +1,4 @@
-"""What the objects of an autoscaled workload say."""
+"""Facts of an autoscaled workload, read from its objects."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ class RecordingEngine(engine_pb2_grpc.EngineServicer, resource_pb2_grpc.Resource
     refuse: dict[str, tuple[grpc.StatusCode, str]] = field(default_factory=dict)
 
     def messages(self, severity: str) -> list[str]:
-        """What was logged with a severity such as ``ERROR``."""
+        """Return what was logged with a severity such as ``ERROR``."""
         return [message for found, message in self.logged if found == severity]
 
     def Log(self, request: engine_pb2.LogRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:

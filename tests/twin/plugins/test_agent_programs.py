@@ -15,7 +15,7 @@ RELEASE = config_map_path("keda", "keda")
 
 
 class Cluster:
-    """What is in the cluster, one step further each time the release is looked at."""
+    """A cluster whose contents are one step further each time the release is looked at."""
 
     def __init__(self, *steps: dict[str, Any] | None, agent: str | None = None) -> None:
         self.steps = list(steps)

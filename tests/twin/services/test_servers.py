@@ -1,4 +1,4 @@
-"""What a command says that needs a running twin and finds none, and the programs of a twin's shell."""
+"""Commands that need a running twin and find none, and the programs of a twin's shell."""
 
 import json
 import subprocess

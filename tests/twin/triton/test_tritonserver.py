@@ -15,7 +15,7 @@ def server(tmp_path: Path) -> TritonServer:
 
 
 def _own(server: TritonServer, address: str) -> list[str]:
-    """What localize appends."""
+    """Return the arguments that `TritonServer.localize` appends."""
     return [
         f"--http-address={address}",
         f"--grpc-address={address}",

@@ -8,8 +8,10 @@ import triton_python_backend_utils as pb_utils
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SECONDS_PER_WORD = 0.01
-"""What a language model takes for a token. Without the pause server 2.51 crashes now and then when a client leaves in the
-very moment of a response (triton-inference-server/server#7368, mended after that release by pull request 7840).
+"""The time that a language model takes for a token.
+
+Without the pause server 2.51 crashes now and then when a client leaves in the very moment of a response
+(triton-inference-server/server#7368, mended after that release by pull request 7840).
 """
 
 

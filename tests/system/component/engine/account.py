@@ -1,4 +1,4 @@
-"""What is in the fake account, as AWS's own describe calls tell it."""
+"""The contents of the fake account, as AWS's own describe calls tell them."""
 
 from __future__ import annotations
 

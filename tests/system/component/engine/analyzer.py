@@ -28,7 +28,7 @@ _MESSAGE_BYTES = 400 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What a pack says. `level`: mandatory or advisory."""
+    """A pack's message about one policy. `level`: mandatory or advisory."""
 
     policy: str
     level: str
@@ -47,12 +47,12 @@ class Pack:
         self._stub = stub
 
     def policies(self) -> dict[str, analyzer_pb2.PolicyInfo]:
-        """What it says of each of its policies, by name."""
+        """Return what the pack says of each of its policies, by name."""
         info = self._stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=CALL_SECONDS)
         return {policy.name: policy for policy in info.policies}
 
     def configure(self, configuration: Mapping[str, Mapping[str, Any]]) -> None:
-        """What `--policy-pack-config` says: policy -> property -> value."""
+        """Configure policies as `--policy-pack-config` does: policy -> property -> value."""
         request = analyzer_pb2.ConfigureAnalyzerRequest(
             policyConfig={
                 name: analyzer_pb2.PolicyConfig(
@@ -64,7 +64,7 @@ class Pack:
         self._stub.Configure(request, timeout=CALL_SECONDS)
 
     def judge_resources(self, registrations: Iterable[Registration], recording: Recording) -> list[Diagnostic]:
-        """What it says of each resource, on the inputs that the provider has checked."""
+        """Return what the pack says of each resource, on the inputs that the provider has checked."""
         by_urn = {item.urn: item for item in recording.registrations}
         found = []
         for item in registrations:
@@ -82,7 +82,7 @@ class Pack:
         return found
 
     def judge_stack(self, registrations: Iterable[Registration]) -> list[Diagnostic]:
-        """What it says of all of them together, on their outputs."""
+        """Return what the pack says of all of them together, on their outputs."""
         resources = [
             analyzer_pb2.AnalyzerResource(
                 type=item.type,
@@ -101,7 +101,7 @@ class Pack:
         return [_diagnostic(one, "") for one in response.diagnostics]
 
     def judge(self, recording: Recording) -> list[Diagnostic]:
-        """What a whole run is told: every resource, then the stack."""
+        """Return what a whole run is told: about every resource, then about the stack."""
         everything = recording.registrations
         return [*self.judge_resources(everything, recording), *self.judge_stack(everything)]
 

@@ -1,4 +1,4 @@
-"""What the engine does after an update: refresh and destroy, over a recording."""
+"""Refresh and destroy over a recording, as the engine does them after an update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AWS = "aws:"
 
 @dataclass(frozen=True)
 class Refresh:
-    """What reading every AWS resource back shows."""
+    """Differences that show when every AWS resource is read back."""
 
     outputs: list[str]
     """Where the read differs from what the create said: ``urn: key: created -> read``."""

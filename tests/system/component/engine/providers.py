@@ -1,4 +1,4 @@
-"""What the monitor asks about a custom resource: apply it, or only plan it."""
+"""Providers that the monitor asks about a custom resource: apply it, or only plan it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the program left behind."""
+"""Recordings of runs of the program: its resources and their outputs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TODAY = date(2026, 11, 21)
 
 @dataclass(frozen=True)
 class StackRun:
-    """What a stack registered and made, and what was left of it."""
+    """A stack's run: what it registered and made, and what was left of it."""
 
     stack: str
     settings: Settings
@@ -36,11 +36,11 @@ class StackRun:
     up: Recording
     account: Account
     refreshed: Refresh
-    """What a refresh right after the update says."""
+    """Differences that a refresh right after the update finds."""
     refused_delete: str
-    """What the cluster's deletion protection said; "" without one."""
+    """The refusal of the cluster's deletion protection; "" without one."""
     leftovers: dict[str, list[str]]
-    """What a destroy left behind."""
+    """The ids that a destroy left behind, by kind."""
 
 
 def bring_up(root: Path, stack: str) -> StackRun:

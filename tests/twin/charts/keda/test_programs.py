@@ -1,4 +1,4 @@
-"""What KEDA's programs are started with; that they scale is in tests/system/e2e/test_keda.py."""
+"""Start of KEDA's programs; that they scale is in tests/system/e2e/test_keda.py."""
 
 from __future__ import annotations
 

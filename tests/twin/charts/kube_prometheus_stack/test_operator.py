@@ -1,4 +1,4 @@
-"""What stands for kube-prometheus-stack, with a small server in the place of prometheus-operator and a cluster in memory."""
+"""The stand-in for kube-prometheus-stack, with a small server for prometheus-operator and a cluster in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the twin makes of the containers of a pod of Prometheus, with the arguments of prometheus-operator 0.93.1."""
+"""Programs that the twin makes of the containers of Prometheus's pods, with the arguments of prometheus-operator 0.93.1."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What prometheus-adapter is started with; that it answers with Prometheus's numbers is in tests/system/e2e/test_hpa.py."""
+"""Start of prometheus-adapter; that it answers with Prometheus's numbers is in tests/system/e2e/test_hpa.py."""
 
 from __future__ import annotations
 
