@@ -77,7 +77,7 @@ def test_the_grant_is_accepted(cluster: KubeClient) -> None:
         "apiVersion": "gateway.networking.k8s.io/v1",
         "kind": "ReferenceGrant",
         "metadata": {"name": "gateway", "namespace": "tracing"},
-        "spec": tracing.grant_spec("envoy-gateway-system"),
+        "spec": tracing.grant_spec(),
     }
     accept(cluster, grant)
 
