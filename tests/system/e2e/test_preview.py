@@ -34,7 +34,8 @@ def test_a_preview_lists_every_resource_of_the_environment_and_is_the_same_twice
 
 def test_the_first_up_previews_before_there_is_a_cluster(own_twin: Twin, capfd: pytest.CaptureFixture[str]) -> None:
     pulumi = tools.ensure(["pulumi"], Console(stderr=True))
-    up.preview(Servers.without_cluster(own_twin.home, pulumi, print), print)
+    with own_twin.home.lock("the first up"):
+        up.preview(Servers.without_cluster(own_twin.home, pulumi, print), print)
     said = capfd.readouterr().out
     assert re.search(r"^\s+\+ 1\d\d to create$", said, re.M), said
     assert "This preview was not checked by it" in said
