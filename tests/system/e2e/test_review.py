@@ -43,7 +43,7 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
     """On `local`, the one stack in which nothing is protected."""
     checkout = clone(tmp_path)
     change(checkout / "stacks" / "Pulumi.local.yaml", "cidr: 10.10.0.0/16", "cidr: 10.11.0.0/16")
-    change(checkout / "infra" / "aws" / "storage.py", 'f"triton-models-{', 'f"triton-releases-{')
+    change(checkout / "spec" / "names.py", 'f"triton-models-{', 'f"triton-releases-{')
     changed = replace(own_twin, checkout=checkout)
 
     events, report = tmp_path / "events.json", tmp_path / "local.json"

@@ -15,7 +15,7 @@ def test_a_stack_goes_in_phases_and_leaves_what_is_not_its_own(own_twin: Twin) -
     unnamed = own_twin.shell(f"{sys.executable} -m stackctl destroy local </dev/null")
     assert (unnamed.returncode, unnamed.stderr.splitlines()[-1]) == (
         2,
-        "nothing was deleted: to delete local, say so: make destroy STACK=local CONFIRM=local",
+        "error: nothing was deleted: to delete local, say so: make destroy STACK=local CONFIRM=local",
     )
     done = own_twin.shell(f"{sys.executable} -m stackctl destroy local --confirm local", seconds=900)
 

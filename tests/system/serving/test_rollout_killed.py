@@ -77,10 +77,13 @@ def test_another_release_waits_for_the_unfinished_one(site: Site) -> None:
 
     code_, lines = site.run(site.release(3))
 
-    assert (code_, lines[-1]) == (
+    assert (code_, lines[-2:]) == (
         1,
-        f"refused: the rollout of release {second.id} (load) is unfinished: finish it with "
-        f"`modelctl rollout {second.id}`, or undo it with `modelctl rollout --back`",
+        [
+            "refused: not rolled out, for 1 reason:",
+            f"the rollout of release {second.id} (load) is unfinished: finish it with "
+            f"`modelctl rollout {second.id}`, or undo it with `modelctl rollout --back`",
+        ],
     )
 
 
