@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import typing
 from collections import defaultdict
@@ -58,29 +57,15 @@ _Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
-    """Return of each key the modules that read it, those of infra/ first; spec/settings/ itself is left out.
-
-    Where the types of a program are too general to follow, the modules that read an attribute of the key's name.
-    """
+    """Return of each key the modules that read it, those of infra/ first; spec/settings/ itself is left out."""
     patterns = [f"{package}/*.py" for package in PACKAGES]
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
-    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(set(listed.stdout.split()))}
-    found = uses_in(texts)
-    keys = ((section, name) for section in sections() for name in section.model_fields)
-    for key in keys:
-        if key not in found and (readers := _readers_of(key[1], texts)):
-            found[key] = readers
-    return found
-
-
-def _readers_of(name: str, texts: dict[str, str]) -> list[str]:
-    read = re.compile(rf"\.{name}\b")
-    return [path for path, text in texts.items() if not path.startswith(_SETTINGS) and read.search(text)]
+    return uses_in({path: (ROOT / path).read_text(encoding="utf-8") for path in listed.stdout.split()})
 
 
 def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
     """Return of each key the modules that read it, of these modules by their paths."""
-    code = _Code({path: _without_aliases(ast.parse(text)) for path, text in texts.items()})
+    code = _Code({path: _with_own_names(path, ast.parse(text)) for path, text in texts.items()})
     found: dict[Key, set[str]] = defaultdict(set)
     for path in code.modules:
         if not path.startswith(_SETTINGS):
@@ -90,8 +75,8 @@ def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
     return {key: sorted(paths, key=lambda path: (order[path.partition("/")[0]], path)) for key, paths in found.items()}
 
 
-def _without_aliases(module: ast.Module) -> ast.Module:
-    """Return the module, in which an imported class has its own name."""
+def _with_own_names(path: str, module: ast.Module) -> ast.Module:
+    """Return the module, in which an imported class has its own name, and a private one a name that no other module has."""
     names = {
         name.asname: name.name
         for node in ast.walk(module)
@@ -99,9 +84,12 @@ def _without_aliases(module: ast.Module) -> ast.Module:
         for name in node.names
         if name.asname
     }
-    for node in ast.walk(module):
-        if isinstance(node, ast.Name) and node.id in names:
-            node.id = names[node.id]
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("_"):
+            names[node.name] = node.name = f"{path}:{node.name}"
+    for name_node in ast.walk(module):
+        if isinstance(name_node, ast.Name) and name_node.id in names:
+            name_node.id = names[name_node.id]
     return module
 
 
