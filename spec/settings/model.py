@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from spec import names
-from spec.settings.autoscaling import Autoscaling
+from spec.settings.autoscaling import Autoscaling, owner_of_pods
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
 from spec.settings.fields import AccountId, Region, TagKey, TagValue
@@ -111,7 +111,7 @@ class Document(Section):
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
         """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
-        return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
+        return owner_of_pods(self.triton.autoscaler, self.autoscaling)
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.settings import images
+from spec.settings.autoscaling import owner_of_pods
 from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn, between
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
@@ -78,7 +79,7 @@ class Worker(Section):
     @property
     def autoscaler(self) -> Literal["none", "keda"]:
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
-        return self.scaler or ("keda" if self.max_replicas is not None else "none")
+        return owner_of_pods(self.scaler, self.max_replicas)
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
