@@ -24,7 +24,6 @@ from stackctl.review import consequences
 from tests.system.e2e.conftest import Twin
 from tests.system.upgrade import accepted, release
 from tests.system.upgrade.comparison import Finding, findings
-from twin.engine import stack_files
 from twin.host import processes
 from twin.host.home import REPOSITORY
 
@@ -64,7 +63,7 @@ class Stack:
         if language == "yaml":
             for section, changed in yaml.safe_load(text).items():
                 for key, value in changed.items():
-                    stack_files.pin(self._twin.home, STACK, f"{section}.{key}", value)
+                    self._twin.pin(f"{section}.{key}", value)
             return ""
         done = self._twin.shell(f"{{ set -euo pipefail\n{text}}}", seconds=_STEP_SECONDS)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
@@ -137,9 +136,9 @@ def expected(version: str, names: Iterable[str]) -> dict[str, str]:
 
 @pytest.mark.timeout(5400)
 def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_path: Path) -> None:
-    stack_files.pin(own_twin.home, STACK, "triton-eks:cluster.version", OLD)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.replicas", 2)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [BLUE])
+    own_twin.pin("triton-eks:cluster.version", OLD)
+    own_twin.pin("triton-eks:triton.replicas", 2)
+    own_twin.pin("triton-eks:gpu.pools", [BLUE])
     own_twin.up()
     stack = Stack(own_twin)
     at_first = stack.versions()
