@@ -143,7 +143,7 @@ def _end_with_this_command() -> None:
 
 def _until_ready(server: subprocess.Popen[bytes], address: str, ended: list[int]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(base_url=f"http://{address}:{TRITON_HTTP_PORT}", timeout=2.0) as client:
+    with httpx.Client(base_url=f"http://{address}:{TRITON_HTTP_PORT}", timeout=2.0, trust_env=False) as client:
         while not ended:
             with contextlib.suppress(httpx.TransportError):
                 if client.get("/v2/health/ready").status_code == httpx.codes.OK:
