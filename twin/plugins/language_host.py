@@ -57,7 +57,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         if program.returncode == EXPLAINED:
             return language_pb2.RunResponse(bail=True)
         if program.returncode != 0:
-            return language_pb2.RunResponse(error=f"the program ended with status {program.returncode}")
+            return language_pb2.RunResponse(error=f"program exited with non-zero exit code: {program.returncode}")
         return language_pb2.RunResponse()
 
     def RunPlugin(
