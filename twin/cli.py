@@ -24,7 +24,7 @@ from twin.commands import up as up_command
 from twin.commands.inference import Answer
 from twin.engine import engine, stack_files
 from twin.engine.engine import Engine, EngineError
-from twin.host import processes, tools
+from twin.host import processes, room, tools
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services import scratch
 from twin.services.servers import PROGRAMS, Servers
@@ -51,6 +51,7 @@ def up(
     started = time.monotonic()
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
+        room.check(home)
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
