@@ -201,6 +201,30 @@ def test_what_a_plugin_prints_is_handed_on_with_its_status(engine: RecordingEngi
     assert responses[-1].exitcode == 3
 
 
+def _pack(directory: Path) -> language_pb2.RunPluginRequest:
+    """A plugin that says with which Python it runs, and whose environment is called `own`."""
+    (directory / "__main__.py").write_text("import sys\nprint(sys.prefix)\n")
+    info = language_pb2.ProgramInfo(root_directory=str(directory), program_directory=str(directory))
+    info.options.update({"toolchain": "pip", "virtualenv": "own"})
+    return language_pb2.RunPluginRequest(pwd=str(directory), info=info)
+
+
+def test_a_plugin_runs_in_the_environment_that_its_options_name(engine: RecordingEngine, tmp_path: Path) -> None:
+    (tmp_path / "own").symlink_to(sys.prefix)
+    responses = list(LanguageHost(engine.address).RunPlugin(_pack(tmp_path), _Call()))
+    assert b"".join(response.stdout for response in responses) == f"{tmp_path}/own\n".encode()
+    assert responses[-1].exitcode == 0
+
+
+def test_a_plugin_whose_environment_is_missing_fails_and_says_what_makes_it(engine: RecordingEngine, tmp_path: Path) -> None:
+    said, end = LanguageHost(engine.address).RunPlugin(_pack(tmp_path), _Call())
+    assert said.stderr.decode() == (
+        f"{tmp_path} has no Python: {tmp_path}/own/bin/python is not there. `make venv` makes it, and so does "
+        f"`pulumi install` in {tmp_path}\n"
+    )
+    assert end.exitcode == 1
+
+
 def test_policy_packs_run_through_the_policy_sdk() -> None:
     assert plugin_command("analyzer", "/packs/a", ["127.0.0.1:1"]) == ["-m", "pulumi.policy", "127.0.0.1:1", "/packs/a"]
     assert plugin_command("resource", "/plugins/a", ["127.0.0.1:1"]) == ["/plugins/a", "127.0.0.1:1"]
