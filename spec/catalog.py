@@ -4,7 +4,7 @@ Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the E
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 GPU_AMI = "AL2023_x86_64_NVIDIA"
@@ -186,12 +186,6 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
     **_cpu("m6i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
     **_cpu("m7i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
 }
-
-
-def max_pods(instance_types: Iterable[str]) -> int:
-    """Return the pods per node of a group, the same for all of its types: what each of them can have."""
-    return min(INSTANCE_TYPES[name].max_pods for name in instance_types)
-
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
 CPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if not t.gpus))

@@ -6,14 +6,11 @@ they are of use only when they agree (docs/facts/gpu-nodes.md#taint-and-labels).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spec.catalog import INSTANCE_TYPES, InstanceType
-from spec.settings import Settings
 from spec.settings.gpu import GpuPool, Sharing
-from spec.settings.relations import triton
 
 POOL_LABEL = "triton-eks/pool"
 """The node label that says which group of this program a node belongs to."""
@@ -74,16 +71,6 @@ def gpu_resource(sharing: Sharing) -> str:
 def instance_type(pool: GpuPool) -> InstanceType:
     """Return the type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
     return INSTANCE_TYPES[pool.instance_types[0]]
-
-
-def pods_per_node(settings: Settings, pool: GpuPool) -> int:
-    """Return the pods of Triton that a node of the pool has room for, one at least."""
-    return max(1, triton.pods_per_node(settings, pool, instance_type(pool)))
-
-
-def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Return the nodes of the pool that so many of Triton's pods fill."""
-    return math.ceil(pods / pods_per_node(settings, pool))
 
 
 def labels(pool: GpuPool) -> dict[str, str]:

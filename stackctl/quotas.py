@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from spec.capacity import nodes_for
 from spec.catalog import INSTANCE_TYPES
-from spec.gpu_pool import nodes_for
 from spec.settings import GpuPool, Settings
 from spec.subnets import nat_zones
 

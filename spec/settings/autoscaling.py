@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
 
 from pydantic import Field
@@ -12,14 +12,6 @@ from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean
-
-_Owner = TypeVar("_Owner", bound=str)
-
-
-def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Literal["keda", "none"]:
-    """Return who owns a number of pods: who is named, else KEDA where there are bounds, else nobody, which is `none`."""
-    return named or ("none" if bounds is None else "keda")
-
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

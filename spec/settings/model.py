@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from spec import names
-from spec.settings.autoscaling import Autoscaling, owner_of_pods
+from spec.settings.autoscaling import Autoscaling
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
 from spec.settings.fields import AccountId, Region, TagKey, TagValue
@@ -24,7 +24,7 @@ from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.tracing import Tracing
-from spec.settings.triton import PodAutoscaler, Triton
+from spec.settings.triton import PodAutoscaler, Triton, owner_of_pods
 from spec.settings.worker import Worker
 
 PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.settings import images
-from spec.settings.autoscaling import owner_of_pods
 from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn, between
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.settings.triton import owner_of_pods
 
 _EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
 """The digest that the shipped stack files have in place of the one of your mirror; no image has it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from spec.gpu_pool import pods_per_node
+from spec.capacity import pods_per_node
 from spec.settings import Settings
 from stackctl.cost import usage
 from stackctl.cost.prices import EC2, HOURS, PriceTable

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec.capacity import nodes_for
 from spec.endpoints import INTERFACE_SERVICES
-from spec.gpu_pool import nodes_for
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME

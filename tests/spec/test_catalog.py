@@ -18,7 +18,6 @@ from spec.catalog import (
     REGIONS,
     UNSUITABLE_FAMILIES,
     InstanceType,
-    max_pods,
 )
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
 from tests.paths import ROOT
@@ -92,7 +91,6 @@ def test_a_node_keeps_a_part_of_its_memory_and_cpu_for_itself() -> None:
     assert int(g5.usable_memory_gib) == 14
     assert g5.usable_cpu_millis == 4000 - 80 - 200
     assert (g5.max_pods, INSTANCE_TYPES["g5.8xlarge"].max_pods) == (110, 250)
-    assert max_pods(("g5.8xlarge", "g5.xlarge")) == 110
     for known in INSTANCE_TYPES.values():
         assert 0 < known.usable_memory_gib < known.memory_gib
         assert 0 < known.usable_cpu_millis < known.vcpus * 1000

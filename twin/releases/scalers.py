@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spec.settings.autoscaling import owner_of_pods
+from spec.settings.triton import owner_of_pods
 
 
 def scalers(config: Mapping[str, Any]) -> frozenset[str]:

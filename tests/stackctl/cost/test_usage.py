@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from spec.capacity import pods_per_node
 from spec.catalog import INSTANCE_TYPES
-from spec.gpu_pool import pods_per_node
 from spec.settings import Settings, load, read_config
 from spec.subnets import nat_zones, zone_names
 from stackctl.cost import throughput, usage
