@@ -47,12 +47,14 @@ def up(
     from twin.commands import shell
     from twin.commands import up as up_command
     from twin.engine import stack_files
+    from twin.host import room
     from twin.services.servers import Servers
     from twin.triton import tritonserver
 
     started = time.monotonic()
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
+        room.check(home)
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from console import loopback
 from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
@@ -151,6 +152,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
     folders = [home.path / "bin", Path(sys.executable).parent]
     return {
         "TWIN_HOME": str(home.path),
+        **loopback.direct(os.environ),
         "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_HOME": str(layout.pulumi_home(home)),

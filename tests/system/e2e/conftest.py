@@ -110,6 +110,7 @@ def clone(tmp_path: Path) -> Path:
     """A checkout of its own, so that a test can change files; uncommitted changes of this one are not in it."""
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
+    (checkout / "policies" / "venv").symlink_to(sys.prefix)  # as `make venv` does
     return checkout
 
 
