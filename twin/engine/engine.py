@@ -59,10 +59,12 @@ class Engine:
         with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack) | dict(variables)) as process:
             while True:
                 try:
-                    code = process.wait()
+                    # Without taking the exit code: `wait` loses it to a signal that comes as the engine ends, and tells 0.
+                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                     break
                 except KeyboardInterrupt:
                     interrupted = True  # the engine got the same signal from the terminal, and cancels by itself
+            code = process.wait()
         if interrupted and code != 0:
             raise KeyboardInterrupt
         return code
