@@ -11,6 +11,7 @@ from pydantic import Field
 
 from spec import names
 from spec.settings.autoscaling import Autoscaling
+from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
 from spec.settings.fields import AccountId, Region, TagKey, TagValue
@@ -103,6 +104,10 @@ class Document(Section):
     worker: Worker | None = Field(
         default=None,
         description="the request queue and the workers that answer from it; without it: neither",
+    )
+    charts: Charts | None = Field(
+        default=None,
+        description="a registry of yours that has the third-party charts; without it: each comes from its own project's",
     )
     cost: CostLimits | None = Field(
         default=None, description="a monthly budget and an alarm for unusual costs; without it: neither"
