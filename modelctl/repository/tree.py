@@ -40,7 +40,7 @@ _ANNEX = re.compile(r"(^|/)\.?(git/)?annex/objects/")
 
 @dataclass
 class Tree:
-    """What lies in one directory, by paths relative to it: `files` are released, `left_out` are not."""
+    """The entries below one directory, by paths relative to it: `files` are released, `left_out` are not."""
 
     files: list[Path] = field(default_factory=list)
     left_out: list[Path] = field(default_factory=list)

@@ -30,7 +30,7 @@ _NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|fold
 
 @dataclass(frozen=True)
 class Released:
-    """What a release takes of the model in `directory`, and what it leaves out, by paths relative to it."""
+    """The files that a release takes of the model in `directory`, and those that it leaves out, by paths relative to it."""
 
     directory: Path
     files: frozenset[Path]

@@ -1,4 +1,4 @@
-"""What lies among models and belongs to no release: told and left out, or refused with what would be right."""
+"""Files among models that belong to no release: told and left out, or refused with what would be right."""
 
 import os
 import socket
