@@ -64,7 +64,7 @@ _PASSING = frozenset(
 
 
 class Service:
-    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment has no region."""
+    """The client of one service, and threads for its calls. Raises InvalidSettings where AWS's client refuses the environment."""
 
     def __init__(self, name: str, threads: int) -> None:
         config = Config(
@@ -77,6 +77,9 @@ class Service:
             self.client: Any = boto3.client(name, config=config)
         except NoRegionError:
             raise InvalidSettings("AWS_DEFAULT_REGION: is missing; give the region of the queue and the bucket") from None
+        except (BotoCoreError, ValueError) as error:
+            said = str(error).rstrip(".")
+            raise InvalidSettings(f"AWS: {said}; look at AWS_ENDPOINT_URL, AWS_DEFAULT_REGION and AWS_PROFILE") from None
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def call(self, operation: Callable[..., T], **parameters: Any) -> T:
