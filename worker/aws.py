@@ -64,7 +64,7 @@ _PASSING = frozenset(
 
 
 class Service:
-    """The client of one service, and threads for its calls. Raises InvalidSettings where AWS's client refuses the environment."""
+    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment makes none."""
 
     def __init__(self, name: str, threads: int) -> None:
         config = Config(
