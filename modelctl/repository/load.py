@@ -16,7 +16,7 @@ from modelctl.repository import backends, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import contents, ensembles, files, golden, instances, scheduling, tensors, warmup
+from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 
 CONFIG_FILE = "config.pbtxt"
@@ -235,6 +235,7 @@ def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int
     yield from scheduling.check(config)
     yield from instances.check(config)
     yield from warmup.check(config)
+    yield from responses.check(config)
 
 
 def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:

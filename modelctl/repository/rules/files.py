@@ -83,6 +83,9 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
             where = f"model_warmup[{index}].inputs[{name}].input_data_file"
             if message := _in_folder("warmup", sample.inputs[name].input_data_file, released):
                 yield Problem(path, f"{where}: {message}")
+    for name in config.model_operations.op_library_filename:
+        if wrong := place_problem(name) or released.missing(Path(name)):
+            yield Problem(path, f'model_operations.op_library_filename: "{name}" {wrong}')
     yield from (Problem(path, message) for message in _parameters(config, released))
 
 

@@ -85,6 +85,48 @@ def test_what_is_in_the_model_or_names_no_file_is_let_be(models: Path, text: str
     assert _messages(models) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "response_cache { enable: true } model_transaction_policy { decoupled: true }",
+            "response_cache: a decoupled model is not cached, and the server does not load it; leave one of the two out",
+        ),
+        (
+            'input [ { name: "I" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 4 ] optional: true } ]',
+            "input[1].format: FORMAT_NCHW needs 3 dims, and there are 2",
+        ),
+        *(
+            (
+                f'input [ {{ name: "I" data_type: TYPE_FP32 dims: {dims} reshape {{ shape: {shape} }} optional: true }} ]',
+                f"input[1].reshape: {shape} {said}",
+            )
+            for dims, shape, said in (
+                ([4], [3], "has not as many elements as dims [4]"),
+                ([-1], [4], "has not as many elements as dims [-1]"),
+            )
+        ),
+        (
+            'model_operations { op_library_filename: "../lib.so" }',
+            f'model_operations.op_library_filename: "../lib.so" {_OUT}',
+        ),
+    ],
+)
+def test_what_the_server_would_refuse_is_told_before(models: Path, text: str, said: str) -> None:
+    golden = models / "normalize" / "1" / "golden.json"
+    golden.unlink()
+    _append(models, text)
+    assert [message for message in _messages(models) if message.startswith("normalize")] == [f"{CONFIG}: {said}"]
+
+
+@pytest.mark.parametrize(("dims", "shape"), [([4], [2, 2]), ([1], []), ([-1, 2], [2, -1])])
+def test_a_shape_of_as_many_elements_is_let_be(models: Path, dims: list[int], shape: list[int]) -> None:
+    _append(
+        models, f'input [ {{ name: "I" data_type: TYPE_FP32 dims: {dims} reshape {{ shape: {shape} }} optional: true }} ]'
+    )
+    assert [message for message in _messages(models) if "reshape" in message] == []
+
+
 def _label(models: Path, name: str) -> None:
     config = models / CONFIG
     text = config.read_text()
