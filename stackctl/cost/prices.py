@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 
@@ -100,7 +101,7 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
             f"`python3 -m stackctl cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
         )
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = reading.json_file(file)
         prices = {key: _price(entry) for key, entry in document["prices"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
         raise PriceError(f"{file} is not a price table: {error!r}") from None
