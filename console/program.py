@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from console import early_interrupt, virtual_environment
+from console import early_interrupt, loopback, virtual_environment
 from console.exit_codes import CLOSED_PIPE, DONE, INTERRUPTED, TERMINATED
 from spec.failure import Failure
 
@@ -42,6 +42,7 @@ def main(name: str) -> NoReturn:
         if signal.getsignal(signal.SIGINT) is early_interrupt.end:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _prepare_streams()
+        os.environ.update(loopback.direct(os.environ))
         virtual_environment.enter(name)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         code = run(name, sys.argv[1:])
