@@ -17,6 +17,7 @@ from typing import Any
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
+from spec.reading import Unreadable
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
@@ -127,6 +128,8 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
     try:
         document = reading.json_file(file)
         prices = {key: _price(entry) for key, entry in document["prices"].items()}
+    except Unreadable as error:
+        raise PriceError(f"{file} is not a price table: {error.problem}") from None
     except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
         raise PriceError(f"{file} is not a price table: {error!r}") from None
     return PriceTable(region, prices)
