@@ -242,4 +242,22 @@ _FAMILY_REGIONS: Mapping[str, str] = {
 FAMILY_REGIONS: Mapping[str, frozenset[str]] = {
     family: frozenset(regions.split()) for family, regions in _FAMILY_REGIONS.items()
 }
-REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())
+
+# Those that have EKS. Of GovCloud and China the table above knows no families: EC2 says when the program runs.
+_REGIONS: Mapping[str, str] = {
+    "aws": "af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1"
+    " eu-central-1 eu-central-2 eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1"
+    " me-south-1 mx-central-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "aws-us-gov": "us-gov-east-1 us-gov-west-1",
+    "aws-cn": "cn-north-1 cn-northwest-1",
+}
+REGIONS: Mapping[str, str] = {region: partition for partition, there in _REGIONS.items() for region in there.split()}
+"""The partition of each region that has EKS."""
+LISTED_REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())
+"""The regions of which `FAMILY_REGIONS` says what they have."""
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region: `aws`, `aws-us-gov` or `aws-cn`."""
+    return next((f"aws-{part}" for part in ("us-gov", "cn") if region.startswith(f"{part}-")), "aws")

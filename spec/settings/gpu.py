@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
 from spec.settings.fields import DnsLabel, Name, ReservationId, between, refuse
-from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, sizes_in_order
+from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, NodeGroup, sizes_in_order
 from spec.settings.problem import Problem, describe
 from spec.settings.rule import Place, rule
 from spec.settings.section import Absent, Section
@@ -53,7 +53,7 @@ def _sharing(value: Any) -> Any:
     return value
 
 
-class GpuPool(Section):
+class GpuPool(NodeGroup):
     """One GPU node group."""
 
     name: DnsLabel = Field(description="a name that is unique among the pools")
@@ -86,6 +86,11 @@ class GpuPool(Section):
         "another",
     )
 
+    @property
+    def gpu_types(self) -> list[InstanceType]:
+        """Return its types with a GPU, in order, as far as they are known."""
+        return [known for known in self.types if known.gpus]
+
     @rule
     def _name_is_not_the_system_groups(self, at: Place) -> Iterator[Problem]:
         """Refuse the name of the system nodes: pods for one could land on the other, as both have the same node label."""
@@ -99,9 +104,9 @@ class GpuPool(Section):
 
     @rule
     def _types_are_usable(self, at: Place) -> Iterator[Problem]:
-        """Require types of spec/catalog.py with a GPU that Triton can use, each once."""
+        """Require known types with a GPU that Triton can use, each once."""
         for index, name in enumerate(self.instance_types):
-            key, found = f"instanceTypes[{index}]", INSTANCE_TYPES.get(name)
+            key, found = f"instanceTypes[{index}]", self.known(name)
             if name in self.instance_types[:index]:
                 yield at.problem(key, f"'{name}' is listed twice; list each type once")
             elif found and not found.gpus:
@@ -114,7 +119,7 @@ class GpuPool(Section):
     @rule
     def _types_agree(self, at: Place) -> Iterator[Problem]:
         """Require types with the same GPUs: a model's instances and a pod's GPUs are the same on every node of a pool."""
-        types = known_types(self.instance_types)
+        types = self.gpu_types
         for found in types[1:]:
             first = types[0]
             if (found.gpu_name, found.gpu_memory_gib, found.gpus) != (first.gpu_name, first.gpu_memory_gib, first.gpus):
@@ -158,7 +163,7 @@ class GpuPool(Section):
         """Require a type that AWS sells capacity blocks of, for capacity-block."""
         if self.capacity != "capacity-block":
             return
-        for found in known_types(self.instance_types):
+        for found in self.gpu_types:
             if found.family not in CAPACITY_BLOCK_FAMILIES:
                 yield at.problem(
                     "capacity",
@@ -180,7 +185,7 @@ class GpuPool(Section):
         if not self.efa:
             return
         with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
-        for found in known_types(self.instance_types):
+        for found in self.gpu_types:
             if not found.efa_interfaces:
                 yield at.problem("efa", f"{found.name} has no EFA; use one of {', '.join(with_efa)}")
         if self.zones is None or len(self.zones) != 1:
@@ -195,7 +200,7 @@ class GpuPool(Section):
         sharing = self.sharing
         if sharing.strategy != "mig":
             return
-        for found in known_types(self.instance_types)[:1]:
+        for found in self.gpu_types[:1]:
             profiles = found.mig_profiles
             wanted = profiles.get(sharing.profile or "")
             if not profiles:
@@ -214,12 +219,6 @@ class GpuPool(Section):
                     f"{sharing.replicas} is not the number of {sharing.profile} instances of an {found.gpu_name}; "
                     f"use {wanted.instances}",
                 )
-
-
-def known_types(names: tuple[str, ...]) -> list[InstanceType]:
-    """Return the GPU types among these names."""
-    types = (INSTANCE_TYPES.get(name) for name in names)
-    return [found for found in types if found and found.gpus]
 
 
 def _unknown_type(name: str) -> str:

@@ -13,7 +13,7 @@ from spec import names
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
-from spec.settings.fields import AccountId, Region, TagKey, TagValue
+from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
 from spec.settings.gateway import Gateway
 from spec.settings.gpu import Gpu, GpuPool
 from spec.settings.models import Models
@@ -135,6 +135,24 @@ class Document(Section):
         for key in REQUIRED_TAGS:
             if key not in self.tags:
                 yield at.problem("tags", f"'{key}' is missing; every resource is tagged with {' and '.join(REQUIRED_TAGS)}")
+
+    @rule
+    def _tags_are_not_too_many(self, at: Place) -> Iterator[Problem]:
+        """Refuse more than 40 tags: AWS takes 50, of which others need some."""
+        if len(self.tags) > MOST_TAGS:
+            yield at.problem(
+                "tags",
+                f"{len(self.tags)} tags are too many; AWS takes 50 of a resource, and those of the program, EKS and "
+                f"Karpenter are among them: give at most {MOST_TAGS}",
+            )
+
+    @rule
+    def _accounts_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each account once."""
+        accounts = self.allowed_account_ids or ()
+        for index, account in enumerate(accounts):
+            if account in accounts[:index]:
+                yield at.problem(f"aws:allowedAccountIds[{index}]", f"{account} is listed twice; list each account once")
 
     @rule
     def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:
