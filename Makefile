@@ -154,8 +154,10 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 	elif [ -e $(VENV) ]; then
 	  echo "removed the caches of this checkout, and left $(VENV): it is a link, or make has not made it"
 	fi
+	if [ -L policies/venv ]; then rm policies/venv; fi
 	find . -type f -path '*/__pycache__/*.pyc' -delete
 	find . -type d -name __pycache__ -empty -delete
+	[ ! -e policies/venv ] || echo "left policies/venv, which make has not made (\`pulumi install\` makes one): rm -rf policies/venv"
 	echo "What other checkouts of yours use too is left:"
 	echo "  built programs (0.5 GB; up to 10 if a build has not come to its end)"
 	echo "                               rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
@@ -165,7 +167,7 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 
 # One stamp per lock: a changed lock installs again, an unchanged one costs nothing. A half-made environment has no
 # stamp and is made anew.
-$(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
+$(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/venv
 	@[ ! -L $(VENV) ] || { echo "make: $(VENV) is a link to $$(readlink $(VENV)), which making it anew would empty; remove the link, or bring what it leads to up to date and touch $@" >&2; exit 1; }
 	if [ -e $(VENV) ] && [ ! -e $(MADE) ] && [ ! -e $@ ] && [ -n "$$(ls -A $(VENV))" ]; then
 	  echo "make: $(VENV) is there and make has not made it, so that it is not emptied; move it away, or remove it when an interrupted make left it" >&2
@@ -190,6 +192,11 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
 	touch $@
 	echo "python: done in $$((SECONDS - start)) s"
+
+# Where policies/PulumiPolicy.yaml says that the pack's packages are. `pulumi install` in policies/ makes an environment of its own there.
+policies/venv:
+	@mkdir -p $(@D)
+	ln -sfn ../$(VENV) $@
 
 # Apart from what it judges.
 $(AUDIT)/.installed: requirements/audit.txt $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""EC2 instance types that this platform uses: GPUs, memory, network, AMI family and price.
+"""EC2 instance types that this platform uses: GPUs, memory, network and AMI family. Prices: stackctl/cost/prices.
 
 Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the EKS AL2023 node bootstrap.
 """
@@ -6,14 +6,9 @@ Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the E
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 
 GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
-
-# On-demand list prices in us-west-2 (p4 and p5 after the cut of June 2025). For estimates, never for invoices.
-PRICES_AS_OF = date(2025, 6, 5)
-PRICES_REGION = "us-west-2"
 
 # What a pod of the node's own add-ons asks for (vpc-cni, kube-proxy, ebs-csi, device plugin), rounded up.
 _ADDON_CPU_MILLIS = 200
@@ -51,7 +46,7 @@ class InstanceType:
     """One EC2 instance type.
 
     Memory is in GiB, `gpu_memory_gib` is per GPU, `nvme_gib` is the instance store in total (0: none),
-    `compute_capability` is NVIDIA's, `price_usd_hour` is on demand, Linux.
+    `compute_capability` is NVIDIA's.
     """
 
     name: str
@@ -63,7 +58,6 @@ class InstanceType:
     memory_gib: int
     nvme_gib: int
     efa_interfaces: int
-    price_usd_hour: float
 
     @property
     def family(self) -> str:
@@ -114,22 +108,22 @@ class InstanceType:
 
 
 def _gpu(
-    family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int, int, float]]
+    family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int, int]]
 ) -> dict[str, InstanceType]:
-    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB, EFA interfaces, USD per hour)."""
+    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB, EFA interfaces)."""
     types = {}
-    for size, (gpus, vcpus, gib, nvme_gb, efa, price) in sizes.items():
+    for size, (gpus, vcpus, gib, nvme_gb, efa) in sizes.items():
         name = f"{family}.{size}"
         nvme_gib = int(nvme_gb * 1000**3 / 1024**3)
-        types[name] = InstanceType(name, gpu, gpus, memory, capability, vcpus, gib, nvme_gib, efa, price)
+        types[name] = InstanceType(name, gpu, gpus, memory, capability, vcpus, gib, nvme_gib, efa)
     return types
 
 
-def _cpu(family: str, sizes: Mapping[str, tuple[int, int, float]]) -> dict[str, InstanceType]:
-    """The sizes of one CPU family: size -> (vCPUs, GiB, USD per hour)."""
+def _cpu(family: str, sizes: Mapping[str, tuple[int, int]]) -> dict[str, InstanceType]:
+    """The sizes of one CPU family: size -> (vCPUs, GiB)."""
     return {
-        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, gib, 0, 0, price)
-        for size, (vcpus, gib, price) in sizes.items()
+        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, gib, 0, 0)
+        for size, (vcpus, gib) in sizes.items()
     }
 
 
@@ -140,12 +134,12 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         16,
         7.5,
         {
-            "xlarge": (1, 4, 16, 125, 0, 0.526),
-            "2xlarge": (1, 8, 32, 225, 0, 0.752),
-            "4xlarge": (1, 16, 64, 225, 0, 1.204),
-            "8xlarge": (1, 32, 128, 900, 1, 2.176),
-            "12xlarge": (4, 48, 192, 900, 1, 3.912),
-            "16xlarge": (1, 64, 256, 900, 1, 4.352),
+            "xlarge": (1, 4, 16, 125, 0),
+            "2xlarge": (1, 8, 32, 225, 0),
+            "4xlarge": (1, 16, 64, 225, 0),
+            "8xlarge": (1, 32, 128, 900, 1),
+            "12xlarge": (4, 48, 192, 900, 1),
+            "16xlarge": (1, 64, 256, 900, 1),
         },
     ),
     **_gpu(
@@ -154,14 +148,14 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         22,
         8.6,
         {
-            "xlarge": (1, 4, 16, 250, 0, 1.006),
-            "2xlarge": (1, 8, 32, 450, 0, 1.212),
-            "4xlarge": (1, 16, 64, 600, 0, 1.624),
-            "8xlarge": (1, 32, 128, 900, 1, 2.448),
-            "12xlarge": (4, 48, 192, 3800, 1, 5.672),
-            "16xlarge": (1, 64, 256, 1900, 1, 4.096),
-            "24xlarge": (4, 96, 384, 3800, 1, 8.144),
-            "48xlarge": (8, 192, 768, 7600, 1, 16.288),
+            "xlarge": (1, 4, 16, 250, 0),
+            "2xlarge": (1, 8, 32, 450, 0),
+            "4xlarge": (1, 16, 64, 600, 0),
+            "8xlarge": (1, 32, 128, 900, 1),
+            "12xlarge": (4, 48, 192, 3800, 1),
+            "16xlarge": (1, 64, 256, 1900, 1),
+            "24xlarge": (4, 96, 384, 3800, 1),
+            "48xlarge": (8, 192, 768, 7600, 1),
         },
     ),
     **_gpu(
@@ -170,27 +164,27 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         22,
         8.9,
         {
-            "xlarge": (1, 4, 16, 250, 0, 0.8048),
-            "2xlarge": (1, 8, 32, 450, 0, 0.9776),
-            "4xlarge": (1, 16, 64, 600, 0, 1.3232),
-            "8xlarge": (1, 32, 128, 900, 1, 2.0144),
-            "12xlarge": (4, 48, 192, 3760, 1, 4.6016),
-            "16xlarge": (1, 64, 256, 1880, 1, 3.3968),
-            "24xlarge": (4, 96, 384, 3760, 1, 6.6752),
-            "48xlarge": (8, 192, 768, 7520, 1, 13.3504),
+            "xlarge": (1, 4, 16, 250, 0),
+            "2xlarge": (1, 8, 32, 450, 0),
+            "4xlarge": (1, 16, 64, 600, 0),
+            "8xlarge": (1, 32, 128, 900, 1),
+            "12xlarge": (4, 48, 192, 3760, 1),
+            "16xlarge": (1, 64, 256, 1880, 1),
+            "24xlarge": (4, 96, 384, 3760, 1),
+            "48xlarge": (8, 192, 768, 7520, 1),
         },
     ),
-    **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4, 21.9576)}),
-    **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4, 27.4471)}),
+    **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
+    **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
     **_gpu(
         "p5",
         "H100",
         80,
         9.0,
-        {"4xlarge": (1, 16, 256, 3800, 1, 6.88), "48xlarge": (8, 192, 2048, 30400, 32, 55.04)},
+        {"4xlarge": (1, 16, 256, 3800, 1), "48xlarge": (8, 192, 2048, 30400, 32)},
     ),
-    **_cpu("m6i", {"large": (2, 8, 0.096), "xlarge": (4, 16, 0.192), "2xlarge": (8, 32, 0.384)}),
-    **_cpu("m7i", {"large": (2, 8, 0.1008), "xlarge": (4, 16, 0.2016), "2xlarge": (8, 32, 0.4032)}),
+    **_cpu("m6i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
+    **_cpu("m7i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
 }
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))

@@ -18,11 +18,9 @@ from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME
 from spec.versions import KUBERNETES_SUPPORT
-from stackctl.cost.prices import EC2, PriceTable
+from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
 from stackctl.cost.throughput import measured, measured_rates
 
-HOURS = Decimal(730)
-"""Of a month, as AWS's own calculator has it: 8,760 / 12."""
 SPOT_SHARE = Decimal("0.5")
 """Of the on-demand price that a spot instance is assumed to cost. It moves by the hour, zone and type."""
 CONTROL_PLANE_LOGS_GB = Decimal(10)
@@ -50,8 +48,13 @@ class Amounts:
     expected: Decimal
     max: Decimal
 
-    def __mul__(self, factor: Decimal) -> Amounts:
-        return Amounts(self.min * factor, self.expected * factor, self.max * factor)
+    def __mul__(self, price: Decimal) -> Amounts:
+        return Amounts(product(self.min, price), product(self.expected, price), product(self.max, price))
+
+    @property
+    def unknown(self) -> bool:
+        """Return whether the price of a part of it is not known."""
+        return any(amount.is_nan() for amount in (self.min, self.expected, self.max))
 
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(self.min + other.min, self.expected + other.expected, self.max + other.max)
@@ -88,7 +91,7 @@ class Nodes:
 
 
 def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
-    """Return everything that the stack is billed for, as far as its file decides it. Raises PriceError."""
+    """Return everything that the stack is billed for, as far as its file decides it. Raises EvidenceError."""
     return [
         *_control_plane(settings, prices, today),
         *_groups(settings, prices),
@@ -241,11 +244,12 @@ def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
 def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share: Mapping[str, Decimal]) -> Amounts:
     """Return US dollars a month. The first type is the one that is expected, the most expensive what it may come to."""
     hourly = [prices.usd(f"{EC2}.{name}") for name in types]
+    most = UNKNOWN if any(price.is_nan() for price in hourly) else max(hourly)
     one = Decimal(1)
     return Amounts(
-        nodes.min * HOURS * hourly[0] * share.get("min", one),
-        nodes.expected * HOURS * hourly[0] * share.get("expected", one),
-        nodes.max * HOURS * max(hourly) * share.get("max", one),
+        product(nodes.min * HOURS * share.get("min", one), hourly[0]),
+        product(nodes.expected * HOURS * share.get("expected", one), hourly[0]),
+        product(nodes.max * HOURS * share.get("max", one), most),
     )
 
 
@@ -270,6 +274,10 @@ def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     release = settings.models.release
     if release is not None:
         yield Item("storage", "models", always(Decimal(release.bytes) / _BYTES_PER_GB) * prices.usd("s3.gb-month"))
+    fsx = settings.models.fsx
+    if fsx is not None:
+        price = prices.usd(f"fsx.lustre-{fsx.throughput_mbs_per_tib}-gib-month")
+        yield Item("storage", "FSx for Lustre", always(fsx.storage_gib) * price)
     if settings.monitoring is not None:
         gib = settings.monitoring.replicas * (settings.monitoring.storage_gib + _SILENCES_GIB)
         yield Item("storage", "volumes of Prometheus and Alertmanager", always(gib) * prices.usd("ebs.gp3-gib-month"))

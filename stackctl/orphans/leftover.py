@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOURS_A_MONTH = 730
-
 
 @dataclass(frozen=True)
 class Leftover:
-    """`reason`: why it counts as the stack's. `usd_a_month`: 0 where AWS charges nothing, None where it depends on use.
+    """`reason`: why it counts as the stack's. `usd_a_month`: 0 where AWS charges nothing, None where it depends on use, NaN
+    where there is no price.
 
     `remove`: the command with which somebody removes it; nothing here runs it.
     """

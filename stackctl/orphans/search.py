@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 from typing import Any
 
 from spec.ownership import Ownership, tags_of
 from stackctl.account.read_only import Readers
+from stackctl.cost.prices import PriceTable, product
 
 Item = Mapping[str, Any]
+_CENT = Decimal("0.01")
 _SOMEBODY_ELSES = "somebody else's"
 
 
@@ -20,6 +23,11 @@ class Search:
 
     readers: Readers
     owner: Ownership
+    prices: PriceTable
+
+    def usd_a_month(self, key: str, units: Decimal | int = 1) -> float:
+        """Return the list price of so many units a month (an hour that is paid all month has `HOURS`), in whole cents."""
+        return float(product(Decimal(units), self.prices.usd(key)).quantize(_CENT, ROUND_HALF_UP))
 
     def pages(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Item]:
         """Yield all items below `key` of a paginated operation."""

@@ -31,7 +31,10 @@ _ACTIONS: Mapping[str, Action] = {
     "import-replacement": "replace",
     "delete-replaced": "replace",
 }
-_LAST_WORDS = frozenset({"preview failed", "error: preview failed"})
+_LAST_WORDS = re.compile(
+    r"(error: )?(preview failed|an unhandled error occurred: program exited with non-zero exit code: -?[0-9]+)"
+)
+"""How the engine ends when something has failed. Of a program it has a second error, beside the program's own."""
 _CUT_OFF = "the engine's output ends before its summary: the preview was cut off"
 _CANNOT_RUN = "can't run policy "
 """How the engine begins where a policy asks for a value that is not known yet."""
@@ -211,8 +214,8 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
 
 
 def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[str, ...]:
-    """Return the errors without the engine's last word, where something else says why."""
-    others = tuple(error for error in errors if error not in _LAST_WORDS)
+    """Return the errors without the engine's last words, where something else says why."""
+    others = tuple(error for error in errors if not _LAST_WORDS.fullmatch(error))
     return others if others or any(violation.mandatory for violation in violations) else errors
 
 

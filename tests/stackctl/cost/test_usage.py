@@ -166,6 +166,34 @@ def test_parts_add_up_and_less_is_never_more() -> None:
             assert 0 <= item.cost.min <= item.cost.expected <= item.cost.max, (name, item)
 
 
+def test_without_a_price_of_a_type_what_rests_on_it_is_unknown_and_the_rest_is_not() -> None:
+    """dev: the pool has one node at least."""
+    some = {key: price for key, price in prices().prices.items() if key != "ec2.g5.xlarge"}
+    found = estimate(stack("dev"), PriceTable("us-west-2", some), TODAY)
+    assert {part for part, amounts_ in found.parts.items() if amounts_.unknown} == {"pool g5"}
+    assert (found.total.unknown, found.per_million is not None and found.per_million.is_nan()) == (True, True)
+    assert found.notes[0] == (
+        "unknown, as us-west-2 has no price of it: pool g5: g5.xlarge or g5.2xlarge, spot; "
+        "`python3 -m stackctl cost refresh us-west-2` looks prices up, with credentials that may call pricing:GetProducts"
+    )
+
+
+def test_no_node_of_an_unknown_price_costs_nothing() -> None:
+    """prod: p4d has none but at most two."""
+    some = {key: price for key, price in prices().prices.items() if not key.startswith("ec2.p4d")}
+    found = estimate(stack("prod"), PriceTable("us-west-2", some), TODAY).parts["pool p4d"]
+    assert (found.min, found.expected, found.max.is_nan()) == (0, 0, True)
+
+
+def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
+    def fsx(sections: dict[str, Any]) -> None:
+        sections["models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 250}}
+
+    table = prices(fsx_lustre_250_gib_month="0.21")
+    more = part(stack("prod", _without_digest(fsx)), table, "storage").min - part(stack("prod"), table, "storage").min
+    assert more + Decimal(15693) / 10**9 == 1200 * Decimal("0.21")
+
+
 def test_a_million_inferences_at_the_expected_rates() -> None:
     """prod expects 40 + 40 requests per second."""
     found = estimate(stack("prod"), prices(), TODAY)

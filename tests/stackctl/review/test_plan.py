@@ -218,6 +218,22 @@ def test_that_the_preview_failed_is_an_error_only_where_nothing_says_why() -> No
     assert plan.read(stream(violation("advisory", "p", "c", "m"), last)).errors == ("preview failed",)
 
 
+def test_that_the_program_ended_is_not_told_beside_why() -> None:
+    why = {"diagnosticEvent": {"severity": "error", "prefix": "<{%fg 1%}>error: <{%reset%}>", "message": "2 mistakes\n"}}
+    status = {
+        "diagnosticEvent": {
+            "severity": "error",
+            "prefix": "<{%fg 1%}>error: <{%reset%}>",
+            "message": "<{%reset%}>an unhandled error occurred: program exited with non-zero exit code: 1<{%reset%}>\n\n",
+        }
+    }
+    traceback = {"diagnosticEvent": {"severity": "info#err", "message": "Traceback …\nKeyboardInterrupt\n"}}
+    assert plan.read(stream(why, traceback, status)).errors == ("error: 2 mistakes",)
+    assert plan.read(stream(status)).errors == (
+        "error: an unhandled error occurred: program exited with non-zero exit code: 1",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
