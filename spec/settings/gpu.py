@@ -184,10 +184,12 @@ class GpuPool(NodeGroup):
         """Require types with EFA, and one zone, which it does not leave."""
         if not self.efa:
             return
-        with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
         for found in self.gpu_types:
             if not found.efa_interfaces:
-                yield at.problem("efa", f"{found.name} has no EFA; use one of {', '.join(with_efa)}")
+                with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
+                here = [name for name in with_efa if name.startswith(f"{found.family}.")]
+                valid = f"use one of {', '.join(here)}" if here else f"use a type of {one_of(GPU_FAMILIES)} that has it"
+                yield at.problem("efa", f"{found.name} has no EFA; {valid}")
         if self.zones is None or len(self.zones) != 1:
             yield at.problem("zones", "EFA does not cross zones; give exactly one zone")
 
@@ -207,7 +209,8 @@ class GpuPool(NodeGroup):
                 able = list(dict.fromkeys(known.family for known in INSTANCE_TYPES.values() if known.mig_profiles))
                 yield at.problem(
                     "sharing.strategy",
-                    f"the {found.gpu_name} of {found.name} has no MIG; use a type of {one_of(able)}, or mps",
+                    f"spec/catalog.py has no MIG profile of the {found.gpu_name} of {found.name}; "
+                    f"use a type of {one_of(able)}, or mps",
                 )
             elif wanted is None:
                 why = "is missing" if sharing.profile is None else f"'{sharing.profile}' is no way to cut this GPU"
@@ -229,7 +232,7 @@ def _unknown_type(name: str) -> str:
         if family in GPU_FAMILIES
         else f"use a type of {one_of(GPU_FAMILIES)}"
     )
-    return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}"
+    return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}, or describe it in instanceTypes"
 
 
 def pool_name(pool: GpuPool) -> str | None:

@@ -84,7 +84,9 @@ class SystemGroup(NodeGroup):
                 yield at.problem(key, f"'{name}' is listed twice; list each type once")
             elif found is None:
                 yield at.problem(
-                    key, f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use one of {', '.join(cpu_types)}"
+                    key,
+                    f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use a type of {one_of(CPU_FAMILIES)}, "
+                    "or describe it in instanceTypes",
                 )
             elif found.gpus:
                 yield at.problem(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from spec.catalog import INSTANCE_TYPES
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
@@ -158,7 +157,7 @@ def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
 
 def pods_per_node(settings: Settings, pool: GpuPool) -> int:
     """Return the pods of Triton for which a node of the pool has GPUs, or shares of them."""
-    return max(INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
+    return max(pool.types[0].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
 
 
 def part_of(pool: GpuPool) -> str:

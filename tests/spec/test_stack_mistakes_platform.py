@@ -24,7 +24,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"aws:region": "ca-west-1", "network.zones": 2, "gpu.pools": "none"},
         [
-            "nodes.system.instanceTypes[0]: EC2 has no m7i in ca-west-1; use m6i",
+            "nodes.system.instanceTypes[0]: EC2 has no m7i in ca-west-1; use m5, m6i, c6i, c7i or r6i",
             "gpu.pools: 'none' is text; give a list in square brackets",
         ],
     ),
@@ -295,7 +295,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "nodes.system.instanceTypes[0]: 'g5.xlarge' has a GPU, which system nodes would "
-                "waste; use m6i or m7i, and gpu.pools for GPU nodes"
+                "waste; use m5, m6i, m7i, c6i, c7i, r6i or r7i, and gpu.pools for GPU nodes"
             )
         ],
     ),
@@ -304,8 +304,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "nodes.system.instanceTypes[0]: unknown instance type 'm7i.lrage'; did you mean "
-                "'m7i.large'? use one of m6i.large, m6i.xlarge, m6i.2xlarge, m7i.large, m7i.xlarge, "
-                "m7i.2xlarge"
+                "'m7i.large'? use a type of m5, m6i, m7i, c6i, c7i, r6i or r7i, or describe it in instanceTypes"
             )
         ],
     ),
