@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spec.capacity import nodes_for
-from spec.catalog import INSTANCE_TYPES
+from spec.catalog import InstanceType
 from spec.settings import GpuPool, Settings
 from spec.subnets import nat_zones
 
@@ -92,23 +92,23 @@ def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
 
 def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     system = settings.nodes.system
-    yield from _group("system", system.instance_types, "on-demand", system.desired, system.max)
+    yield from _group("system", system.types, "on-demand", system.desired, system.max)
     for pool in settings.gpu.pools:
-        yield from _group(pool.name, pool.instance_types, pool.capacity, nodes_at_start(settings, pool), pool.max)
+        yield from _group(pool.name, pool.types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 
 
-def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
+def _group(name: str, group: list[InstanceType], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
     """Yield the needs of one group. EC2 chooses among its types: the smallest counts at the start, the largest at most."""
     if capacity == "capacity-block":
         return
-    by_quota: dict[Quota, list[str]] = {}
-    for instance_type in instance_types:
-        quota = instance_quota(instance_type, spot=capacity == "spot")
+    by_quota: dict[Quota, list[InstanceType]] = {}
+    for known in group:
+        quota = instance_quota(known.name, spot=capacity == "spot")
         if quota is not None:
-            by_quota.setdefault(quota, []).append(instance_type)
+            by_quota.setdefault(quota, []).append(known)
     for quota, types in by_quota.items():
-        vcpus = [INSTANCE_TYPES[instance_type].vcpus for instance_type in types]
-        taker = f"{name}: {first} to {most} x {' or '.join(types)}"
+        vcpus = [known.vcpus for known in types]
+        taker = f"{name}: {first} to {most} x {' or '.join(known.name for known in types)}"
         yield QuotaNeed(quota, first * min(vcpus), most * max(vcpus), (taker,))
 
 

@@ -50,6 +50,8 @@ class Estimate:
 
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
     """Return what the stack costs. Raises EvidenceError."""
+    described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
+    prices = prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
     unpriced = ", ".join(f"{item.part}: {item.what}" for item in items if item.cost.unknown)

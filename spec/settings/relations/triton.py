@@ -14,12 +14,13 @@ from spec.settings.section import Absent
 from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
 
-# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
+# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size, the 256 MiB of logs, and shm.
 _CACHE_COPIES = 2
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
+_SHARED_MEMORY_MIB = (1024, 1024)  # shm.size and shm.memoryMargin
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -91,6 +92,21 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
             "triton.memoryGiB",
             f"{wanted} GiB are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
             f"add-ons; use at most {limit}",
+        )
+
+
+@rule
+def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
+    """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
+    triton = subject.document.triton
+    shared = sum(_SHARED_MEMORY_MIB)
+    needed = shared + (triton.response_cache_mib or 0)
+    if triton.memory_gib * 1024 < needed:
+        cache = f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
+        yield Problem(
+            "triton.memoryGiB",
+            f"{triton.memory_gib} GiB do not hold {_SHARED_MEMORY_MIB[0]} MiB of /dev/shm, {_SHARED_MEMORY_MIB[1]} MiB for "
+            f"the server{cache}; give {math.ceil(needed / 1024)} or more",
         )
 
 
