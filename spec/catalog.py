@@ -3,7 +3,7 @@
 Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the EKS AL2023 node bootstrap.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spec import kubelet
@@ -77,8 +77,9 @@ class InstanceType:
 
     @property
     def max_pods(self) -> int:
-        """Pods per node with prefix delegation, as managed node groups cap it: 110 below 30 vCPU, else 250."""
-        return min(110 if self.vcpus < 30 else 250, self.pods_limit or 250)
+        """Pods per node, as managed node groups cap it, and as it has addresses for."""
+        most = kubelet.max_pods(self.vcpus)
+        return min(most, self.pods_limit or most)
 
     @property
     def usable_memory_gib(self) -> float:
@@ -209,6 +210,12 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
     **_cpu("r6i", 8),
     **_cpu("r7i", 8),
 }
+
+
+def max_pods(types: Iterable[InstanceType]) -> int:
+    """Return the pods per node of a group, which all of its nodes have: as many as each of its types can."""
+    return min(known.max_pods for known in types)
+
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
 CPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if not t.gpus))

@@ -7,6 +7,11 @@ import math
 _EVICTION_MIB = 100
 
 
+def max_pods(vcpus: int) -> int:
+    """Return the pods that a managed node group lets a node have, with prefix delegation."""
+    return 110 if vcpus < 30 else 250
+
+
 def reserved_memory_mib(pods: int) -> int:
     """Return the MiB that a node for so many pods keeps: 255, 11 for each pod, and 100 below which it evicts."""
     return 255 + 11 * pods + _EVICTION_MIB

@@ -66,7 +66,7 @@ def nodes(group: NodeGroup, plugin_values: Mapping[str, Any] | None) -> list[dic
 
 def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[str, str]]:
     """Return capacity and allocatable of a machine, without GPUs."""
-    pods = 110 if machine.vcpus < 30 else 250
+    pods = kubelet.max_pods(machine.vcpus)
     capacity = {
         "cpu": str(machine.vcpus),
         "memory": f"{machine.memory_mib}Mi",
