@@ -1,4 +1,4 @@
-"""Helm's own record of a release, which the official provider leaves too, is read where the twin has no record of its own."""
+"""Helm's own record of a release, which the official provider leaves too: read where the twin has none of its own."""
 
 import base64
 import gzip
