@@ -14,8 +14,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
+from spec.reading import Unreadable
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
@@ -97,6 +99,11 @@ class PriceTable:
         """Return the price of one unit of `key`, or UNKNOWN."""
         return self.prices[key].usd if key in self.prices else UNKNOWN
 
+    def including(self, given: Mapping[str, float], today: date) -> PriceTable:
+        """Return the table with prices that a stack file gives, which go before those of the table."""
+        named = {key: Price(Decimal(str(usd)), self.as_of or today) for key, usd in given.items()}
+        return PriceTable(self.region, {**self.prices, **named})
+
     def write(self, directory: Path = DIRECTORY) -> Path:
         """Write the table, sorted, and return its file. Raises NotWritten."""
         document = {
@@ -124,8 +131,10 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
     if not file.exists():
         return PriceTable(region, {})
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = reading.json_file(file)
         prices = {key: _price(entry) for key, entry in document["prices"].items()}
+    except Unreadable as error:
+        raise PriceError(f"{file} is not a price table: {error.problem}") from None
     except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
         raise PriceError(f"{file} is not a price table: {error!r}") from None
     return PriceTable(region, prices)
