@@ -136,13 +136,15 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     names: list[str] = []
     problems = list(tree.alike(paths))
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
             wrong = tree.link_problem(models_dir, path) if path.is_symlink() else _name_problem(path)
             if wrong is None:
                 names.append(path.name)
             else:
                 problems.append(wrong)
-        elif path.name not in _TOP_LEVEL_FILES:
+        elif path.is_symlink() and not path.exists() and path.name != RELEASE_FILE:
+            problems.append(Problem(path, f"a link to {path.readlink()}, where nothing is; remove it"))
+        elif path.name not in _TOP_LEVEL_FILES or (path.is_dir() and path.name != RELEASE_FILE):
             message = "belongs to no model; a model's files lie in <model>/ and <model>/<version>/"
             problems.append(Problem(path, message if path.is_file() else "neither a file nor a directory"))
     if not paths or all(path.name in _TOP_LEVEL_FILES for path in paths):
@@ -172,6 +174,8 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
         draft.problems.append(Problem(directory / CONFIGS_DIRECTORY, message))
     if Path(CONFIG_FILE) in found.files or not os.path.lexists(directory / CONFIG_FILE):
         _read_config(draft)
+    elif (directory / CONFIG_FILE).is_dir():
+        draft.problems.append(Problem(directory / CONFIG_FILE, "a directory; it is to be the file with the model's config"))
     if draft.config is not None:
         _complete(draft, draft.config)
         draft.problems += [

@@ -40,6 +40,11 @@ def test_a_name_that_leads_out_of_the_model_is_refused_wherever_it_stands(models
     ("text", "said"),
     [
         ('cc_model_filenames { key: "8.6" value: "../model.py" }', f'cc_model_filenames: "../model.py" {_OUT}'),
+        ('default_model_filename: "."', 'default_model_filename: "." is no name of a file'),
+        (
+            f'default_model_filename: "{"a" * 256}"',
+            f'default_model_filename: "{"a" * 256}" has a name of 256 bytes in it; a file\'s has at most 255',
+        ),
         ('cc_model_filenames { key: "8.6" value: "" }', 'cc_model_filenames: "" is empty'),
         (
             'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/../env.tar.gz" } }',
@@ -193,6 +198,16 @@ def test_a_config_that_cannot_be_read_is_told_in_a_line(models: Path, content: b
     (message,) = [message for message in _messages(models) if message.startswith("normalize")]
     assert message.startswith(said)
     assert len(message) < 500
+
+
+def test_directories_in_the_place_of_files_are_told(models: Path) -> None:
+    for path in (models / CONFIG, models / "classify" / "1" / "golden.json"):
+        path.unlink()
+        path.mkdir()
+    assert _messages(models)[:2] == [
+        "classify/1/golden.json: not a file; it is to be one inference and its answer",
+        "normalize/config.pbtxt: a directory; it is to be the file with the model's config",
+    ]
 
 
 def test_a_config_of_nothing_but_mistakes_is_told_up_to_a_bound(models: Path) -> None:

@@ -1,5 +1,6 @@
 """Mistakes in the files of a repository: each found, with its path, and nothing else reported with it."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,6 +194,22 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         _write("release.yaml", "versions: {classify: 1\n"),
         ["release.yaml:2:1: not valid YAML: did not find expected ',' or '}'"],
     ),
+}
+
+
+def _in_its_place(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def change(models: Path) -> None:
+        (models / "release.yaml").unlink()
+        make(models / "release.yaml")
+
+    return change
+
+
+NO_RELEASE_FILE = ["release.yaml: not a file, or a link to none; write versions: {<model>: <version>}"]
+MISTAKES |= {
+    "a release.yaml that is a directory": (_in_its_place(Path.mkdir), NO_RELEASE_FILE),
+    "a release.yaml that is a pipe": (_in_its_place(os.mkfifo), NO_RELEASE_FILE),
+    "a release.yaml that leads to nothing": (_in_its_place(lambda path: path.symlink_to("gone")), NO_RELEASE_FILE),
 }
 
 
