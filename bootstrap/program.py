@@ -9,8 +9,8 @@ from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.state import SECRETS_ALIAS, State, StateArgs
 from infra.aws import account as aws_account
+from infra.stack_settings import refuse
 from spec.versions import PROJECT
-from spec.wording import listed
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
         settings = stack_settings.from_pulumi()
     except SettingsInvalid as error:
         file = f"Pulumi.{pulumi.get_stack()}.yaml"
-        raise pulumi.RunError(listed(file, "mistake", str(error).splitlines())) from None
+        refuse(file, str(error).splitlines())
     deploy(settings, pulumi.Config("aws").require("region"))
 
 

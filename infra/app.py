@@ -40,14 +40,14 @@ def main() -> None:
     """Read the stack's settings and deploy them.
 
     A mistake in them is for people: everything that is wrong is printed, no resource is registered, and the engine
-    sees a failed program. `RunError` is the one exception that the language host shows without a traceback.
+    sees a failed program.
     """
     try:
         settings = stack_settings.from_pulumi()
         _warn([str(warning) for warning in (*settings.warnings, *assumptions(settings))])
         deploy(settings)
     except SettingsError as error:
-        raise pulumi.RunError(listed(error.source, "mistake", str(error).splitlines())) from None
+        stack_settings.refuse(error.source, str(error).splitlines())
 
 
 def deploy(settings: Settings) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pulumi
 import pulumi.runtime.config
 
+from spec import reading
 from spec.settings import Settings, load, read_config
 from spec.stack_names import stack_file
+from spec.wording import listed
+
+EXPLAINED = 32
+"""Exit status of a program that has told the engine why it ends. After any other one, that of `pulumi.RunError` too, the
+engine shows a second error: `program exited with non-zero exit code: 1`. It is a constant of Pulumi's own launcher:
+https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/python/cmd/pulumi-language-python-exec
+"""
 
 
 def from_pulumi() -> Settings:
@@ -27,4 +38,10 @@ def _refuse_ambiguities_that_the_engine_resolves(stack: str) -> None:
     """
     file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
     if file.is_file():
-        read_config(file.read_bytes(), stack_file(stack))
+        read_config(reading.file(file), stack_file(stack))
+
+
+def refuse(source: str, mistakes: Sequence[str]) -> NoReturn:
+    """Tell the engine each mistake in `source`, in one error without a traceback, and end the program."""
+    pulumi.log.error(listed(source, "mistake", mistakes))
+    sys.exit(EXPLAINED)

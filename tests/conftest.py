@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from console import loopback
 from tests.aws_environment import service_models_read_once
 from tests.golden import OPTION, Golden, may_update
 from tests.paths import ROOT
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     may_update(config.getoption(OPTION), os.environ)
+    os.environ.update(loopback.direct(os.environ))  # a proxy is for the world outside, never for servers of tests
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
-"""The twin's command line. Each command is a few lines; the module of its name has the rest."""
+"""Define the commands of `twin`. Each imports what it does when it is called: what all of them need takes two seconds."""
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,18 +18,12 @@ from console.options import Json, StackArgument
 from console.program import interruptible
 from spec import stack_names
 from spec.failure import Failure
-from twin.charts import registry
-from twin.commands import down as down_command
-from twin.commands import preview, shell, status
-from twin.commands import up as up_command
-from twin.commands.inference import Answer
-from twin.engine import engine, stack_files
-from twin.engine.engine import Engine, EngineError
-from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome
-from twin.services import scratch
-from twin.services.servers import PROGRAMS, Servers
-from twin.triton import standalone, tritonserver
+
+if TYPE_CHECKING:
+    from twin.commands.inference import Answer
+    from twin.engine.engine import Engine
+    from twin.services.servers import Servers
 
 app = typer.Typer(
     help="Triton on EKS on this machine: real Pulumi, a real Kubernetes control plane, real Triton, and moto for AWS.",
@@ -48,13 +43,22 @@ def up(
     ] = False,
 ) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
+    from twin.charts import registry
+    from twin.commands import shell
+    from twin.commands import up as up_command
+    from twin.engine import stack_files
+    from twin.host import room
+    from twin.services.servers import Servers
+    from twin.triton import tritonserver
+
     started = time.monotonic()
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
+        room.check(home)
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack = stack_files.config(home, up_command.STACK)
-        servers = Servers.start(home, _programs(home, registry.families(stack)), output)
+        servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)
     _print_answer(answer)
     _print_endpoints(servers)
@@ -76,6 +80,8 @@ def up(
 @app.command()
 def down() -> None:
     """Stop every process of the twin and remove its directory."""
+    from twin.commands import down as down_command
+
     home = TwinHome.from_environment()
     for line in down_command.down(home):
         with contextlib.suppress(OSError):  # a full disk takes no output, and has to be freed all the same
@@ -94,7 +100,8 @@ def run_load(
     ] = None,
 ) -> None:
     """Send a load to the twin, and show live what the autoscaler makes of it; Ctrl-C ends it."""
-    from twin.load.command import Wanted, load  # here: what only a load needs takes a second to import
+    from twin.load.command import Wanted, load
+    from twin.services.servers import Servers
 
     home = TwinHome.from_environment()
     servers = Servers.running(home)
@@ -106,6 +113,9 @@ def run_load(
 @app.command("status")
 def show_status(as_json: Json = False) -> None:
     """Show what the twin has: release, resources, pods, endpoints, the last inference."""
+    from twin.commands import status
+    from twin.services.servers import Servers
+
     home = TwinHome.from_environment()
     found = status.read(home, Servers.running(home))
     if as_json:
@@ -117,9 +127,13 @@ def show_status(as_json: Json = False) -> None:
 @app.command()
 def env() -> int:
     """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
+    from twin.commands import shell
+    from twin.commands.up import STACK
+    from twin.services.servers import Servers
+
     try:
         home = TwinHome.from_environment()
-        variables = {**Servers.running(home).variables(), "PULUMI_STACK": up_command.STACK}
+        variables = {**Servers.running(home).variables(), "PULUMI_STACK": STACK}
     except (Failure, OSError, KeyboardInterrupt) as error:
         told = explain(error, "twin")
         print(shell.refuse(told.text))
@@ -137,6 +151,10 @@ def show_preview(
     events: Annotated[bool, typer.Option("--events", help="the engine's events as they come, one JSON a line")] = False,
 ) -> None:
     """Show what `pulumi up` would do to an environment and what policies say of it, with no credentials."""
+    from twin.host import tools
+    from twin.services import scratch
+    from twin.services.servers import PROGRAMS, Servers
+
     stack_names.file_of(stack, REPOSITORY)
     if against is not None:
         scratch.check(against)
@@ -160,8 +178,12 @@ def show_preview(
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run_pulumi(context: typer.Context) -> int:
     """Run the real engine on this twin's copy of the stack file: what `pulumi` is in the twin's shell."""
+    from twin.commands.up import STACK
+    from twin.engine import engine
+    from twin.services.servers import Servers
+
     servers = Servers.running(TwinHome.from_environment())
-    return servers.engine().run(engine.stack_of(context.args, default=up_command.STACK), context.args)
+    return servers.engine().run(engine.stack_of(context.args, default=STACK), context.args)
 
 
 @app.command("triton")
@@ -169,6 +191,8 @@ def run_triton(
     models: Annotated[Path, typer.Argument(metavar="MODELS_DIR", help="a model repository, e.g. models/")],
 ) -> None:
     """Run one real tritonserver over MODELS_DIR, nothing loaded, until Ctrl-C; no cluster, no twin needed."""
+    from twin.triton import standalone
+
     standalone.serve(models, lambda line: print(line, flush=True))
 
 
@@ -177,17 +201,10 @@ def say(line: str) -> None:
     output.print(line)
 
 
-def _programs(home: TwinHome, families: Sequence[str]) -> Mapping[str, Path]:
-    """Return the programs of `up`. The first one builds them, and shows what it will make as soon as Pulumi is there."""
-    is_first = home.load_endpoints().kubeconfig is None
-    with tools.building([*PROGRAMS, *families], output) as found:
-        if is_first and found.lacks("control-plane"):
-            servers = Servers.without_cluster(home, found.wait("pulumi"), say)
-            up_command.preview(servers, say)
-        return found.wait()
-
-
 def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:
+    from twin.commands import preview
+    from twin.engine.engine import EngineError
+
     if as_json:
         found = preview.read(pulumi, stack)
         terminal.print_json(dataclasses.asdict(found))
@@ -206,6 +223,8 @@ def _print_answer(answer: Answer) -> None:
 
 
 def _print_endpoints(servers: Servers) -> None:
+    from twin.commands import status
+
     say("\nWhere things are:\n")
     for line in status.table(list(servers.endpoints().items())):
         say(line)
@@ -213,6 +232,8 @@ def _print_endpoints(servers: Servers) -> None:
 
 def _left(home: TwinHome) -> str:
     """Return what Ctrl-C leaves, and how to go on."""
+    from twin.host import processes
+
     alive = sorted(record.name for record in processes.records(home) if record.alive())
     left = f"still running: {', '.join(alive)}" if alive else "nothing of the twin is running"
     return (

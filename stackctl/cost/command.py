@@ -10,6 +10,7 @@ from decimal import Decimal
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 
+from console import aws_errors
 from console.terminal import output, print_json
 from spec.failure import FAILED
 from stackctl.account.read_only import AwsUnusable, Readers
@@ -45,7 +46,7 @@ def refresh(region: str) -> int:
 
     Raises Failure.
     """
-    old = prices.load(region).prices if prices.file_of(region).exists() else {}
+    old = prices.load(region).prices
     found = _asked(region, old)
     if not found.table.prices:
         raise PriceError(f"AWS gave no price of {region}: is it the name of a region?")
@@ -71,11 +72,11 @@ def _asked(region: str, old: Mapping[str, prices.Price]) -> Refreshed:
     try:
         return look_up(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
     except (ClientError, BotoCoreError) as error:
-        raise AwsUnusable(f"the Price List API: {error}") from None
+        raise AwsUnusable(aws_errors.explain(error) or f"the Price List API: {error}") from None
 
 
 def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:
-    table = Table("US$ a month", title=f"{stack}: list prices of {now.region} as of {now.as_of}", title_justify="left")
+    table = Table("US$ a month", title=f"{stack}: {now.source}", title_justify="left")
     for column in ("at least", "expected", "at most"):
         table.add_column(column, justify="right")
     old = before.parts if before is not None else {}
@@ -91,40 +92,47 @@ def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:
 def _cells(amounts: Amounts, before: Amounts | None) -> list[str]:
     cells = []
     for size in ("min", "expected", "max"):
-        now = getattr(amounts, size)
-        then = getattr(before, size) if before is not None else now
-        cells.append(_dollars(now) if then == now else f"{_dollars(then)} → {_dollars(now)}")
+        now = _dollars(getattr(amounts, size))
+        then = _dollars(getattr(before, size)) if before is not None else now
+        cells.append(now if then == now else f"{then} → {now}")
     return cells
 
 
 def _below(now: Estimate, before: Estimate | None) -> list[str]:
     lines = []
     if now.per_million is not None:
-        old = before.per_million if before is not None else None
-        then = f"{_dollars(old)} → " if old is not None and old != now.per_million else ""
-        lines.append(f"a million inferences at the stack's expected rates: {then}{_dollars(now.per_million)} US$")
+        new = _dollars(now.per_million)
+        old = _dollars(before.per_million) if before is not None and before.per_million is not None else new
+        moved = new if old == new else f"{old} → {new}"
+        lines.append(f"a million inferences at the stack's expected rates: {moved} US$")
     for model, usd in now.per_million_measured.items():
         lines.append(f"a million inferences of {model} at its measured rate, the node alone: {_dollars(usd)} US$")
     return [*lines, *now.notes]
 
 
 def _dollars(amount: Decimal) -> str:
+    if amount.is_nan():
+        return "unknown"
     return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
 
 
 def _document(made: Estimate) -> dict[str, object]:
-    """Return what `--json` prints: exact numbers, as text."""
+    """Return what `--json` prints: exact numbers, as text, and null where there is no price."""
     return {
         "region": made.region,
-        "asOf": made.as_of.isoformat(),
+        "asOf": made.as_of.isoformat() if made.as_of is not None else None,
         "total": _amounts(made.total),
         "parts": {part: _amounts(amounts) for part, amounts in made.parts.items()},
         "items": [{"part": item.part, "what": item.what, **_amounts(item.cost)} for item in made.items],
-        "perMillion": str(made.per_million) if made.per_million is not None else None,
-        "perMillionMeasured": {model: str(usd) for model, usd in made.per_million_measured.items()},
+        "perMillion": _number(made.per_million),
+        "perMillionMeasured": {model: _number(usd) for model, usd in made.per_million_measured.items()},
         "notes": list(made.notes),
     }
 
 
-def _amounts(amounts: Amounts) -> dict[str, str]:
-    return {size: str(getattr(amounts, size)) for size in ("min", "expected", "max")}
+def _amounts(amounts: Amounts) -> dict[str, str | None]:
+    return {size: _number(getattr(amounts, size)) for size in ("min", "expected", "max")}
+
+
+def _number(amount: Decimal | None) -> str | None:
+    return None if amount is None or amount.is_nan() else str(amount)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec.capacity import pods_per_node
 from spec.settings import Settings
 from stackctl.cost import usage
-from stackctl.cost.prices import EC2, PriceTable
+from stackctl.cost.prices import EC2, HOURS, PriceTable
 from stackctl.cost.throughput import measured_rates
-from stackctl.cost.usage import HOURS, NOTHING, Amounts, Item
+from stackctl.cost.usage import NOTHING, Amounts, Item
 
 _SECONDS = 3600
 MILLION = Decimal(1_000_000)
@@ -18,10 +19,15 @@ MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True)
 class Estimate:
-    """US dollars a month. `per_million`: at the stack's expected rates; None where it expects nothing of any model."""
+    """US dollars a month, UNKNOWN where there is no price.
 
+    `per_million`: at the stack's expected rates; None where it expects nothing of any model.
+    """
+
+    source: str
+    """Where the prices are from, in words."""
     region: str
-    as_of: date
+    as_of: date | None
     items: tuple[Item, ...]
     notes: tuple[str, ...]
     per_million: Decimal | None
@@ -43,14 +49,18 @@ class Estimate:
 
 
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
-    """Return what the stack costs. Raises PriceError, and EvidenceError."""
+    """Return what the stack costs. Raises EvidenceError."""
+    described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
+    prices = prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
+    unpriced = ", ".join(f"{item.part}: {item.what}" for item in items if item.cost.unknown)
     return Estimate(
+        source=prices.source,
         region=prices.region,
         as_of=prices.as_of,
         items=items,
-        notes=tuple(usage.notes(settings)),
+        notes=(*([prices.missing(unpriced)] if unpriced else []), *usage.notes(settings)),
         per_million=_per_million(settings, expected),
         per_million_measured=_per_million_measured(settings, prices),
     )
@@ -65,5 +75,5 @@ def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
     """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
     pool = settings.triton_pool
-    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / usage.pods_per_node(settings, pool)
+    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / pods_per_node(settings, pool)
     return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}

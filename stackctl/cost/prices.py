@@ -1,6 +1,7 @@
 """The dated price tables: one file a region, each price with the day on which it was looked up.
 
-Prices are exact decimal numbers of US dollars, as AWS publishes them: without discounts, taxes and free tiers.
+Prices are exact decimal numbers of US dollars, as AWS publishes them: without discounts, taxes and free tiers. Without a
+price an amount is `UNKNOWN`, and so is every sum that it is part of.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
+from spec.reading import Unreadable
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
@@ -30,6 +33,15 @@ KEYS: Mapping[str, str] = {
     "nlb.hour": "a network load balancer, an hour",
     "nlb.lcu-hour": "a load balancer capacity unit (NLCU), an hour",
     "ebs.gp3-gib-month": "a GiB of a gp3 volume, a month, with its baseline of IOPS and throughput",
+    "ebs.gp2-gib-month": "a GiB of a gp2 volume, a month",
+    "ebs.standard-gib-month": "a GiB of a magnetic volume, a month",
+    "ebs.st1-gib-month": "a GiB of an st1 volume, a month",
+    "ebs.sc1-gib-month": "a GiB of an sc1 volume, a month",
+    "ebs.snapshot-gib-month": "a GiB of a snapshot, a month",
+    "fsx.lustre-125-gib-month": "a GiB of FSx for Lustre, persistent on SSD, with 125 MB/s per TiB, a month",
+    "fsx.lustre-250-gib-month": "the same, with 250 MB/s per TiB",
+    "fsx.lustre-500-gib-month": "the same, with 500 MB/s per TiB",
+    "fsx.lustre-1000-gib-month": "the same, with 1000 MB/s per TiB",
     "sqs.million-requests": "a million requests to standard queues",
     "kms.key-month": "a customer managed key, a month",
     "logs.ingested-gb": "a GB that CloudWatch Logs takes in",
@@ -39,9 +51,14 @@ KEYS: Mapping[str, str] = {
 }
 """Every price beside those of instances, and what one unit of it is."""
 
+HOURS = Decimal(730)
+"""Of a month, as AWS's own calculator has it: 8,760 / 12."""
+UNKNOWN = Decimal("NaN")
+"""An amount that no price is known for: whatever it is added to is not known either."""
+
 
 class PriceError(Failure):
-    """A table that is missing, unreadable, or has no such price; the message says what to do."""
+    """A table that is unreadable, or has no such price; the message says what to do."""
 
     exit_code = NOT_TRIED
 
@@ -62,17 +79,30 @@ class PriceTable:
     prices: Mapping[str, Price]
 
     @property
-    def as_of(self) -> date:
-        """Return the day of the oldest price."""
-        return min(price.as_of for price in self.prices.values())
+    def as_of(self) -> date | None:
+        """Return the day of the oldest price; None where there is no price."""
+        return min((price.as_of for price in self.prices.values()), default=None)
+
+    @property
+    def source(self) -> str:
+        """Return where the prices are from, in words."""
+        return f"list prices of {self.region}" + (f" as of {self.as_of}" if self.as_of else ", of which there is no table")
+
+    def missing(self, what: str) -> str:
+        """Return that the price of something is not known, and what to do about it."""
+        return (
+            f"unknown, as {self.region} has no price of it: {what}; `python3 -m stackctl cost refresh {self.region}` looks "
+            "prices up, with credentials that may call pricing:GetProducts"
+        )
 
     def usd(self, key: str) -> Decimal:
-        """Return the price of one unit of `key`. Raises PriceError."""
-        if key not in self.prices:
-            raise PriceError(
-                f"{file_of(self.region)} has no price {key}; `python3 -m stackctl cost refresh {self.region}` looks it up"
-            )
-        return self.prices[key].usd
+        """Return the price of one unit of `key`, or UNKNOWN."""
+        return self.prices[key].usd if key in self.prices else UNKNOWN
+
+    def including(self, given: Mapping[str, float], today: date) -> PriceTable:
+        """Return the table with prices that a stack file gives, which go before those of the table."""
+        named = {key: Price(Decimal(str(usd)), self.as_of or today) for key, usd in given.items()}
+        return PriceTable(self.region, {**self.prices, **named})
 
     def write(self, directory: Path = DIRECTORY) -> Path:
         """Write the table, sorted, and return its file. Raises NotWritten."""
@@ -85,29 +115,33 @@ class PriceTable:
         return file
 
 
+def product(units: Decimal, usd: Decimal) -> Decimal:
+    """Return what so many units cost: none of them nothing, whatever their price."""
+    return units * usd if units else Decimal(0)
+
+
 def file_of(region: str, directory: Path = DIRECTORY) -> Path:
     """Return the file of a region's table."""
     return directory / f"{region}.json"
 
 
 def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
-    """Return the table of a region. Raises PriceError."""
+    """Return the table of a region, which has no prices where there is no file. Raises PriceError."""
     file = file_of(region, directory)
     if not file.exists():
-        known = sorted(path.stem for path in directory.glob("*.json"))
-        raise PriceError(
-            f"there is no price table of {region} (there is {', '.join(known) or 'none'}); "
-            f"`python3 -m stackctl cost refresh {region}` makes one, with credentials that may call pricing:GetProducts"
-        )
+        return PriceTable(region, {})
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = reading.json_file(file)
         prices = {key: _price(entry) for key, entry in document["prices"].items()}
+    except Unreadable as error:
+        raise PriceError(f"{file} is not a price table: {error.problem}") from None
     except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
         raise PriceError(f"{file} is not a price table: {error!r}") from None
-    if not prices:
-        raise PriceError(f"{file} has no prices")
     return PriceTable(region, prices)
 
 
 def _price(entry: Mapping[str, Any]) -> Price:
-    return Price(Decimal(entry["usd"]), date.fromisoformat(entry["asOf"]))
+    usd = Decimal(entry["usd"])
+    if not usd.is_finite() or usd < 0:
+        raise ValueError(f"{usd} is not a price")
+    return Price(usd, date.fromisoformat(entry["asOf"]))

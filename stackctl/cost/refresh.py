@@ -6,7 +6,6 @@ old one. What was not found keeps its price and its date.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from spec import reading
 from spec.catalog import INSTANCE_TYPES
 from stackctl.cost.prices import EC2, KEYS, Price, PriceTable
 
@@ -45,6 +45,11 @@ _QUESTIONS: Mapping[str, Question] = {
     "nlb.hour": Question("AWSELB", "LoadBalancerUsage", _HOURS, {"operation": "LoadBalancing:Network"}),
     "nlb.lcu-hour": Question("AWSELB", "LCUUsage", {"LCU-Hrs": 1, **_HOURS}, {"operation": "LoadBalancing:Network"}),
     "ebs.gp3-gib-month": Question("AmazonEC2", "EBS:VolumeUsage.gp3", _GB_MONTHS),
+    "ebs.gp2-gib-month": Question("AmazonEC2", "EBS:VolumeUsage.gp2", _GB_MONTHS),
+    "ebs.standard-gib-month": Question("AmazonEC2", "EBS:VolumeUsage", _GB_MONTHS),
+    "ebs.st1-gib-month": Question("AmazonEC2", "EBS:VolumeUsage.st1", _GB_MONTHS),
+    "ebs.sc1-gib-month": Question("AmazonEC2", "EBS:VolumeUsage.sc1", _GB_MONTHS),
+    "ebs.snapshot-gib-month": Question("AmazonEC2", "EBS:SnapshotUsage", _GB_MONTHS),
     "sqs.million-requests": Question("AWSQueueService", "Requests-Tier1", {"Requests": 1_000_000}),
     "kms.key-month": Question("awskms", "KMS-Keys", {"Keys": 1, "Key-Month": 1, "months": 1}),
     "logs.ingested-gb": Question("AmazonCloudWatch", "DataProcessing-Bytes", {"GB": 1}),
@@ -52,7 +57,9 @@ _QUESTIONS: Mapping[str, Question] = {
     "alarm.month": Question("AmazonCloudWatch", "CW:AlarmMonitorUsage", {"Alarms": 1}),
     "s3.gb-month": Question("AmazonS3", "TimedStorage-ByteHrs", _GB_MONTHS),
 }
-assert _QUESTIONS.keys() == KEYS.keys()  # two tables of one thing
+BY_HAND = frozenset(key for key in KEYS if key.startswith("fsx."))
+"""Keys typed in from https://aws.amazon.com/fsx/lustre/pricing/: no one usage type stands for each throughput."""
+assert _QUESTIONS.keys() | BY_HAND == KEYS.keys()  # tables of one thing
 
 _REGION_PREFIX = re.compile(r"^[A-Z]{2,4}\d?-")
 """`USW2-NatGateway-Hours`; us-east-1 has none."""
@@ -128,7 +135,7 @@ def _products(pricing: Any, region: str, question: Question) -> Iterator[dict[st
     )
     for page in pages:
         for text in page["PriceList"]:
-            yield json.loads(text)
+            yield reading.json_object(text)
 
 
 def _unit_prices(product: Mapping[str, Any], question: Question) -> Iterable[Decimal]:

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from spec.catalog import INSTANCE_TYPES
+from spec.capacity import nodes_for
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME
+from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
-from stackctl.cost.prices import EC2, PriceTable
+from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
 from stackctl.cost.throughput import measured, measured_rates
 
-HOURS = Decimal(730)
-"""Of a month, as AWS's own calculator has it: 8,760 / 12."""
 SPOT_SHARE = Decimal("0.5")
 """Of the on-demand price that a spot instance is assumed to cost. It moves by the hour, zone and type."""
 CONTROL_PLANE_LOGS_GB = Decimal(10)
@@ -50,8 +49,13 @@ class Amounts:
     expected: Decimal
     max: Decimal
 
-    def __mul__(self, factor: Decimal) -> Amounts:
-        return Amounts(self.min * factor, self.expected * factor, self.max * factor)
+    def __mul__(self, price: Decimal) -> Amounts:
+        return Amounts(product(self.min, price), product(self.expected, price), product(self.max, price))
+
+    @property
+    def unknown(self) -> bool:
+        """Return whether the price of a part of it is not known."""
+        return any(amount.is_nan() for amount in (self.min, self.expected, self.max))
 
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(self.min + other.min, self.expected + other.expected, self.max + other.max)
@@ -88,7 +92,7 @@ class Nodes:
 
 
 def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
-    """Return everything that the stack is billed for, as far as its file decides it. Raises PriceError."""
+    """Return everything that the stack is billed for, as far as its file decides it. Raises EvidenceError."""
     return [
         *_control_plane(settings, prices, today),
         *_groups(settings, prices),
@@ -103,17 +107,6 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
 def keys(settings: Settings) -> int:
     """Count the customer managed keys: of logs, cluster secrets and models, and of requests where there are workers."""
     return _KEYS_OF_EVERY_STACK + (settings.worker is not None)
-
-
-def zones(settings: Settings) -> int:
-    """Count the availability zones of the network."""
-    wanted = settings.network.zones
-    return wanted if isinstance(wanted, int) else len(wanted)
-
-
-def nat_gateways(settings: Settings) -> int:
-    """Count the NAT gateways, each with a public address."""
-    return {"none": 0, "single": 1, "per_az": zones(settings)}[settings.network.nat]
 
 
 def system_nodes(settings: Settings) -> Nodes:
@@ -146,16 +139,6 @@ def expected_pods(settings: Settings) -> tuple[int, int]:
     rates = measured_rates(settings)
     wanted = [math.ceil(settings.models.serving[model].expected_rate / rate) for model, rate in rates.items()]
     return fewest + warm, min(max([fewest, *wanted]), most) + warm
-
-
-def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Return the nodes of the pool that so many of Triton's pods fill."""
-    return math.ceil(pods / pods_per_node(settings, pool))
-
-
-def pods_per_node(settings: Settings, pool: GpuPool) -> int:
-    """Return the pods of Triton for which a node of the pool has GPUs, or shares of them."""
-    return max(INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
 
 
 def part_of(pool: GpuPool) -> str:
@@ -241,35 +224,41 @@ def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
 def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share: Mapping[str, Decimal]) -> Amounts:
     """Return US dollars a month. The first type is the one that is expected, the most expensive what it may come to."""
     hourly = [prices.usd(f"{EC2}.{name}") for name in types]
+    most = UNKNOWN if any(price.is_nan() for price in hourly) else max(hourly)
     one = Decimal(1)
     return Amounts(
-        nodes.min * HOURS * hourly[0] * share.get("min", one),
-        nodes.expected * HOURS * hourly[0] * share.get("expected", one),
-        nodes.max * HOURS * max(hourly) * share.get("max", one),
+        product(nodes.min * HOURS * share.get("min", one), hourly[0]),
+        product(nodes.expected * HOURS * share.get("expected", one), hourly[0]),
+        product(nodes.max * HOURS * share.get("max", one), most),
     )
 
 
 def _network(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    gateways, address = nat_gateways(settings), prices.usd("public-ipv4.hour")
+    network, address = settings.network, prices.usd("public-ipv4.hour")
+    zones, gateways = len(zone_names(network.zones)), len(nat_zones(network.nat, network.zones))
     if gateways:
         yield Item("network", f"{gateways} NAT gateways", always(gateways * HOURS) * prices.usd("nat.hour"))
         yield Item("network", "their public addresses", always(gateways * HOURS) * address)
-    endpoints = len(INTERFACE_SERVICES[settings.network.endpoints])
+    endpoints = len(INTERFACE_SERVICES[network.endpoints])
     if endpoints:
-        hours = always(endpoints * zones(settings) * HOURS)
+        hours = always(endpoints * zones * HOURS)
         yield Item("network", f"{endpoints} interface endpoints in each zone", hours * prices.usd("endpoint.hour"))
     if settings.gateway is not None:
         units = Amounts(Decimal(0), HOURS, HOURS)
         balancer = always(HOURS) * prices.usd("nlb.hour") + units * prices.usd("nlb.lcu-hour")
         yield Item("network", "load balancer, one capacity unit", balancer)
         if settings.gateway.exposure == "public":
-            yield Item("network", "its public addresses", always(zones(settings) * HOURS) * address)
+            yield Item("network", "its public addresses", always(zones * HOURS) * address)
 
 
 def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     release = settings.models.release
     if release is not None:
         yield Item("storage", "models", always(Decimal(release.bytes) / _BYTES_PER_GB) * prices.usd("s3.gb-month"))
+    fsx = settings.models.fsx
+    if fsx is not None:
+        price = prices.usd(f"fsx.lustre-{fsx.throughput_mbs_per_tib}-gib-month")
+        yield Item("storage", "FSx for Lustre", always(fsx.storage_gib) * price)
     if settings.monitoring is not None:
         gib = settings.monitoring.replicas * (settings.monitoring.storage_gib + _SILENCES_GIB)
         yield Item("storage", "volumes of Prometheus and Alertmanager", always(gib) * prices.usd("ebs.gp3-gib-month"))

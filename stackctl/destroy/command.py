@@ -14,6 +14,7 @@ from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
+from stackctl.cost import prices
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
@@ -35,6 +36,7 @@ def destroy(stack: str, confirm: str) -> int:
     settings = settings_of(stack)
     with interruptible("interrupted; what is gone is gone, and the same command goes on from here"):
         readers = Readers(settings.region, OPERATIONS)
+        table = prices.load(settings.region)
         who = caller(readers)
         require_account(who, settings)
         engine = Engine(stack)
@@ -44,11 +46,11 @@ def destroy(stack: str, confirm: str) -> int:
             if reasons:
                 raise NotDeleted("\n".join([f"{stack} is not taken away:", *(f"  {reason}" for reason in reasons)]))
             _confirm(settings, who, resources, confirm)
-            left = Teardown(engine, lambda: Search(readers, Ownership.of(settings)), _say).run()
+            left = Teardown(engine, lambda: Search(readers, Ownership.of(settings), table), _say).run()
         except (ClientError, BotoCoreError) as error:
             again = "run the same command again, it goes on from here"
             raise AwsUnusable(f"AWS could not be asked what is left: {error}; {again}") from None
-    show(stack, left, output())
+    show(stack, left, table, output())
     # Pulumi has just said it without the flag, and then deletes the stack's file, which is tracked.
     _say(f"To remove the empty stack from Pulumi's state too: pulumi stack rm {stack} --preserve-config")
     return FAILED if left else 0

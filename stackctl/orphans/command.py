@@ -9,6 +9,7 @@ from spec.failure import FAILED
 from spec.ownership import Ownership
 from stackctl.account.guard import caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers, is_denied
+from stackctl.cost import prices
 from stackctl.orphans.find import leftovers
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.report import document, show
@@ -20,10 +21,11 @@ def orphans(stack: str, *, as_json: bool) -> int:
     """Print what AWS still has of a stack; return the exit code, FAILED when there is something. Raises Failure."""
     settings = settings_of(stack)
     readers = Readers(settings.region, OPERATIONS)
+    table = prices.load(settings.region)
     who = caller(readers)
     require_account(who, settings)
     try:
-        found = leftovers(Search(readers, Ownership.of(settings)))
+        found = leftovers(Search(readers, Ownership.of(settings), table))
     except ClientError as error:
         actions = readers.actions_of(error.operation_name)
         needs = f"the credentials need {actions}: docs/teardown.md has the whole policy" if is_denied(error) else str(error)
@@ -33,5 +35,5 @@ def orphans(stack: str, *, as_json: bool) -> int:
     if as_json:
         print_json({"stack": stack, "account": who.account, "region": settings.region, **document(found)})
     else:
-        show(stack, found, output())
+        show(stack, found, table, output())
     return FAILED if found else 0

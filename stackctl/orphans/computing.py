@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spec.ownership import tags_of
-from stackctl.orphans import prices
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Item, Search, name_of
+from stackctl.cost.prices import EC2, HOURS
+from stackctl.orphans.search import Item, Leftover, Search, name_of
 
 _LIVING = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
 _NODE_CLAIM = "karpenter.sh/nodeclaim"
@@ -24,7 +23,7 @@ def cluster(search: Search) -> Iterator[Leftover]:
             name,
             name,
             "name",
-            prices.month(prices.CLUSTER_HOUR),
+            search.usd_a_month("eks.cluster-hour", HOURS),
             search.remove(f"eks delete-cluster --name {name}"),
         )
 
@@ -63,7 +62,7 @@ def snapshots(search: Search) -> Iterator[Leftover]:
             item["SnapshotId"],
             f"{item['VolumeSize']} GiB {name_of(item)}".strip(),
             reason,
-            round(item["VolumeSize"] * prices.SNAPSHOT_GIB_MONTH, 2),
+            search.usd_a_month("ebs.snapshot-gib-month", item["VolumeSize"]),
             search.remove(f"ec2 delete-snapshot --snapshot-id {item['SnapshotId']}"),
         )
 
@@ -79,7 +78,7 @@ def _instance(search: Search, item: Item, reason: str) -> Leftover:
         item["InstanceId"],
         f"{item['InstanceType']} {tags_of(item.get('Tags')).get(_NODE_CLAIM) or name_of(item)}".strip(),
         reason,
-        prices.instance_month(item["InstanceType"]),
+        search.usd_a_month(f"{EC2}.{item['InstanceType']}", HOURS),
         search.remove(f"ec2 terminate-instances --instance-ids {item['InstanceId']}"),
     )
 
@@ -94,6 +93,6 @@ def _volume(search: Search, item: Item, reason: str) -> Leftover:
         item["VolumeId"],
         f"{item['Size']} GiB {tags_of(item.get('Tags')).get(_VOLUME_CLAIM) or name_of(item)}".strip(),
         reason,
-        prices.volume_month(item["VolumeType"], item["Size"]),
+        search.usd_a_month(f"ebs.{item['VolumeType']}-gib-month", item["Size"]),
         search.remove(f"ec2 delete-volume --volume-id {item['VolumeId']}"),
     )

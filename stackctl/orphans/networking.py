@@ -7,9 +7,8 @@ from itertools import islice
 
 from botocore.exceptions import ClientError
 
-from stackctl.orphans import prices
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Item, Search, name_of
+from stackctl.cost.prices import HOURS
+from stackctl.orphans.search import Item, Leftover, Search, name_of
 
 _TAGS_AT_A_TIME = 20
 """ARNs that one DescribeTags of the load balancers takes."""
@@ -28,7 +27,7 @@ def load_balancers(search: Search) -> Iterator[Leftover]:
             arn.rpartition("loadbalancer/")[2],
             item["LoadBalancerName"],
             reason,
-            prices.month(prices.LOAD_BALANCER_HOUR),
+            search.usd_a_month("nlb.hour", HOURS),
             search.remove(f"elbv2 delete-load-balancer --load-balancer-arn {arn}"),
         )
 
@@ -84,7 +83,7 @@ def addresses(search: Search) -> Iterator[Leftover]:
             item["AllocationId"],
             f"{item['PublicIp']} {name_of(item)}".strip(),
             reason,
-            prices.month(prices.ADDRESS_HOUR),
+            search.usd_a_month("public-ipv4.hour", HOURS),
             search.remove(f"ec2 release-address --allocation-id {item['AllocationId']}"),
         )
 
@@ -97,7 +96,7 @@ def nat_gateways(search: Search) -> Iterator[Leftover]:
             item["NatGatewayId"],
             name_of(item),
             reason,
-            prices.month(prices.NAT_GATEWAY_HOUR),
+            search.usd_a_month("nat.hour", HOURS),
             search.remove(f"ec2 delete-nat-gateway --nat-gateway-id {item['NatGatewayId']}"),
         )
 
@@ -113,7 +112,7 @@ def endpoints(search: Search) -> Iterator[Leftover]:
             item["VpcEndpointId"],
             item["ServiceName"],
             reason,
-            prices.month(prices.ENDPOINT_HOUR_AND_ZONE * zones),
+            search.usd_a_month("endpoint.hour", HOURS * zones),
             search.remove(f"ec2 delete-vpc-endpoints --vpc-endpoint-ids {item['VpcEndpointId']}"),
         )
 

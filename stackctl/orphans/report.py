@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 
 from console.terminal import table
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.prices import AS_OF
+from stackctl.cost.prices import PriceTable
+from stackctl.orphans.search import Leftover
 
 
-def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
+def show(stack: str, found: Sequence[Leftover], prices: PriceTable, console: Console) -> None:
     """Print what was found, its cost, and, unless the stack is up, how each thing is removed."""
     if not found:
         console.print(f"{stack}: nothing is left in AWS")
@@ -23,9 +24,10 @@ def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
     for item in found:
         made.add_row(item.kind, item.id, item.name, item.reason, _cost(item.usd_a_month))
     console.print(made)
-    console.print(
-        f"\n{len(found)} things, at least {_total(found):.2f} USD a month (list prices of {AS_OF:%B %Y}, us-west-2)."
-    )
+    console.print(f"\n{len(found)} things, at least {_total(found):.2f} USD a month ({prices.source}).")
+    unpriced = sorted({item.kind for item in found if _is_unknown(item)})
+    if unpriced:
+        console.print(prices.missing(", ".join(unpriced)), soft_wrap=True, markup=False)
     if _is_up(found):
         return
     console.print("\nNothing was touched. Each is removed with:")
@@ -34,14 +36,18 @@ def show(stack: str, found: Sequence[Leftover], console: Console) -> None:
 
 
 def document(found: Sequence[Leftover]) -> dict[str, Any]:
-    """Return what `--json` prints. `up`: the cluster runs, so that what is listed is in use and nothing to remove."""
+    """Return what `--json` prints.
+
+    `up`: the cluster runs, so that what is listed is in use and nothing to remove. `usdAMonth` null: it depends on use, or
+    there is no price.
+    """
     things = [
         {
             "kind": item.kind,
             "id": item.id,
             "name": item.name,
             "reason": item.reason,
-            "usdAMonth": item.usd_a_month,
+            "usdAMonth": None if _is_unknown(item) else item.usd_a_month,
             "remove": item.remove,
         }
         for item in found
@@ -54,10 +60,16 @@ def _is_up(found: Sequence[Leftover]) -> bool:
 
 
 def _total(found: Sequence[Leftover]) -> float:
-    return sum(item.usd_a_month or 0 for item in found)
+    return sum(item.usd_a_month or 0 for item in found if not _is_unknown(item))
+
+
+def _is_unknown(item: Leftover) -> bool:
+    return item.usd_a_month is not None and math.isnan(item.usd_a_month)
 
 
 def _cost(usd: float | None) -> str:
     if usd is None:
         return "by use"
+    if math.isnan(usd):
+        return "unknown"
     return f"{usd:.2f}" if usd else "-"

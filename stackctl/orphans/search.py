@@ -1,17 +1,36 @@
-"""The search that a finder is given: the account, and how the stack's own things are told from others'."""
+"""The search that a finder is given, which tells the stack's own things from others', and the leftover that it yields."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 from typing import Any
 
 from spec.ownership import Ownership, tags_of
 from stackctl.account.read_only import Readers
+from stackctl.cost.prices import PriceTable, product
 
 Item = Mapping[str, Any]
+_CENT = Decimal("0.01")
 _SOMEBODY_ELSES = "somebody else's"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A thing that is left; nothing here removes it.
+
+    `reason`: why it counts as the stack's. `usd_a_month`: 0 where AWS charges nothing, None where it depends on use, NaN
+    where there is no price. `remove`: the command with which somebody removes it.
+    """
+
+    kind: str
+    id: str
+    name: str
+    reason: str
+    usd_a_month: float | None
+    remove: str
 
 
 @dataclass(frozen=True)
@@ -20,6 +39,11 @@ class Search:
 
     readers: Readers
     owner: Ownership
+    prices: PriceTable
+
+    def usd_a_month(self, key: str, units: Decimal | int = 1) -> float:
+        """Return the list price of so many units a month (an hour that is paid all month has `HOURS`), in whole cents."""
+        return float(product(Decimal(units), self.prices.usd(key)).quantize(_CENT, ROUND_HALF_UP))
 
     def pages(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Item]:
         """Yield all items below `key` of a paginated operation."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from decimal import Decimal
 
 from spec.names import control_plane_log_group, flow_log_group
 from spec.ownership import tags_of
-from stackctl.orphans import prices
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search, name_of
+from stackctl.orphans.search import Leftover, Search, name_of
 
 _GIB = 1024**3
 _KEY_ON_ITS_WAY_OUT = ("PendingDeletion", "PendingReplicaDeletion")
@@ -34,7 +33,7 @@ def file_systems(search: Search) -> Iterator[Leftover]:
             id,
             f"{gib} GiB {name_of(item)}".strip(),
             reason,
-            prices.lustre_month(throughput, gib),
+            search.usd_a_month(f"fsx.lustre-{throughput}-gib-month", gib),
             search.remove(f"fsx delete-file-system --file-system-id {id}"),
         )
 
@@ -53,7 +52,7 @@ def alarms(search: Search) -> Iterator[Leftover]:
         name = arn.rpartition("alarm:")[2]
         # Whoever may make an alarm may call it `a; rm -rf ~`.
         command = f"cloudwatch delete-alarms --alarm-names {shlex.quote(name)}"
-        yield Leftover("alarm", name, name, reason, prices.ALARM_MONTH, search.remove(command))
+        yield Leftover("alarm", name, name, reason, search.usd_a_month("alarm.month"), search.remove(command))
 
 
 def keys(search: Search) -> Iterator[Leftover]:
@@ -64,7 +63,14 @@ def keys(search: Search) -> Iterator[Leftover]:
             continue
         id = described["KeyId"]
         command = f"kms schedule-key-deletion --key-id {id} --pending-window-in-days 30"
-        yield Leftover("KMS key", id, described.get("Description", ""), reason, prices.KEY_MONTH, search.remove(command))
+        yield Leftover(
+            "KMS key",
+            id,
+            described.get("Description", ""),
+            reason,
+            search.usd_a_month("kms.key-month"),
+            search.remove(command),
+        )
 
 
 def log_groups(search: Search) -> Iterator[Leftover]:
@@ -73,7 +79,7 @@ def log_groups(search: Search) -> Iterator[Leftover]:
     for name in names:
         for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
             if item["logGroupName"] == name:
-                cost = round(item.get("storedBytes", 0) / _GIB * prices.LOGS_GIB_MONTH, 2)
+                cost = search.usd_a_month("logs.stored-gb-month", Decimal(item.get("storedBytes", 0)) / _GIB)
                 yield Leftover(
                     "log group", name, name, "name", cost, search.remove(f"logs delete-log-group --log-group-name {name}")
                 )

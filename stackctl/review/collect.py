@@ -80,6 +80,9 @@ def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | Non
         before = estimate(then, prices.load(then.region), today) if then is not None else None
     except (prices.PriceError, EvidenceError) as error:
         return None, f"the cost is not known: {error}"
+    for made in (after, before):
+        if made is not None and (made.as_of is None or made.total.unknown):
+            return None, f"the cost is not known: {made.notes[0]}"
     old, new = (before.parts if before is not None else {}), after.parts
     lines = tuple(
         CostLine(part, _range(old[part]) if part in old else None, _range(new[part]) if part in new else None)
@@ -87,7 +90,7 @@ def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | Non
     )
     found = Cost(
         region=after.region,
-        as_of=after.as_of.isoformat(),
+        as_of=str(after.as_of),
         before=_range(before.total) if before is not None else None,
         after=_range(after.total),
         lines=lines,

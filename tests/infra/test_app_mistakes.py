@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -14,11 +15,19 @@ from spec.settings import load
 from tests.spec.stack_config import config
 
 
+def refused(monkeypatch: pytest.MonkeyPatch, main: Callable[[], None]) -> list[str]:
+    """The lines of the one error that the engine is told before the program ends as one that has explained itself."""
+    errors: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", errors.append)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, len(errors)) == (32, 1)
+    return errors[0].splitlines()
+
+
 def told(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]) -> list[str]:
     monkeypatch.setattr(app.stack_settings, "from_pulumi", lambda: load(config(changes, "staging"), "staging"))
-    with pytest.raises(pulumi.RunError) as ended:
-        app.main()
-    return str(ended.value).splitlines()
+    return refused(monkeypatch, app.main)
 
 
 def test_the_line_that_the_engine_shows_twice_counts_and_each_mistake_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,9 +44,7 @@ def test_mistakes_of_the_bootstrap_stack_are_told_alike(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         bootstrap.program.stack_settings, "from_pulumi", lambda: BootstrapSettings("", environments=("dev", "*"))
     )
-    with pytest.raises(pulumi.RunError) as ended:
-        bootstrap.program.main()
-    assert str(ended.value).splitlines() == [
+    assert refused(monkeypatch, bootstrap.program.main) == [
         "Pulumi.bootstrap.yaml: 2 mistakes",
         "  repository: '' is not a GitHub repository; give ORG/REPO, without wildcards",
         "  environments: '*' is not an environment of GitHub; give its name, without wildcards",

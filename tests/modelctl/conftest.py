@@ -14,6 +14,17 @@ from tests.paths import ROOT
 
 BUCKET = "triton-test-models"
 SAMPLES = ROOT / "models"
+SAMPLE_KEYS = [
+    "classify/1/golden.json",
+    "classify/1/model.py",
+    "classify/config.pbtxt",
+    "normalize/1/golden.json",
+    "normalize/1/model.py",
+    "normalize/config.pbtxt",
+    "pipeline/1/.keep",
+    "pipeline/1/golden.json",
+    "pipeline/config.pbtxt",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,13 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
 from moto.server import ThreadedMotoServer
+
+from twin.host import processes
 
 
 @contextlib.contextmanager
@@ -48,13 +49,11 @@ def process(argv: Sequence[str], env: dict[str, str], log: Path) -> Iterator[sub
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float, log: Path) -> None:
-    """Polls until the condition holds; fails with what it waited for and the end of the log."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-            raise AssertionError(f"waited {seconds} s for {what}; the log ends with\n{tail}")
-        time.sleep(0.05)
+    """Poll until the condition holds; fail with what it waited for and the end of the log."""
+    try:
+        processes.wait_until(condition, what, seconds)
+    except processes.DeadlinePassed as error:
+        raise AssertionError(f"{error}; the log ends with\n{processes.tail(log)}") from None
 
 
 def loopback_address() -> str:

@@ -22,8 +22,8 @@ from spec.catalog import (
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
 from tests.paths import ROOT
 
-NOT_RECORDED = {"compute_capability", "price_usd_hour"}
-"""The fields that DescribeInstanceTypes does not give. Prices: tests/stackctl/cost/test_prices.py."""
+NOT_RECORDED = {"pods_limit", "compute_capability"}
+"""The fields that DescribeInstanceTypes does not give."""
 _RECORDED = Path(moto.__file__).parent / "ec2" / "resources"
 
 
@@ -69,7 +69,7 @@ def test_a_family_is_in_the_regions_that_ec2_lists(family: str) -> None:
 def test_compute_capabilities_are_those_of_nvidias_table() -> None:
     """As docs/facts/gpu-nodes.md#gpu-generations has them from NVIDIA: `T4 (g4dn) 7.5`."""
     page = (ROOT / "docs" / "facts" / "gpu-nodes.md").read_text(encoding="utf-8")
-    table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \(\w+\)\s(?:has )?(\d\.\d)", page)}
+    table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \([\w, ]+\)\s(?:has )?(\d\.\d)", page)}
     for known in INSTANCE_TYPES.values():
         assert known.compute_capability == (table[known.gpu_name] if known.gpu_name else None), known.name
 
@@ -103,12 +103,3 @@ def test_no_family_is_both_offered_and_refused() -> None:
 
 def test_every_gpu_type_has_an_instance_store_so_that_root_volumes_need_no_throughput() -> None:
     assert [known.name for known in INSTANCE_TYPES.values() if known.gpus and not known.nvme_gib] == []
-
-
-def test_prices_grow_with_the_gpus_of_a_family() -> None:
-    for family in GPU_FAMILIES:
-        by_gpus: dict[int, float] = {}
-        for known in INSTANCE_TYPES.values():
-            if known.family == family:
-                by_gpus[known.gpus] = min(by_gpus.get(known.gpus, known.price_usd_hour), known.price_usd_hour)
-        assert [by_gpus[gpus] for gpus in sorted(by_gpus)] == sorted(by_gpus.values())

@@ -1,8 +1,6 @@
 """A `go` that is a shell script: it lists three packages, and makes of each program a script that says its own name."""
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,11 +59,3 @@ def builds(machine: Path) -> list[str]:
     """The command lines of `go build` so far."""
     log = machine / "go.log"
     return [line for line in log.read_text().splitlines() if line.startswith("build")] if log.exists() else []
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Waits until `condition` holds."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"waited 30 s for {what}"
-        time.sleep(0.02)

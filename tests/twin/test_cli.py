@@ -12,9 +12,11 @@ from console import program
 from console.program import Interrupted, interruptible
 from tests.twin import go_stand_in
 from twin import cli
+from twin.commands import up
 from twin.host import processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.host.processes import Service
+from twin.services.servers import Servers
 
 
 def twin(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,8 +79,8 @@ def previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
         found.append(sorted(servers.programs))
         (tmp_path / "previewed").touch()
 
-    monkeypatch.setattr(cli.up_command, "preview", preview)
-    monkeypatch.setattr(cli.Servers, "without_cluster", Cluster)
+    monkeypatch.setattr(up, "preview", preview)
+    monkeypatch.setattr(Servers, "without_cluster", Cluster)
     go_stand_in.script(tmp_path / "bin" / "pulumi", "#!/bin/sh\necho v3.272.0\n")
     return found
 
@@ -86,11 +88,11 @@ def previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
 def test_the_first_up_previews_what_it_will_make_while_the_cluster_is_built(
     tmp_path: Path, previewed: list[list[str]]
 ) -> None:
-    programs = cli._programs(TwinHome(tmp_path / "home"), [])
+    programs = up.programs(TwinHome(tmp_path / "home"), [], cli.output)
     assert previewed == [["pulumi"]]
     assert {"pulumi", "etcd", "kube-apiserver", "kwok", "kubectl"} < set(programs)
     # Everything is there, so there is nothing to wait for.
-    assert cli._programs(TwinHome(tmp_path / "another"), []) == programs
+    assert up.programs(TwinHome(tmp_path / "another"), [], cli.output) == programs
     assert len(previewed) == 1
 
 
@@ -100,7 +102,7 @@ def test_a_twin_that_was_up_before_is_not_previewed_when_a_pin_has_changed(
     home = TwinHome(tmp_path / "home")
     home.save_endpoints(kubeconfig=str(home.kubeconfig))
     (tmp_path / "previewed").touch()
-    cli._programs(home, [])
+    up.programs(home, [], cli.output)
     assert previewed == []
 
 
@@ -118,7 +120,7 @@ def test_what_is_typed_after_pulumi_is_pulumis_own(tmp_path: Path, monkeypatch: 
             return Pulumi()
 
     monkeypatch.setenv("TWIN_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(cli.Servers, "running", lambda home: Cluster())
+    monkeypatch.setattr(Servers, "running", lambda home: Cluster())
     code = program.run("twin", ["pulumi", "--", "preview", "--debug", "-s", "dev", "--", "--debug"])
     assert (code, given) == (255, [["dev", "preview", "--debug", "-s", "dev", "--", "--debug"]])
 

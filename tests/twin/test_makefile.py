@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.twin import go_stand_in
 from twin.host.home import REPOSITORY
@@ -100,6 +101,28 @@ def test_an_environment_that_make_has_made_is_made_anew_and_removed(clone: Path)
     assert not (clone / ".venv" / "lib").exists()
     assert make(clone, "clean").returncode == 0
     assert not (clone / ".venv").exists()
+
+
+def test_the_policy_packs_environment_is_this_checkouts_until_clean(clone: Path) -> None:
+    _with_locks(clone)
+    options = yaml.safe_load((REPOSITORY / "policies" / "PulumiPolicy.yaml").read_text())["runtime"]["options"]
+    pack = clone / "policies" / options["virtualenv"]
+    assert make(clone, "venv", _python(clone)).returncode == 0
+    assert pack.readlink() == Path("../.venv")
+    assert (pack / "bin" / "python").exists()
+    assert make(clone, "clean").returncode == 0
+    assert not pack.is_symlink()
+
+
+def test_an_environment_of_the_policy_packs_own_stays(clone: Path) -> None:
+    _with_locks(clone)
+    python = clone / "policies" / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert make(clone, "venv", _python(clone)).returncode == 0
+    cleaned = make(clone, "clean")
+    assert "left policies/venv, which make has not made" in cleaned.stdout
+    assert python.exists()
 
 
 @pytest.mark.parametrize("name", ["VENV", "AUDIT", "MADE"])

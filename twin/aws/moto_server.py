@@ -47,7 +47,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
     home.cache.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "twin.aws.moto_process", "-H", "127.0.0.1", "-p", str(port))
     service = Service(NAME, argv, env, home.path, stop_order=_STOP_ORDER)
-    with httpx.Client(base_url=url, timeout=_START_SECONDS) as client:
+    with httpx.Client(base_url=url, timeout=_START_SECONDS, trust_env=False) as client:
         started = processes.ensure(
             home,
             service,
@@ -67,7 +67,7 @@ def acknowledge(home: TwinHome) -> None:
     Until then the agent adds nodes but removes none (twin/cluster/nodes.py): an AWS that has lost its memory must not
     drain the pods that still run.
     """
-    with httpx.Client(base_url=home.load_endpoints().aws_url or "", timeout=_START_SECONDS) as client:
+    with httpx.Client(base_url=home.load_endpoints().aws_url or "", timeout=_START_SECONDS, trust_env=False) as client:
         _ssm(
             client,
             "PutParameter",

@@ -46,7 +46,7 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
     _ensure_controller_manager(home, tools["kube-controller-manager"], pki, progress)
     _ensure_scheduler(home, tools["kube-scheduler"], pki, progress)
     _ensure_kwok(home, tools["kwok"], pki, not_simulated, progress)
-    with httpx.Client(base_url=server, verify=pki.client_context(certificates.ADMIN), timeout=5.0) as http:
+    with httpx.Client(base_url=server, verify=pki.client_context(certificates.ADMIN), timeout=5.0, trust_env=False) as http:
         processes.wait_until(
             lambda: _answers(http, "/api/v1/namespaces/default/serviceaccounts/default"),
             "the controller-manager to make the service account `default`, without which no pod can be created",
@@ -121,7 +121,7 @@ def _ensure_api_server(home: TwinHome, binary: Path, pki: Pki, etcd_url: str, pr
     server = f"https://127.0.0.1:{port}"
     service = _service(home, "kube-apiserver", argv, STOP_ORDER_API_SERVER, files=[pki.ca, pki.serving.certificate])
     context = pki.client_context(certificates.ADMIN)
-    with httpx.Client(verify=context, timeout=5.0) as client:
+    with httpx.Client(verify=context, timeout=5.0, trust_env=False) as client:
         _ensure(home, service, f"{server}/readyz", "the API server to be ready", progress, client)
     return server
 
@@ -181,7 +181,7 @@ def _ensure_component(home: TwinHome, name: str, argv: list[str], kubeconfig: Pa
     service = _service(home, name, argv, STOP_ORDER_CONTROLLERS, files=[kubeconfig])
     url = f"https://127.0.0.1:{_port(home, name)}/healthz"
     # The component signs its own certificate at each start; only its health is asked for, on loopback.
-    with httpx.Client(verify=False, timeout=5.0) as client:  # noqa: S501
+    with httpx.Client(verify=False, timeout=5.0, trust_env=False) as client:  # noqa: S501
         _ensure(home, service, url, f"{name} to be healthy", progress, client)
 
 
@@ -200,7 +200,7 @@ def _ensure(
     progress: Progress,
     client: httpx.Client | None = None,
 ) -> None:
-    http = client or httpx.Client(timeout=5.0)
+    http = client or httpx.Client(timeout=5.0, trust_env=False)
     if processes.ensure(home, service, ready=lambda: _answers(http, url), what=what, seconds=_START_SECONDS):
         progress(f"started {service.name}")
     if client is None:

@@ -4,8 +4,10 @@ import dataclasses
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from rich.console import Console
 
 from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
@@ -15,16 +17,25 @@ from twin.commands import inference, interrupted, readiness
 from twin.commands.inference import Answer
 from twin.engine import stack_files
 from twin.engine.engine import EngineError
-from twin.host import processes
+from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
 from twin.services import release_sources
-from twin.services.servers import Servers
+from twin.services.servers import PROGRAMS, Servers
 
 STACK = "local"
 
 
 class UpFailed(Failure):
     """`make up` stopped; the text says at which step, what was seen there, and where to look."""
+
+
+def programs(home: TwinHome, families: Sequence[str], output: Console) -> Mapping[str, Path]:
+    """Return the programs of `up`. The first one builds them, and shows what it will make as soon as Pulumi is there."""
+    is_first = home.load_endpoints().kubeconfig is None
+    with tools.building([*PROGRAMS, *families], output) as found:
+        if is_first and found.lacks("control-plane"):
+            preview(Servers.without_cluster(home, found.wait("pulumi"), output.print), output.print)
+        return found.wait()
 
 
 def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:

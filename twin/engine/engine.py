@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from console import loopback
 from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
@@ -58,10 +59,12 @@ class Engine:
         with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack) | dict(variables)) as process:
             while True:
                 try:
-                    code = process.wait()
+                    # Without taking the exit code: `wait` loses it to a signal that comes as the engine ends, and tells 0.
+                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                     break
                 except KeyboardInterrupt:
                     interrupted = True  # the engine got the same signal from the terminal, and cancels by itself
+            code = process.wait()
         if interrupted and code != 0:
             raise KeyboardInterrupt
         return code
@@ -149,6 +152,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
     folders = [home.path / "bin", Path(sys.executable).parent]
     return {
         "TWIN_HOME": str(home.path),
+        **loopback.direct(os.environ),
         "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_HOME": str(layout.pulumi_home(home)),

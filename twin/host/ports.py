@@ -5,17 +5,24 @@ from __future__ import annotations
 import random
 import socket
 
+from spec.failure import NOT_TRIED, Failure
 from twin.host.home import TwinHome, read_json, write_json
 
 _CANDIDATES = range(20000, 32000)
 """Below the kernel's range for outgoing connections, or a client's socket could sit on a kept port after a restart."""
 
 
+class NoPort(Failure):
+    """Other programs listen on every port that a twin could take."""
+
+    exit_code = NOT_TRIED
+
+
 def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
     """Return the port of `name` in this twin: the one it had before, or a free one, remembered from now on.
 
     `held` says that the twin's own process listens on the kept port right now. Without that, a kept port on which
-    somebody else listens is given up and another one is chosen.
+    somebody else listens is given up and another one is chosen. Raises NoPort.
     """
     file = home.run / "ports.json"
     ports = read_json(file) or {}
@@ -27,7 +34,10 @@ def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
         if port not in taken and is_free("127.0.0.1", port):
             write_json(file, {**ports, name: port})
             return port
-    raise RuntimeError(f"no TCP port between {_CANDIDATES.start} and {_CANDIDATES.stop} is free on 127.0.0.1")
+    raise NoPort(
+        f"no TCP port from {_CANDIDATES.start} to {_CANDIDATES.stop - 1} is free on 127.0.0.1 for {name}: end what listens "
+        "on them (`ss --listening --tcp --processes` names it)"
+    )
 
 
 def is_free(address: str, port: int) -> bool:

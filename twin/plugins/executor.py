@@ -69,9 +69,10 @@ def _run(run: dict[str, Any]) -> int:
     try:
         loop.run_until_complete(pulumi.runtime.run_in_stack(lambda: _run_program(program)))
     except pulumi.RunError as error:
-        if not _is_engine_stopping(error):
-            pulumi.log.error(str(error))
-        return EXPLAINED
+        if _is_engine_stopping(error):
+            return EXPLAINED
+        pulumi.log.error(str(error))
+        return 1  # as Pulumi's own launcher: the engine shows a second error
     except SystemExit as leaving:
         return _status_of(leaving)
     except Exception as error:
@@ -85,7 +86,8 @@ def _run_program(program: str) -> None:
     if Path(program).is_dir() and not Path(program, "__main__.py").exists():
         import pulumi
 
-        raise pulumi.RunError(f"there is no __main__.py in {program}")
+        pulumi.log.error(f"there is no __main__.py in {program}")
+        sys.exit(EXPLAINED)
     runpy.run_path(program, run_name="__main__")
 
 

@@ -1,6 +1,8 @@
 """The language host of the twin: what the engine asks to run a Pulumi program written in Python.
 
-It runs programs with the Python that runs itself, so ``virtualenv`` and ``toolchain`` of Pulumi.yaml do not matter.
+It runs programs with the Python that runs itself, whatever ``virtualenv`` and ``toolchain`` of Pulumi.yaml say: the program
+may be another revision's, which has no environment. A policy pack runs with the Python of its own ``virtualenv``, as with
+the official host.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         if program.returncode == EXPLAINED:
             return language_pb2.RunResponse(bail=True)
         if program.returncode != 0:
-            return language_pb2.RunResponse(error=f"the program ended with status {program.returncode}")
+            return language_pb2.RunResponse(error=f"program exited with non-zero exit code: {program.returncode}")
         return language_pb2.RunResponse()
 
     def RunPlugin(
@@ -65,8 +67,16 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     ) -> Iterator[language_pb2.RunPluginResponse]:
         """Run a plugin written in Python, a policy pack for one, and hand on what it prints."""
         program = request.info.program_directory or request.program
+        python = plugin_python(request.info)
+        if not python.is_file():
+            missing = (
+                f"{program} has no Python: {python} is not there. `make venv` makes it, and so does `pulumi install` in"
+            )
+            yield language_pb2.RunPluginResponse(stderr=f"{missing} {program}\n".encode())
+            yield language_pb2.RunPluginResponse(exitcode=1)
+            return
         plugin = subprocess.Popen(
-            [sys.executable, "-P", "-u", *plugin_command(request.kind, program, request.args)],
+            [str(python), "-P", "-u", *plugin_command(request.kind, program, request.args)],
             cwd=request.pwd or None,
             env=program_environment({**os.environ, **dict(pair.split("=", 1) for pair in request.env)}),
             stdin=subprocess.DEVNULL,
@@ -124,6 +134,14 @@ def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any
         "parallel": request.parallel,
         "dry_run": request.dryRun,
     }
+
+
+def plugin_python(info: language_pb2.ProgramInfo) -> Path:
+    """Return the Python of a plugin: that of the ``virtualenv`` of its runtime options, else the one that runs this."""
+    environment = str(info.options["virtualenv"]) if "virtualenv" in info.options else ""
+    if not environment:
+        return Path(sys.executable)
+    return Path(info.root_directory or info.program_directory, environment, "bin", "python")
 
 
 def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[str]:

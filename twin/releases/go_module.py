@@ -35,7 +35,7 @@ def accounts(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Ob
         return []
     objects: list[Object] = []
     for name in chart.accounts.files:
-        file = _folder(chart.module) / name
+        file = source(chart.module) / name
         if not file.exists():
             raise ToolError(f"{chart.module.path} {chart.module.version} has no {name}, which the chart {chart.name} needs")
         objects += _documents(file)
@@ -50,11 +50,11 @@ def folder(chart: Chart) -> Path:
     """Return the root of a chart's module, in which some have the chart itself. Raises ToolError."""
     if chart.module is None:
         raise ToolError(f"the record of the chart {chart.name} names no Go module")
-    return _folder(chart.module)
+    return source(chart.module)
 
 
 @cache
-def _folder(module: GoModule) -> Path:
+def source(module: GoModule) -> Path:
     """Have `go` find or download a module; it checks what it downloads against the public checksum database."""
     wanted = f"{module.path}@{module.version}"
     argv = [str(tools.find_go(f"downloading {wanted}")), "mod", "download", "-json", wanted]
@@ -78,7 +78,7 @@ def _folder(module: GoModule) -> Path:
 
 @cache
 def _definitions(module: GoModule, pattern: str) -> tuple[Object, ...]:
-    found = [item for file in sorted(_folder(module).glob(pattern)) for item in _documents(file)]
+    found = [item for file in sorted(source(module).glob(pattern)) for item in _documents(file)]
     crds = [item for item in found if item.get("kind") == "CustomResourceDefinition"]
     if not crds:
         raise ToolError(f"{module.path} {module.version} has no custom resource definitions in {pattern}")

@@ -47,7 +47,8 @@ def serve(models: Path, say: Callable[[str], None]) -> None:
     """
     if not models.is_dir():
         raise StandaloneFailed(f"{models} is no directory: name a model repository, e.g. `python3 -m twin triton models`")
-    tritonserver.refuse_blanks(models.resolve(), "name a model repository without one")
+    tritonserver.check_path(models.resolve(), "name a model repository without one")
+    tritonserver.check_path(Path(tempfile.gettempdir()), "set TMPDIR to a directory without one")
     with _signals() as ended, tempfile.TemporaryDirectory(prefix="twin-triton-") as folder, _own_address() as address:
         command = _command(models.resolve(), address, Path(folder))
         with _running(command, Path(folder)) as server:
@@ -143,7 +144,7 @@ def _end_with_this_command() -> None:
 
 def _until_ready(server: subprocess.Popen[bytes], address: str, ended: list[int]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(base_url=f"http://{address}:{TRITON_HTTP_PORT}", timeout=2.0) as client:
+    with httpx.Client(base_url=f"http://{address}:{TRITON_HTTP_PORT}", timeout=2.0, trust_env=False) as client:
         while not ended:
             with contextlib.suppress(httpx.TransportError):
                 if client.get("/v2/health/ready").status_code == httpx.codes.OK:

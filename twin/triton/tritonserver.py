@@ -142,9 +142,9 @@ def locate(cache: Path) -> TritonServer:
     present).
 
     Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, the
-    binary does not start, or `cache` has a blank in its path.
+    binary does not start, or `cache` cannot be handed to it (`check_path`).
     """
-    refuse_blanks(cache, "set TWIN_HOME to a directory without one")
+    check_path(cache, "set TWIN_HOME to a directory without one")
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
         raise TritonUnavailable(f"the Python package {DISTRIBUTION} is not installed for {sys.executable}")
@@ -167,11 +167,17 @@ def locate(cache: Path) -> TritonServer:
     )
 
 
-def refuse_blanks(path: Path, remedy: str) -> None:
+def check_path(path: Path, remedy: str) -> None:
     """Raise TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
     if any(character.isspace() for character in str(path)):
         raise TritonUnavailable(
             f"{path} has a blank in it, and Triton starts its Python backend with a line that is split at blanks: {remedy}"
+        )
+    foreign = next((character for character in str(path) if not character.isascii()), None)
+    if foreign is not None:
+        # The Python in the backend's stub is isolated: it takes no encoding from LANG, nor from PYTHONUTF8.
+        raise TritonUnavailable(
+            f"{path} has '{foreign}' in it, and Triton's Python backend reads models below paths in ASCII alone: {remedy}"
         )
 
 

@@ -20,20 +20,9 @@ from modelctl.store.bucket import Store
 from modelctl.store.digest import digest
 from modelctl.store.errors import StoreError
 from modelctl.store.manifest import Manifest, ManifestError, ObjectEntry
-from tests.modelctl.conftest import BUCKET
+from tests.modelctl.conftest import BUCKET, SAMPLE_KEYS
 
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SAMPLE_KEYS = [
-    "classify/1/golden.json",
-    "classify/1/model.py",
-    "classify/config.pbtxt",
-    "normalize/1/golden.json",
-    "normalize/1/model.py",
-    "normalize/config.pbtxt",
-    "pipeline/1/.keep",
-    "pipeline/1/golden.json",
-    "pipeline/config.pbtxt",
-]
 
 
 def _plan(models: Path, store: Store) -> Plan:

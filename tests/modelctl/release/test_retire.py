@@ -17,20 +17,9 @@ from modelctl.store.journal import Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
 from tests.command import Ended, run
-from tests.modelctl.conftest import BUCKET
+from tests.modelctl.conftest import BUCKET, SAMPLE_KEYS
 
-KEYS = [
-    "classify/1/golden.json",
-    "classify/1/model.py",
-    "classify/config.pbtxt",
-    "normalize/1/golden.json",
-    "normalize/1/model.py",
-    "normalize/config.pbtxt",
-    "pipeline/1/.keep",
-    "pipeline/1/golden.json",
-    "pipeline/config.pbtxt",
-    "manifest.json",
-]
+KEYS = [*SAMPLE_KEYS, "manifest.json"]
 RETIRED = {"retired": "true"}
 UNTAGGED: dict[str, str] = {}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from stackctl.cost import command
 from stackctl.cost.estimate import Estimate, estimate
+from stackctl.cost.prices import PriceTable
 from tests.command import run
 from tests.stackctl.cost.test_usage import TODAY, prices, stack
 
@@ -28,6 +30,18 @@ def test_a_comparison_without_a_difference_says_so_and_has_no_arrow(monkeypatch:
 def test_a_comparison_with_a_difference_has_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
     output = compared(monkeypatch, estimate(stack("prod"), prices(nat_hour="3"), TODAY))
     assert ("no change" in output, "→" in output) == (False, True)
+
+
+def test_in_a_region_without_prices_the_cost_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = estimate(stack("prod"), PriceTable("us-gov-west-1", {}), TODAY)
+    monkeypatch.setattr(command, "of_stack", lambda *_: made)
+    done = run("stackctl", "cost", "show", "prod")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("prod: list prices of us-gov-west-1, of which there is no table")
+    assert "\nunknown, as us-gov-west-1 has no price of it: control plane: EKS, " in done.output
+    after = json.loads(run("stackctl", "cost", "show", "prod", "--json").stdout)["after"]
+    assert (after["asOf"], after["perMillion"]) == (None, None)
+    assert after["total"] == {"min": None, "expected": None, "max": None}
 
 
 def test_a_stack_file_with_a_mistake_is_an_error_with_the_code_of_every_command(

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from spec.capacity import pods_per_node
 from spec.catalog import INSTANCE_TYPES
 from spec.settings import Settings, load, read_config
+from spec.subnets import nat_zones, zone_names
 from stackctl.cost import throughput, usage
 from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
@@ -101,8 +103,14 @@ def test_shared_gpus_take_several_pods() -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
         sections["nodes"]["autoscaler"] = "cluster-autoscaler"
 
+    def small(sections: dict[str, Any]) -> None:
+        share(sections)
+        sections["triton"] |= {"cpu": "500m", "memoryGiB": 3}
+
     settings = stack("staging", share)
-    assert usage.pods_per_node(settings, settings.gpu.pools[0]) == 4
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
+    settings = stack("staging", small)
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 4
     assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
 
 
@@ -146,15 +154,18 @@ def test_keys_are_those_that_the_program_registers(name: str) -> None:
 def test_gateways_and_endpoints_are_those_that_the_program_registers(name: str) -> None:
     snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
     settings = stack(name)
-    assert usage.nat_gateways(settings) == sum(label.endswith("(aws:ec2/natGateway:NatGateway)") for label in snapshot)
+    network, zones = settings.network, len(zone_names(settings.network.zones))
+    assert len(nat_zones(network.nat, network.zones)) == sum(
+        label.endswith("(aws:ec2/natGateway:NatGateway)") for label in snapshot
+    )
     interfaces = [
         entry
         for label, entry in snapshot.items()
         if label.endswith("(aws:ec2/vpcEndpoint:VpcEndpoint)") and entry["inputs"]["vpcEndpointType"] == "Interface"
     ]
-    assert all(len(entry["inputs"]["subnetIds"]) == usage.zones(settings) for entry in interfaces)
+    assert all(len(entry["inputs"]["subnetIds"]) == zones for entry in interfaces)
     table = prices(endpoint_hour="1", nat_hour="0", public_ipv4_hour="0", nlb_hour="0", nlb_lcu_hour="0")
-    assert part(settings, table, "network").min == len(interfaces) * usage.zones(settings) * 730
+    assert part(settings, table, "network").min == len(interfaces) * zones * 730
 
 
 def test_parts_add_up_and_less_is_never_more() -> None:
@@ -164,6 +175,34 @@ def test_parts_add_up_and_less_is_never_more() -> None:
             assert getattr(found.total, size) == sum(getattr(amounts_, size) for amounts_ in found.parts.values())
         for item in found.items:
             assert 0 <= item.cost.min <= item.cost.expected <= item.cost.max, (name, item)
+
+
+def test_without_a_price_of_a_type_what_rests_on_it_is_unknown_and_the_rest_is_not() -> None:
+    """dev: the pool has one node at least."""
+    some = {key: price for key, price in prices().prices.items() if key != "ec2.g5.xlarge"}
+    found = estimate(stack("dev"), PriceTable("us-west-2", some), TODAY)
+    assert {part for part, amounts_ in found.parts.items() if amounts_.unknown} == {"pool g5"}
+    assert (found.total.unknown, found.per_million is not None and found.per_million.is_nan()) == (True, True)
+    assert found.notes[0] == (
+        "unknown, as us-west-2 has no price of it: pool g5: g5.xlarge or g5.2xlarge, spot; "
+        "`python3 -m stackctl cost refresh us-west-2` looks prices up, with credentials that may call pricing:GetProducts"
+    )
+
+
+def test_no_node_of_an_unknown_price_costs_nothing() -> None:
+    """prod: p4d has none but at most two."""
+    some = {key: price for key, price in prices().prices.items() if not key.startswith("ec2.p4d")}
+    found = estimate(stack("prod"), PriceTable("us-west-2", some), TODAY).parts["pool p4d"]
+    assert (found.min, found.expected, found.max.is_nan()) == (0, 0, True)
+
+
+def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
+    def fsx(sections: dict[str, Any]) -> None:
+        sections["models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 250}}
+
+    table = prices(fsx_lustre_250_gib_month="0.21")
+    more = part(stack("prod", _without_digest(fsx)), table, "storage").min - part(stack("prod"), table, "storage").min
+    assert more + Decimal(15693) / 10**9 == 1200 * Decimal("0.21")
 
 
 def test_a_million_inferences_at_the_expected_rates() -> None:

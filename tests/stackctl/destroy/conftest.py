@@ -8,6 +8,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from moto import mock_aws
 
 from spec.ownership import Ownership
 from stackctl.account.read_only import Readers
+from stackctl.cost.prices import Price, PriceTable
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.search import Search
 from tests.aws_environment import use_none_of_the_developers
@@ -43,6 +46,28 @@ STRANGERS: tuple[Tags, ...] = (
 )
 """Tags that look like ours and are not."""
 
+PRICES = PriceTable(
+    REGION,
+    {
+        key: Price(Decimal(usd), date(2026, 1, 2))
+        for key, usd in {
+            "eks.cluster-hour": "0.10",
+            "ec2.g5.xlarge": "1.006",
+            "public-ipv4.hour": "0.005",
+            "nat.hour": "0.045",
+            "endpoint.hour": "0.01",
+            "nlb.hour": "0.0225",
+            "ebs.gp3-gib-month": "0.08",
+            "ebs.snapshot-gib-month": "0.05",
+            "fsx.lustre-250-gib-month": "0.21",
+            "kms.key-month": "1",
+            "alarm.month": "0.10",
+            "logs.stored-gb-month": "0.03",
+        }.items()
+    },
+)
+"""Of a day; without one of m7i.large."""
+
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
@@ -60,7 +85,7 @@ def search(account: str) -> Search:
 
 
 def new_search() -> Search:
-    return Search(Readers(REGION, OPERATIONS), Ownership("dev", CLUSTER))
+    return Search(Readers(REGION, OPERATIONS), Ownership("dev", CLUSTER), PRICES)
 
 
 def client(service: str) -> Any:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
+from stackctl.cost import prices
+from stackctl.cost.prices import PriceTable
 from stackctl.orphans import computing, networking, storing
 from stackctl.orphans.find import FINDERS, leftovers
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
-from tests.stackctl.destroy.conftest import CLUSTER, OURS, STRANGERS, Tags, client, new_search
+from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, STRANGERS, Tags, client, new_search
 
 CLUSTERS_TAG = [{"Key": f"kubernetes.io/cluster/{CLUSTER}", "Value": "owned"}]
 ASSUME = "arn:aws:iam::123456789012:role/eks"
@@ -60,6 +61,7 @@ def test_instances_of_node_groups_and_of_node_claims_are_found(search: Search) -
         "kubernetes.io/cluster/triton-dev=owned",
     )
     assert found[claimed].usd_a_month == 734.38
+    assert str(found[managed].usd_a_month) == "nan"  # the table has no price of its type
     assert found[managed].name == "m7i.large triton-dev-system"
     assert found[managed].reason == "project=triton-eks, environment=dev"
     assert found[managed].remove == f"aws ec2 terminate-instances --instance-ids {managed} --region us-west-2"
@@ -317,10 +319,11 @@ def orphans(stack: str, monkeypatch: pytest.MonkeyPatch, checkout: Path = ROOT, 
 
 def test_the_command_lists_cost_and_commands_and_ends_with_1(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
+    monkeypatch.setattr(prices, "load", lambda _: PRICES)
     done = orphans("dev", monkeypatch)
     assert done.exit_code == 1
     assert f"elastic IP  {mine['AllocationId']}  {mine['PublicIp']}  project=triton-eks, environment=dev" in done.output
-    assert "1 things, at least 3.65 USD a month (list prices of June 2025, us-west-2)." in done.output
+    assert "1 things, at least 3.65 USD a month (list prices of us-west-2 as of 2026-01-02)." in done.output
     assert done.output.endswith(
         f"\nNothing was touched. Each is removed with:\n"
         f"  aws ec2 release-address --allocation-id {mine['AllocationId']} --region us-west-2\n"
@@ -329,6 +332,7 @@ def test_the_command_lists_cost_and_commands_and_ends_with_1(account: str, monke
 
 def test_a_program_reads_the_same_as_json(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
+    monkeypatch.setattr(prices, "load", lambda _: PRICES)
     done = orphans("dev", monkeypatch, options=["--json"])
     assert (done.exit_code, json.loads(done.stdout)) == (
         1,
@@ -352,6 +356,19 @@ def test_a_program_reads_the_same_as_json(account: str, monkeypatch: pytest.Monk
     )
 
 
+def test_in_a_region_without_prices_costs_are_unknown_and_never_0(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
+    monkeypatch.setattr(prices, "load", lambda region: PriceTable(region, {}))
+    done = orphans("dev", monkeypatch)
+    assert " environment=dev      unknown" in done.output
+    assert (
+        "\n1 things, at least 0.00 USD a month (list prices of us-west-2, of which there is no table).\n"
+        "unknown, as us-west-2 has no price of it: elastic IP; `python3 -m stackctl cost refresh us-west-2` looks prices up"
+    ) in done.output
+    document = json.loads(orphans("dev", monkeypatch, options=["--json"]).stdout)
+    assert [left["usdAMonth"] for left in document["leftovers"]] == [None]
+
+
 def test_the_command_says_that_nothing_is_left_and_ends_with_0(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = orphans("dev", monkeypatch)
     assert (done.exit_code, done.output) == (0, "dev: nothing is left in AWS\n")
@@ -361,7 +378,7 @@ def test_in_another_account_the_command_refuses(account: str, monkeypatch: pytes
     """It would say that nothing is left, and be believed."""
     (tmp_path / "stacks").mkdir()
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
-    other = text.replace('allowedAccountIds: ["123456789012"]', 'allowedAccountIds: ["999999999999"]')
+    other = text.replace("123456789012", "999999999999")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(other)
     done = orphans("dev", monkeypatch, tmp_path)
     assert done.exit_code == 2

@@ -61,3 +61,15 @@ def test_without_measured_throughput_the_comment_says_of_what(monkeypatch: pytes
     text, measured = comment(monkeypatch, stack("prod"), stack("prod"))
     assert measured == ()
     assert text.count("no measured throughput of classify, normalize") == 1
+
+
+def test_a_region_without_prices_is_told_and_costs_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = stack("prod")
+    monkeypatch.setattr(collect, "settings_of", lambda _: settings)
+    monkeypatch.setattr(collect, "settings_at", lambda *_: settings)
+    monkeypatch.setattr(prices, "load", lambda _: prices.PriceTable("us-gov-west-1", {}))
+    made = collect.report("prod", Plan(()), "main", TODAY)
+    assert made.cost is None
+    assert "the cost is not known: unknown, as us-gov-west-1 has no price of it: control plane: EKS, " in document.render(
+        [made], title="t", name="n"
+    )

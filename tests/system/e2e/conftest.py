@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from twin.engine import engine
-from twin.host import processes
+from twin.engine import engine, stack_files
+from twin.host import claim, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
 
@@ -51,6 +52,11 @@ class Twin:
             timeout=seconds,
             check=False,
         )
+
+    def pin(self, key: str, value: Any) -> None:
+        """Give a key of this twin's `local` stack a value of its own, also before the first `up`."""
+        claim.claim(self.home.path)
+        stack_files.pin(self.home, "local", key, value)
 
     def up(self) -> str:
         """`python3 -m twin up`, which must succeed; what it printed."""
@@ -104,6 +110,7 @@ def clone(tmp_path: Path) -> Path:
     """A checkout of its own, so that a test can change files; uncommitted changes of this one are not in it."""
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(checkout)], check=True)
+    (checkout / "policies" / "venv").symlink_to(sys.prefix)  # as `make venv` does
     return checkout
 
 

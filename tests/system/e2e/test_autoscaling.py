@@ -1,8 +1,5 @@
 """`make up AUTOSCALING=1`, and what a person sees after it: pods that follow a load, and workers that follow a queue."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from infra.platform.dashboards.scaling import scaling
@@ -10,12 +7,12 @@ from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.load_summary import ANSWERED, CHANGE, READY, STARTS
 from tests.system.e2e.monitored import Monitored
 from twin.engine import stack_files
+from twin.host import processes
 from twin.load.messages import Queue
 
 # KEDA's operator and Prometheus's may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 _LOAD_SECONDS = 2400.0
-_POLL_SECONDS = 2.0
 WITHOUT_A_SOURCE = {
     "Replicas": "kube-state-metrics",
     "Autoscaler": "kube-state-metrics",
@@ -35,13 +32,6 @@ WITHOUT_A_SOURCE = {
 def scaled_objects(twin: Twin) -> str:
     done = twin.shell("kubectl get scaledobjects -A --ignore-not-found -o name")
     return done.stdout + done.stderr
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(_POLL_SECONDS)
 
 
 def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
@@ -82,7 +72,7 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
 
     plain = own_twin.up()
     assert "python3 -m twin load" not in plain
-    wait_until(lambda: "scaledobject" not in scaled_objects(own_twin), "autoscaling to be gone", 120)
+    processes.wait_until(lambda: "scaledobject" not in scaled_objects(own_twin), "autoscaling to be gone", 120, poll=2)
     pods_now = own_twin.shell("kubectl get deployments -A -o name").stdout
     assert "keda" not in pods_now and "prometheus" not in pods_now
     again = own_twin.run("load", "--rate", "5", "--seconds", "3")

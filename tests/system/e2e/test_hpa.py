@@ -79,7 +79,7 @@ def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scaled]:
     """One that is up. Tests that use it leave it as they found it."""
     twin = Scaled(TwinHome(tmp_path_factory.mktemp("hpa") / "home"))
     for key, value in PINS.items():
-        stack_files.pin(twin.home, "local", key, value)
+        twin.pin(key, value)
     twin.make()
     yield twin
     twin.down()

@@ -30,7 +30,7 @@ from twin.charts.keda import programs as keda
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.commands.down import down
-from twin.host import processes, tools
+from twin.host import claim, processes, tools
 from twin.host.home import TwinHome
 from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
@@ -146,6 +146,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home = TwinHome(tmp_path_factory.mktemp("keda") / "home")
     console = Console(stderr=True)
     programs = tools.ensure(["control-plane", keda.FAMILY], console)
+    claim.claim(home.path)
     try:
         moto_server.ensure(home, console.print)
         control_plane.ensure(home, programs, console.print)

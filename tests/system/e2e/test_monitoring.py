@@ -207,7 +207,7 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
 def _up(folder: Path) -> Monitored:
     twin = Monitored(TwinHome(folder / "home"))
     for key, value in MONITORING.items():
-        stack_files.pin(twin.home, "local", f"triton-eks:monitoring.{key}", value)
+        twin.pin(f"triton-eks:monitoring.{key}", value)
     twin.up()
     return twin
 

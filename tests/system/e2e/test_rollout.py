@@ -91,12 +91,12 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
 
     # From rolling to in place: live/ is filled first, then the pods are replaced by ones that read it.
     first = stack.release(1, pin=True)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:models.serving", {})
+    own_twin.pin("triton-eks:models.serving", {})
     code_, said, errors = stack.rollout(first)
     assert (code_, said) == (0, f"{first} fills live/: {MODEL} version 1; pods that start from now on serve it\n"), errors
-    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.rollout", "in-place")
-    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.replicas", PODS)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [{**POOL, "diskGiB": 200}])
+    own_twin.pin("triton-eks:triton.rollout", "in-place")
+    own_twin.pin("triton-eks:triton.replicas", PODS)
+    own_twin.pin("triton-eks:gpu.pools", [{**POOL, "diskGiB": 200}])
     up = own_twin.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK, seconds=900)
     assert up.returncode == 0, up.stdout
     code_, said, errors = stack.shell("kubectl rollout status deployment/triton -n triton --timeout=300s", seconds=320)

@@ -11,8 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from stackctl.review import consequences
 from tests.system.e2e.conftest import Twin
 from tests.system.upgrade import accepted, release
 from tests.system.upgrade.comparison import Finding, findings
-from twin.engine import stack_files
+from twin.host import processes
 from twin.host.home import REPOSITORY
 
 STACK = "local"
@@ -64,7 +63,7 @@ class Stack:
         if language == "yaml":
             for section, changed in yaml.safe_load(text).items():
                 for key, value in changed.items():
-                    stack_files.pin(self._twin.home, STACK, f"{section}.{key}", value)
+                    self._twin.pin(f"{section}.{key}", value)
             return ""
         done = self._twin.shell(f"{{ set -euo pipefail\n{text}}}", seconds=_STEP_SECONDS)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
@@ -108,13 +107,6 @@ class Stack:
         }
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(1)
-
-
 @contextmanager
 def load(twin: Twin, log: Path) -> Iterator[None]:
     """Five inferences a second, all of which have to be answered."""
@@ -144,9 +136,9 @@ def expected(version: str, names: Iterable[str]) -> dict[str, str]:
 
 @pytest.mark.timeout(5400)
 def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_path: Path) -> None:
-    stack_files.pin(own_twin.home, STACK, "triton-eks:cluster.version", OLD)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:triton.replicas", 2)
-    stack_files.pin(own_twin.home, STACK, "triton-eks:gpu.pools", [BLUE])
+    own_twin.pin("triton-eks:cluster.version", OLD)
+    own_twin.pin("triton-eks:triton.replicas", 2)
+    own_twin.pin("triton-eks:gpu.pools", [BLUE])
     own_twin.up()
     stack = Stack(own_twin)
     at_first = stack.versions()
@@ -167,7 +159,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         stack.follow(add)
         stack.follow(make)
         # EKS has made a group when its nodes have joined; the twin's join a second after it.
-        wait_until(lambda: len(stack.nodes("g5-green")) == 2, "the nodes of the new pool to join")
+        processes.wait_until(lambda: len(stack.nodes("g5-green")) == 2, "the nodes of the new pool to join", 300, poll=1)
         assert stack.follow(look).splitlines()[-1].split() == ["1", "1"], "GPUs of each node"
         green = stack.nodes("g5-green")
         stack.follow(pool)
@@ -190,7 +182,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         stack.follow(empty)
         stack.follow(remove)
         stack.follow(take)
-        wait_until(lambda: not stack.nodes("g5"), "the nodes of the old pool to be gone")
+        processes.wait_until(lambda: not stack.nodes("g5"), "the nodes of the old pool to be gone", 300, poll=1)
         assert stack.triton() == after
 
     assert "nodes-pool-g5-group" not in stack.versions()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -117,12 +116,6 @@ class Site:
     def answers(self, version: int) -> list[bool]:
         """Whether each pod answers by this version, and rightly."""
         return [_answers(pod, version) for pod in self.fleet.pods()]
-
-    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
-            time.sleep(0.05)
 
     def assert_serves(self, version: int) -> None:
         """This version alone, on every pod, in live/, and in what clients are told; nobody holds the lock."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from examples.http_client import HttpClient
 from examples.retries import RetryPolicy
 from examples.tensors import Answer, Arrays
 from tests.system.serving.pods import METRICS, Pod, running_kubelet
+from tests.waiting import until
 
 ONE = {"IN": np.ones((1, 1), np.float32)}
 WAIT_SECONDS = 60.0
@@ -74,21 +75,15 @@ class Gate:
     async def fill(self, client: Client) -> list[asyncio.Task[Answer]]:
         """One request in execution and one in the queue: the next one is rejected."""
         executing = asyncio.create_task(client.infer("gated", ONE))
-        await self.until(lambda: (self.folder / "executing").exists(), "a request to be in execution")
+        await until(lambda: (self.folder / "executing").exists(), "a request to be in execution")
         queued = asyncio.create_task(client.infer("gated", ONE))
-        await self.until(lambda: self.pending() == 1, "a request to be in the queue")
+        await until(lambda: self.pending() == 1, "a request to be in the queue")
         return [executing, queued]
 
     def pending(self) -> int:
         url = f"http://{self.pod.address}:{METRICS}/metrics"
         lines = httpx.get(url, timeout=30, trust_env=False).text.splitlines()
         return int(next(line for line in lines if line.startswith("nv_inference_pending_request_count{")).split()[-1])
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

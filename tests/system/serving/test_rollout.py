@@ -17,17 +17,17 @@ from tritonclient.utils import InferenceServerException
 from benchmarks.rollout_servers import LocalFleet, local_servers
 from modelctl.loadgen import RequestFailed, Result, Schedule, run
 from modelctl.rollout.controller import Outcome
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import Pod, ServedVersion
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
-from modelctl.rollout.served import ServedVersion
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_driver import LIMITS
 from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
 from tests.system.serving.rollout_site import Site, Watchman
+from twin.host import processes
 
 UNDER_LOAD = replace(LIMITS, quiet=3.0)
 """`quiet` has to be longer than the longest request: between the look at the version to ask for and its arrival, too."""
@@ -283,7 +283,7 @@ def test_a_config_that_one_pod_has_otherwise_is_told(site: Site) -> None:
     first = site.fleet.pods()[0]
     with PodClient(first) as client:
         client.unload(MODEL)
-        site.wait_until(lambda: client.ready_versions() == {}, "the model to be unloaded")
+        processes.wait_until(lambda: client.ready_versions() == {}, "the model to be unloaded", 60)
 
     (difference,) = site.differences()
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.twin import go_stand_in
-from tests.twin.go_stand_in import until
 from twin.host import go_build
 from twin.host.go_build import Phase, Programs, Progress
+from twin.host.processes import wait_until
 
 IMPORTS = {"errors": [], "fmt": ["errors"], "net": ["errors"], "main": ["fmt", "net"]}
 
@@ -51,7 +51,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Programs]:
 def test_the_time_left_is_for_all_that_is_to_be_built(tmp_path: Path, sets: list[Programs]) -> None:
     with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
         assert builds.left() is None
-        until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one")
+        wait_until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one", 60)
         assert builds.progress["small"].phase is Phase.WAITING
         assert builds.share() == pytest.approx(30 / 40 * (2 / 3) ** 1.5)
         (tmp_path / "go-on").touch()
@@ -59,14 +59,16 @@ def test_the_time_left_is_for_all_that_is_to_be_built(tmp_path: Path, sets: list
             pass
         assert (builds.share(), builds.left()) == (1.0, 0.0)
     caches = tmp_path / "cache" / "build"
-    until(lambda: sorted(entry.name for entry in caches.iterdir()) == ["CACHEDIR.TAG", "lock"], "the caches to be removed")
+    wait_until(
+        lambda: sorted(entry.name for entry in caches.iterdir()) == ["CACHEDIR.TAG", "lock"], "the caches to be removed", 60
+    )
 
 
 def test_the_time_left_goes_by_what_was_compiled_now(
     tmp_path: Path, sets: list[Programs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
-        until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one")
+        wait_until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one", 60)
         # Three quarters of 40 s have been done, 10 of them earlier: 20 in as many seconds, so 10 more.
         with monkeypatch.context() as now:
             now.setattr(builds, "_done", lambda: 30.0)
@@ -80,5 +82,5 @@ def test_the_time_left_goes_by_what_was_compiled_now(
 
 def test_what_is_not_waited_for_is_stopped(tmp_path: Path, sets: list[Programs]) -> None:
     with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build"):
-        until(lambda: go_stand_in.builds(tmp_path), "the first build")
+        wait_until(lambda: go_stand_in.builds(tmp_path), "the first build", 60)
     assert [path.name for path in (tmp_path / "built").iterdir()] == ["large.lock"]

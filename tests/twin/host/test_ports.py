@@ -1,6 +1,8 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from twin.host import ports
 from twin.host.home import TwinHome
 
@@ -44,3 +46,11 @@ def test_loopback_addresses_are_taken_one_by_one() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free("127.0.0.1", port)
         assert ports.is_free("127.244.200.9", port)
+
+
+def test_that_no_port_is_free_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "is_free", lambda *_: False)
+    with pytest.raises(ports.NoPort) as refusal:
+        ports.keep(TwinHome(tmp_path), "moto")
+    assert str(refusal.value).startswith("no TCP port from 20000 to 31999 is free on 127.0.0.1 for moto: end what listens ")
+    assert refusal.value.exit_code == 2

@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from tests.twin import go_stand_in
-from tests.twin.go_stand_in import builds, script, until
+from tests.twin.go_stand_in import builds, script
 from twin.host import tools
 from twin.host.home import REPOSITORY
+from twin.host.processes import wait_until
 from twin.host.tools import FAMILIES, ToolError
 
 
@@ -34,7 +35,7 @@ def ensure(*families: str) -> tuple[dict[str, Path], str]:
 def left_in(machine: Path) -> list[str]:
     """The directories below the cache, locks aside, once what is removed in the background is gone."""
     folder = machine / "cache" / "triton-eks"
-    until(lambda: not list(folder.glob("build/removed-*")), "the caches to be removed")
+    wait_until(lambda: not list(folder.glob("build/removed-*")), "the caches to be removed", 60)
     return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
 
 
@@ -84,7 +85,7 @@ def test_on_a_terminal_it_is_shown_how_far_everything_is(machine: Path, monkeypa
     console = Console(file=output, width=200, force_terminal=True, color_system=None)
     building = threading.Thread(target=tools.ensure, args=(("actionlint", "helm"), console))
     building.start()
-    until(lambda: "2 of 3 packages" in output.getvalue(), "the packages of the first one")
+    wait_until(lambda: "2 of 3 packages" in output.getvalue(), "the packages of the first one", 60)
     shown = output.getvalue()
     go_on.touch()
     building.join()
@@ -146,7 +147,7 @@ def test_a_removal_that_was_killed_is_made_good(machine: Path) -> None:
     killed = machine / "cache" / "triton-eks" / "build" / "removed-before"
     (killed / "objects").mkdir(parents=True)
     ensure("actionlint")
-    until(lambda: not killed.exists(), "what was left to be removed")
+    wait_until(lambda: not killed.exists(), "what was left to be removed", 60)
 
 
 @pytest.mark.parametrize("tag", [None, "Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n"])
@@ -178,7 +179,7 @@ def test_without_a_terminal_lines_say_how_far_it_is(machine: Path, monkeypatch: 
     output = io.StringIO()
     building = threading.Thread(target=tools.ensure, args=(("helm",), Console(file=output, width=200)))
     building.start()
-    until(lambda: "helm: 2 of 3 packages" in output.getvalue(), "a line on the packages")
+    wait_until(lambda: "helm: 2 of 3 packages" in output.getvalue(), "a line on the packages", 60)
     go_on.touch()
     building.join()
 
@@ -199,9 +200,9 @@ def test_two_commands_at_once_build_once(machine: Path, monkeypatch: pytest.Monk
     ]
     label = f"helm {FAMILIES['helm'].version()}"
     commands[0].start()
-    until(lambda: f"building {label} (helm) ...\n" in outputs[0].getvalue(), "the first build")
+    wait_until(lambda: f"building {label} (helm) ...\n" in outputs[0].getvalue(), "the first build", 60)
     commands[1].start()
-    until(lambda: "waiting" in outputs[1].getvalue(), "the second command to wait")
+    wait_until(lambda: "waiting" in outputs[1].getvalue(), "the second command to wait", 60)
     go_on.touch()
     for command in commands:
         command.join()
@@ -216,13 +217,13 @@ def test_the_caches_stay_while_another_command_builds(machine: Path, monkeypatch
         found.wait()
         ensure("actionlint")
         assert objects.exists()
-    until(lambda: not objects.exists(), "the caches to be removed")
+    wait_until(lambda: not objects.exists(), "the caches to be removed", 60)
 
 
 def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GO_WAITS_FOR", str(machine / "never"))
     with pytest.raises(KeyboardInterrupt), tools.building(["helm", "actionlint"], None):
-        until(lambda: builds(machine), "the build")
+        wait_until(lambda: builds(machine), "the build", 60)
         raise KeyboardInterrupt
     running = subprocess.run(["pgrep", "-f", str(machine / "bin" / "go")], capture_output=True, text=True, check=False)
     assert running.stdout == ""
@@ -284,3 +285,20 @@ def test_it_says_in_one_sentence_what_it_lacks(machine: Path, monkeypatch: pytes
     done = build_without_packages("actionlint")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert done.stderr.startswith("error: building actionlint needs Go ")
+
+
+@pytest.mark.parametrize(
+    ("cache", "cause"),
+    [("file/below", "Not a directory"), ("a" * 300, "File name too long"), ("/proc/none", "No such file or")],
+)
+def test_a_cache_that_cannot_be_written_is_told_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, cause: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+    monkeypatch.setattr(tools, "find_go", lambda purpose: Path("go"))
+    with pytest.raises(tools.ToolError) as refusal, tools.building(["helm"], None):
+        pytest.fail("it was built")
+    place = f"{tmp_path / cache}/triton-eks/tools, where built programs are kept, cannot be written: {cause}"
+    assert str(refusal.value).startswith(place)
+    assert str(refusal.value).endswith("; set XDG_CACHE_HOME to a directory of yours")

@@ -1,6 +1,8 @@
 """The language host runs programs: the engine's side is a recording one, the program's process is a real one."""
 
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,13 @@ from pulumi.runtime.proto import language_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, recording_engine
 from twin.plugins.language_host import REPOSITORY, LanguageHost, plugin_command, program_environment
+from twin.releases import go_module
+from twin.releases.chart import GoModule
+
+_VERSION = re.search(r"pulumi/sdk/v3 (v\S+)", Path(REPOSITORY, "twin/tools/pulumi/go.mod").read_text())
+assert _VERSION is not None
+_SDK = GoModule("github.com/pulumi/pulumi/sdk/v3", _VERSION[1])
+"""The module of the engine that runs here: Pulumi's launcher of Python programs lies in it."""
 
 
 class _Call(grpc.ServicerContext):
@@ -77,10 +86,50 @@ def test_a_program_gets_its_settings_and_its_resources_are_registered(engine: Re
     assert outputs["password"]["value"] == "hush"
 
 
-def test_a_run_error_is_shown_as_its_message_alone(engine: RecordingEngine, tmp_path: Path) -> None:
+def test_a_run_error_is_shown_as_its_message_and_once_more_as_a_status(engine: RecordingEngine, tmp_path: Path) -> None:
     response = _run(engine, tmp_path, "import pulumi\nraise pulumi.RunError('stacks/x.yaml: wrong\\nsecond line')\n")
-    assert (response.error, response.bail) == ("", True)
+    assert (response.error, response.bail) == ("program exited with non-zero exit code: 1", False)
     assert engine.messages("ERROR") == ["stacks/x.yaml: wrong\nsecond line"]
+
+
+def test_mistakes_in_settings_are_one_error(engine: RecordingEngine, tmp_path: Path) -> None:
+    imports = f"import sys\nsys.path.append({str(REPOSITORY)!r})\nfrom infra.stack_settings import refuse\n"
+    response = _run(engine, tmp_path, f"{imports}refuse('x.yaml', ['wrong'])\n")
+    assert (response.error, response.bail) == ("", True)
+    assert engine.messages("ERROR") == ["x.yaml: 1 mistake\n  wrong"]
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("raise pulumi.RunError('wrong')", 1),
+        ("raise ValueError('wrong')", 32),
+        ("pulumi.log.error('wrong')\nsys.exit(32)", 32),
+        ("sys.exit('wrong')", 1),
+        ("sys.exit(7)", 7),
+        ("pulumi.export('a', 1)", 0),
+    ],
+)
+def test_programs_end_as_under_pulumis_own_launcher(
+    engine: RecordingEngine, tmp_path: Path, program: str, status: int
+) -> None:
+    (tmp_path / "__main__.py").write_text(f"import sys\nimport pulumi\n{program}\n")
+    official = go_module.source(_SDK) / "python/cmd/pulumi-language-python-exec"
+    settings = {
+        "project": "p",
+        "stack": "s",
+        "organization": "o",
+        "root_directory": tmp_path,
+        "pwd": tmp_path,
+        "parallel": 4,
+    }
+    flags = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    addresses = ["--monitor", engine.address, "--engine", engine.address]
+    done = subprocess.run([sys.executable, official, *flags, *addresses, str(tmp_path)], check=False, capture_output=True)
+    assert done.returncode == status
+    wanted = {0: ("", False), 32: ("", True)}.get(status, (f"program exited with non-zero exit code: {status}", False))
+    response = _run(engine, tmp_path, f"import sys\nimport pulumi\n{program}\n")
+    assert (response.error, response.bail) == wanted
 
 
 def test_an_exception_is_shown_with_the_programs_own_frames(engine: RecordingEngine, tmp_path: Path) -> None:
@@ -104,7 +153,7 @@ def test_a_program_that_leaves_with_a_status_failed(
     engine: RecordingEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     response = _run(engine, tmp_path, "import sys\nsys.exit('the stack file is wrong')\n")
-    assert (response.error, response.bail) == ("the program ended with status 1", False)
+    assert (response.error, response.bail) == ("program exited with non-zero exit code: 1", False)
     assert capfd.readouterr().err == "the stack file is wrong\n"
 
 
@@ -150,6 +199,30 @@ def test_what_a_plugin_prints_is_handed_on_with_its_status(engine: RecordingEngi
     assert b"".join(response.stdout for response in responses) == b"argument a=b\n"
     assert b"".join(response.stderr for response in responses) == b"to stderr\n"
     assert responses[-1].exitcode == 3
+
+
+def _pack(directory: Path) -> language_pb2.RunPluginRequest:
+    """A plugin that says with which Python it runs, and whose environment is called `own`."""
+    (directory / "__main__.py").write_text("import sys\nprint(sys.prefix)\n")
+    info = language_pb2.ProgramInfo(root_directory=str(directory), program_directory=str(directory))
+    info.options.update({"toolchain": "pip", "virtualenv": "own"})
+    return language_pb2.RunPluginRequest(pwd=str(directory), info=info)
+
+
+def test_a_plugin_runs_in_the_environment_that_its_options_name(engine: RecordingEngine, tmp_path: Path) -> None:
+    (tmp_path / "own").symlink_to(sys.prefix)
+    responses = list(LanguageHost(engine.address).RunPlugin(_pack(tmp_path), _Call()))
+    assert b"".join(response.stdout for response in responses) == f"{tmp_path}/own\n".encode()
+    assert responses[-1].exitcode == 0
+
+
+def test_a_plugin_whose_environment_is_missing_fails_and_says_what_makes_it(engine: RecordingEngine, tmp_path: Path) -> None:
+    said, end = LanguageHost(engine.address).RunPlugin(_pack(tmp_path), _Call())
+    assert said.stderr.decode() == (
+        f"{tmp_path} has no Python: {tmp_path}/own/bin/python is not there. `make venv` makes it, and so does "
+        f"`pulumi install` in {tmp_path}\n"
+    )
+    assert end.exitcode == 1
 
 
 def test_policy_packs_run_through_the_policy_sdk() -> None:

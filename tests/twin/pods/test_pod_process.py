@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from twin.host import processes
 from twin.host.home import TwinHome
 from twin.host.processes import Service
@@ -79,13 +79,6 @@ def home(tmp_path: Path) -> Iterator[TwinHome]:
     home = TwinHome(tmp_path)
     yield home
     processes.stop_all(home, seconds=1)
-
-
-async def until(condition: Callable[[], Any], what: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
-        await asyncio.sleep(0.02)
 
 
 def drive(bench: Bench, scenario: Callable[[], Any]) -> None:

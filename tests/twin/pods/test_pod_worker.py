@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.waiting import until
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import ApiError, Unreachable
 from twin.cluster.pod_addresses import Addresses
@@ -73,15 +74,6 @@ def pod(ready: bool | None = None, **metadata: Any) -> Object:
 def ready(status: Object) -> str:
     (said,) = [condition["status"] for condition in status["conditions"] if condition["type"] == "Ready"]
     return str(said)
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not condition():
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"waited {SECONDS:g} s in vain for {what}") from None
 
 
 def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) -> Given:

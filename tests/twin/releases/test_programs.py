@@ -8,10 +8,10 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from twin.host import processes
 from twin.host.home import TwinHome
 from twin.host.processes import Service
@@ -27,15 +27,6 @@ def home(tmp_path: Path) -> Iterator[TwinHome]:
     home.path.mkdir()
     yield home
     processes.stop_all(home, seconds=5)
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not condition():
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited {SECONDS:g} s in vain for {what}") from None
 
 
 def program(home: TwinHome, name: str, script: str = "sleep 600", answering: bool = True) -> Program:

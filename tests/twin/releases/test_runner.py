@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from twin.cluster.kube_api import Object
 from twin.cluster.release_marks import AGENT_PATH, FAILURE, FINALIZER, INSTALLATION, READY
 from twin.releases.chart import Announce, ChartFailed, Release
 from twin.releases.runner import ChartRunner
-
-SECONDS = 20.0
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not condition():
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited {SECONDS:g} s in vain for {what}") from None
 
 
 class Api:

@@ -148,10 +148,15 @@ def test_a_missing_package_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         locate(tmp_path / "cache")
 
 
-def test_a_directory_that_the_server_would_take_for_two_words_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("my twin", "has a blank in it, and Triton starts its Python backend with a line that is split at blanks"),
+        ("Zwölf", "has 'ö' in it, and Triton's Python backend reads models below paths in ASCII alone"),
+    ],
+)
+def test_a_directory_that_the_server_cannot_use_is_refused(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(TritonUnavailable) as refusal:
-        locate(tmp_path / "my twin" / "cache")
-    assert str(refusal.value) == (
-        f"{tmp_path}/my twin/cache has a blank in it, and Triton starts its Python backend with a line that is split at "
-        "blanks: set TWIN_HOME to a directory without one"
-    )
+        locate(tmp_path / name / "cache")
+    assert str(refusal.value) == f"{tmp_path}/{name}/cache {why}: set TWIN_HOME to a directory without one"
+    assert not (tmp_path / name).exists()
