@@ -18,6 +18,7 @@ from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.problems import Problem, ValidationFailed
 from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
+from spec import reading
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
@@ -213,16 +214,16 @@ def _versions(directory: Path, problems: list[Problem]) -> list[int]:
 
 def _read_config(draft: _Draft) -> None:
     path = draft.directory / CONFIG_FILE
-    try:
-        content = textproto.content(path)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
-    except textproto.Unreadable as error:
-        draft.problems.append(Problem(path, str(error)))
-    else:
-        draft.config_text = content
-        draft.config, problems = textproto.parse(path, content)
-        draft.problems += problems
+        return
+    try:
+        draft.config_text = reading.text(reading.file(path, textproto.LARGEST_BYTES))
+    except reading.Unreadable as error:
+        draft.problems.append(Problem(path, error.problem, error.line, error.column))
+        return
+    draft.config, problems = textproto.parse(path, draft.config_text)
+    draft.problems += problems
 
 
 def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:

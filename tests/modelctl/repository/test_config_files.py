@@ -186,11 +186,11 @@ def test_a_number_that_stands_for_nothing_is_told(models: Path, text: str, said:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"# " + b"x" * 1024 * 1024, "normalize/config.pbtxt: more than 1048576 bytes; a config of at most that is read"),
-        (b"\xff\xfe", "normalize/config.pbtxt: not UTF-8 text: byte 0 is 0xff"),
+        (b"# " + b"x" * 1024 * 1024, "normalize/config.pbtxt: longer than 1048576 bytes, which is the most that is read"),
+        (b"\xff\xfe", "normalize/config.pbtxt: UTF-16 or UTF-32, and not UTF-8; save the file in that encoding"),
         (b"{" * 100_000, "normalize/config.pbtxt:1:1: not valid protobuf text: Expected identifier or number, got {"),
         (b"input [ " * 50_000, "normalize/config.pbtxt:1:9: not valid protobuf text: "),
-        (b"\xef\xbb\xbfbackend: 1", "normalize/config.pbtxt:1:1: not valid protobuf text: "),
+        (b"name: 1\0", "normalize/config.pbtxt:1:8: a NUL character, which no text has; is it another kind of file?"),
     ],
 )
 def test_a_config_that_cannot_be_read_is_told_in_a_line(models: Path, content: bytes, said: str) -> None:

@@ -142,7 +142,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a config that is not text": (
         _write_bytes("normalize/config.pbtxt", b'name: "\xff"'),
-        ["normalize/config.pbtxt: not UTF-8 text: byte 7 is 0xff"],
+        ["normalize/config.pbtxt:1:8: not UTF-8; save the file in that encoding"],
     ),
     "a version that does not exist": (
         _write("release.yaml", "versions: {classify: 3}\n"),
