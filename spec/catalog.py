@@ -46,7 +46,7 @@ class InstanceType:
     """One EC2 instance type.
 
     Memory is in GiB, `gpu_memory_gib` is per GPU, `nvme_gib` is the instance store in total (0: none),
-    `compute_capability` is NVIDIA's.
+    `compute_capability` is NVIDIA's, `pods_limit` the most pods that it has addresses for where that is less than usual.
     """
 
     name: str
@@ -58,6 +58,7 @@ class InstanceType:
     memory_gib: int
     nvme_gib: int
     efa_interfaces: int
+    pods_limit: int | None = None
 
     @property
     def family(self) -> str:
@@ -77,7 +78,7 @@ class InstanceType:
     @property
     def max_pods(self) -> int:
         """Pods per node with prefix delegation, as managed node groups cap it: 110 below 30 vCPU, else 250."""
-        return 110 if self.vcpus < 30 else 250
+        return min(110 if self.vcpus < 30 else 250, self.pods_limit or 250)
 
     @property
     def usable_memory_gib(self) -> float:
@@ -119,11 +120,17 @@ def _gpu(
     return types
 
 
-def _cpu(family: str, sizes: Mapping[str, tuple[int, int]]) -> dict[str, InstanceType]:
-    """The sizes of one CPU family: size -> (vCPUs, GiB)."""
+_CPU_SIZES: Mapping[str, int] = {
+    **{"large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16},
+    **{"8xlarge": 32, "12xlarge": 48, "16xlarge": 64},
+}
+
+
+def _cpu(family: str, gib_per_vcpu: int) -> dict[str, InstanceType]:
+    """The sizes of one CPU family, all of which have so many GiB for each vCPU."""
     return {
-        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, gib, 0, 0)
-        for size, (vcpus, gib) in sizes.items()
+        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, vcpus * gib_per_vcpu, 0, 0)
+        for size, vcpus in _CPU_SIZES.items()
     }
 
 
@@ -174,6 +181,23 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
             "48xlarge": (8, 192, 768, 7520, 1),
         },
     ),
+    **_gpu(
+        "g6e",
+        "L40S",
+        44,
+        8.9,
+        {
+            "xlarge": (1, 4, 32, 250, 0),
+            "2xlarge": (1, 8, 64, 450, 0),
+            "4xlarge": (1, 16, 128, 600, 0),
+            "8xlarge": (1, 32, 256, 900, 1),
+            "12xlarge": (4, 48, 384, 3800, 1),
+            "16xlarge": (1, 64, 512, 1900, 1),
+            "24xlarge": (4, 96, 768, 3800, 2),
+            "48xlarge": (8, 192, 1536, 7600, 4),
+        },
+    ),
+    **_gpu("gr6", "L4", 22, 8.9, {"4xlarge": (1, 16, 128, 600, 0), "8xlarge": (1, 32, 256, 900, 1)}),
     **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
     **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
     **_gpu(
@@ -183,8 +207,15 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         9.0,
         {"4xlarge": (1, 16, 256, 3800, 1), "48xlarge": (8, 192, 2048, 30400, 32)},
     ),
-    **_cpu("m6i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
-    **_cpu("m7i", {"large": (2, 8), "xlarge": (4, 16), "2xlarge": (8, 32)}),
+    **_gpu("p5e", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400, 32)}),
+    **_gpu("p5en", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400, 16)}),
+    **_cpu("m5", 4),
+    **_cpu("m6i", 4),
+    **_cpu("m7i", 4),
+    **_cpu("c6i", 2),
+    **_cpu("c7i", 2),
+    **_cpu("r6i", 8),
+    **_cpu("r7i", 8),
 }
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
@@ -206,7 +237,7 @@ UNSUITABLE_FAMILIES: Mapping[str, str] = {
 }
 
 # Capacity Blocks for ML exist for these families only (EC2 user guide, Capacity Blocks).
-CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5"})
+CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en"})
 
 # Regions with each family, as EC2's DescribeInstanceTypeOfferings lists them (2026). The zones inside a region are looked
 # up when the program runs.
@@ -219,11 +250,35 @@ _FAMILY_REGIONS: Mapping[str, str] = {
     " us-west-2",
     "g6": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-south-2 ap-southeast-2 ap-southeast-5 ca-central-1 eu-central-1"
     " eu-central-2 eu-north-1 eu-south-2 eu-west-2 eu-west-3 me-central-1 sa-east-1 us-east-1 us-east-2 us-west-2",
+    "g6e": "ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 eu-central-1 eu-north-1 eu-south-2"
+    " me-central-1 us-east-1 us-east-2 us-west-2",
+    "gr6": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ap-southeast-5 ca-central-1 eu-central-1 eu-central-2"
+    " eu-north-1 eu-south-2 eu-west-2 eu-west-3 sa-east-1 us-east-1 us-east-2 us-west-2",
     "p4d": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ca-central-1 eu-central-1 eu-north-1 eu-west-1"
     " eu-west-2 sa-east-1 us-east-1 us-east-2 us-west-2",
     "p4de": "ap-northeast-1 ap-southeast-1 eu-central-1 il-central-1 us-east-1 us-west-2",
     "p5": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-2 ap-southeast-3 ca-central-1 eu-north-1 eu-west-2"
     " sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "p5e": "ap-southeast-2 ap-southeast-3 eu-north-1 eu-west-2 sa-east-1 us-east-2 us-west-2",
+    "p5en": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-3 eu-north-1 eu-south-2 me-central-1 us-east-1 us-east-2"
+    " us-west-1 us-west-2",
+    "c6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-north-1 eu-south-1 eu-west-1 eu-west-2 eu-west-3"
+    " il-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "c7i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-central-2"
+    " eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 sa-east-1 us-east-1"
+    " us-east-2 us-west-1 us-west-2",
+    "m5": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-4 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 eu-south-1"
+    " eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1"
+    " us-west-2",
+    "r6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 eu-south-1 eu-west-1"
+    " eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "r7i": "ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3"
+    " ap-southeast-4 ap-southeast-5 ca-central-1 eu-central-1 eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2"
+    " eu-west-3 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
     "m6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
     " ap-southeast-2 ap-southeast-3 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 eu-south-1"
     " eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1"
@@ -236,4 +291,22 @@ _FAMILY_REGIONS: Mapping[str, str] = {
 FAMILY_REGIONS: Mapping[str, frozenset[str]] = {
     family: frozenset(regions.split()) for family, regions in _FAMILY_REGIONS.items()
 }
-REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())
+
+# Those that have EKS. Of GovCloud and China the table above knows no families: EC2 says when the program runs.
+_REGIONS: Mapping[str, str] = {
+    "aws": "af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
+    " ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1"
+    " eu-central-1 eu-central-2 eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1"
+    " me-south-1 mx-central-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",
+    "aws-us-gov": "us-gov-east-1 us-gov-west-1",
+    "aws-cn": "cn-north-1 cn-northwest-1",
+}
+REGIONS: Mapping[str, str] = {region: partition for partition, there in _REGIONS.items() for region in there.split()}
+"""The partition of each region that has EKS."""
+LISTED_REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())
+"""The regions of which `FAMILY_REGIONS` says what they have."""
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region: `aws`, `aws-us-gov` or `aws-cn`."""
+    return next((f"aws-{part}" for part in ("us-gov", "cn") if region.startswith(f"{part}-")), "aws")

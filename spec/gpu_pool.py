@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spec.catalog import INSTANCE_TYPES, InstanceType
+from spec.catalog import InstanceType
 from spec.settings.gpu import GpuPool, Sharing
 
 POOL_LABEL = "triton-eks/pool"
@@ -70,7 +70,7 @@ def gpu_resource(sharing: Sharing) -> str:
 
 def instance_type(pool: GpuPool) -> InstanceType:
     """Return the type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
-    return INSTANCE_TYPES[pool.instance_types[0]]
+    return pool.types[0]
 
 
 def labels(pool: GpuPool) -> dict[str, str]:

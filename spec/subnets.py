@@ -1,7 +1,8 @@
 """How the VPC's address range is cut into subnets, and how much room a node takes in one. Pure arithmetic.
 
 The range is cut into four quarters, one per availability zone, whether or not the fourth zone is used: adding a zone
-later never moves (and so never replaces) an existing subnet. In each quarter
+later never moves (and so never replaces) an existing subnet. A range smaller than a /20 is cut into two halves, and stays
+with two zones. In each part
 
     private  1/2   nodes and pods: single addresses of others would break up the /28 blocks that nodes take
     public   1/4   NAT gateways and load balancers
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 MAX_ZONES = 4
-# A VPC between these prefix lengths leaves every subnet of the plan at /24 or larger, and is one that AWS accepts.
+# A VPC between these prefix lengths is one that AWS accepts. From a /20, every subnet of four zones is a /24 or larger; from
+# a /24, every one of two zones is a /27 or larger, which load balancers need.
 LARGEST_VPC_PREFIX = 16
-SMALLEST_VPC_PREFIX = 20
+_SMALLEST_QUARTERED, _SMALLEST_HALVED = 20, 24
 
 # AWS keeps five addresses of every subnet: network, router, DNS, one for the future, broadcast.
 RESERVED_PER_SUBNET = 5
@@ -60,19 +62,25 @@ class SubnetPlan:
 def plan(cidr: IPv4Network, zones: Sequence[str] | int) -> SubnetPlan:
     """Cut `cidr` for these zones: their names in order, or how many (they are then named "1", "2", ...).
 
-    Raises ValueError when the range is not /16../20 or when there are not 1..4 distinct zones.
+    Raises ValueError when the range is not /16../20 (../24 for two zones) or when there are not 1..4 distinct zones.
     """
     names = [str(position + 1) for position in range(zones)] if isinstance(zones, int) else list(zones)
     if not 1 <= len(names) <= MAX_ZONES or len(set(names)) != len(names):
         raise ValueError(f"a subnet plan takes 1 to {MAX_ZONES} distinct zones, not {names}")
-    if not LARGEST_VPC_PREFIX <= cidr.prefixlen <= SMALLEST_VPC_PREFIX:
-        raise ValueError(f"a subnet plan takes a /{LARGEST_VPC_PREFIX} to /{SMALLEST_VPC_PREFIX}, not {cidr}")
-    quarters = cidr.subnets(prefixlen_diff=2)
-    return SubnetPlan(cidr, tuple(_cut(name, quarter) for name, quarter in zip(names, quarters, strict=False)))
+    smallest = smallest_prefix(len(names))
+    if not LARGEST_VPC_PREFIX <= cidr.prefixlen <= smallest:
+        raise ValueError(f"a subnet plan of {len(names)} zones takes a /{LARGEST_VPC_PREFIX} to /{smallest}, not {cidr}")
+    parts = cidr.subnets(prefixlen_diff=2 if cidr.prefixlen <= _SMALLEST_QUARTERED else 1)
+    return SubnetPlan(cidr, tuple(_cut(name, part) for name, part in zip(names, parts, strict=False)))
 
 
-def _cut(zone: str, quarter: IPv4Network) -> ZoneSubnets:
-    private, rest = quarter.subnets(prefixlen_diff=1)
+def smallest_prefix(zones: int) -> int:
+    """Return the longest prefix of a VPC that so many zones have room in."""
+    return _SMALLEST_HALVED if zones <= 2 else _SMALLEST_QUARTERED
+
+
+def _cut(zone: str, part: IPv4Network) -> ZoneSubnets:
+    private, rest = part.subnets(prefixlen_diff=1)
     public, intra = rest.subnets(prefixlen_diff=1)
     return ZoneSubnets(zone, public, private, intra)
 
@@ -85,6 +93,22 @@ def addresses_per_node(max_pods: int, interfaces: int = 2) -> int:
     return _PREFIX_ADDRESSES * (math.ceil(max_pods / _PREFIX_ADDRESSES) + _WARM_PREFIXES) + interfaces
 
 
+def fewest_addresses_per_node(interfaces: int = 2) -> int:
+    """Addresses without which a node has no pods: one block, none in advance, and those of the network interfaces."""
+    return _PREFIX_ADDRESSES + interfaces
+
+
 def usable_addresses(subnet: IPv4Network) -> int:
     """Addresses of a subnet that AWS does not keep for itself."""
     return subnet.num_addresses - RESERVED_PER_SUBNET
+
+
+def zone_names(zones: Sequence[str] | int) -> tuple[str, ...]:
+    """Return the zones of a network: their names in order, or "1", "2", … where only their number is known."""
+    return tuple(str(number + 1) for number in range(zones)) if isinstance(zones, int) else tuple(zones)
+
+
+def nat_zones(nat: str, zones: Sequence[str] | int) -> tuple[str, ...]:
+    """Return the zones with a NAT gateway, each of which has a public address. `nat`: none, single or per_az."""
+    names = zone_names(zones)
+    return {"none": (), "single": names[:1], "per_az": names}[nat]

@@ -43,6 +43,14 @@ KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
 }
 
 
+def support_type(kubernetes: str, today: date) -> str:
+    """Return what EKS does at the end of standard support, as its API has it: STANDARD upgrades the cluster.
+
+    After that day a cluster of the version is to be had with EXTENDED only, at six times the price.
+    """
+    return "STANDARD" if today < KUBERNETES_SUPPORT[kubernetes].standard_until else "EXTENDED"
+
+
 @dataclass(frozen=True)
 class KubernetesPins:
     """The versions that are pinned for clusters of one Kubernetes version.

@@ -6,12 +6,13 @@ Capacity Block is outside of these quotas; an on-demand reservation is within.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spec.catalog import INSTANCE_TYPES
+from spec.capacity import nodes_for
+from spec.catalog import InstanceType
 from spec.settings import GpuPool, Settings
+from spec.subnets import nat_zones
 
 
 @dataclass(frozen=True)
@@ -91,23 +92,23 @@ def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
 
 def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     system = settings.nodes.system
-    yield from _group("system", system.instance_types, "on-demand", system.desired, system.max)
+    yield from _group("system", system.types, "on-demand", system.desired, system.max)
     for pool in settings.gpu.pools:
-        yield from _group(pool.name, pool.instance_types, pool.capacity, nodes_at_start(settings, pool), pool.max)
+        yield from _group(pool.name, pool.types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 
 
-def _group(name: str, instance_types: tuple[str, ...], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
+def _group(name: str, group: list[InstanceType], capacity: str, first: int, most: int) -> Iterator[QuotaNeed]:
     """Yield the needs of one group. EC2 chooses among its types: the smallest counts at the start, the largest at most."""
     if capacity == "capacity-block":
         return
-    by_quota: dict[Quota, list[str]] = {}
-    for instance_type in instance_types:
-        quota = instance_quota(instance_type, spot=capacity == "spot")
+    by_quota: dict[Quota, list[InstanceType]] = {}
+    for known in group:
+        quota = instance_quota(known.name, spot=capacity == "spot")
         if quota is not None:
-            by_quota.setdefault(quota, []).append(instance_type)
+            by_quota.setdefault(quota, []).append(known)
     for quota, types in by_quota.items():
-        vcpus = [INSTANCE_TYPES[instance_type].vcpus for instance_type in types]
-        taker = f"{name}: {first} to {most} x {' or '.join(types)}"
+        vcpus = [known.vcpus for known in types]
+        taker = f"{name}: {first} to {most} x {' or '.join(known.name for known in types)}"
         yield QuotaNeed(quota, first * min(vcpus), most * max(vcpus), (taker,))
 
 
@@ -117,20 +118,15 @@ def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
         return 0
     pods = settings.fewest_pods if settings.models.release is not None else 0
     pods += settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
-    places = INSTANCE_TYPES[pool.instance_types[0]].gpus * pool.sharing.replicas // settings.triton.gpus
-    return min(pool.max, math.ceil(pods / max(1, places)))
+    return min(pool.max, nodes_for(settings, pool, pods))
 
 
 def _network(settings: Settings) -> Iterator[QuotaNeed]:
-    name, nat = settings.cluster_name, settings.network.nat
+    name = settings.cluster_name
     yield QuotaNeed(VPCS, 1, 1, (name,))
     yield QuotaNeed(INTERNET_GATEWAYS, 1, 1, (name,))
-    gateways = {"none": 0, "single": 1, "per_az": _count(settings.network.zones)}[nat]
+    gateways = len(nat_zones(settings.network.nat, settings.network.zones))
     if gateways:
         taker = f"NAT: {gateways} gateway{'s' if gateways > 1 else ''} with an address each"
         yield QuotaNeed(ADDRESSES, gateways, gateways, (taker,))
         yield QuotaNeed(NAT_GATEWAYS, 1, 1, (f"NAT in {gateways} zone{'s' if gateways > 1 else ''}",))
-
-
-def _count(zones: int | tuple[str, ...]) -> int:
-    return zones if isinstance(zones, int) else len(zones)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import pulumi
 import pulumi_aws as aws
@@ -19,7 +20,7 @@ from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, control_plane_log_group
 from spec.settings.cluster import Cluster as ClusterSettings
-from spec.versions import KUBERNETES
+from spec.versions import KUBERNETES, support_type
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 _CNI_CONFIGURATION = {
@@ -138,7 +139,7 @@ class Cluster(pulumi.ComponentResource):
             kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=KUBERNETES[cluster.version].addons["kube-proxy"]),
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
             # Extended support costs six times as much and starts by itself otherwise.
-            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=support_type(cluster.version, date.today())),
             deletion_protection=cluster.deletion_protection and not self._args.allow_destroy,
             tags=dict(stack.tags),
             opts=pulumi.ResourceOptions(

@@ -13,7 +13,6 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.launch import LaunchTemplateArgs, Reservation, launch_template
 from infra.aws.stack import Stack
 from spec import gpu_pool
-from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import POOL_LABEL
 from spec.iam_policy import service_trust
 from spec.settings.gpu import GpuPool
@@ -57,7 +56,7 @@ class NodeGroup(pulumi.ComponentResource):
         labels = gpu_pool.labels(pool) if pool is not None else {POOL_LABEL: SYSTEM_GROUP_NAME}
         taints = (gpu_pool.GPU_TAINT,) if pool is not None else ()
         zones = (pool.zones if pool is not None else None) or tuple(cluster.node_subnet_ids)
-        hardware = INSTANCE_TYPES[group.instance_types[0]]
+        hardware = group.types[0]
         template = launch_template(
             f"{name}-template",
             self._template_args(instance_name, cluster, group),
@@ -100,7 +99,7 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({"nodeGroupName": self.node_group_name})
 
     def _template_args(self, instance_name: str, cluster: ClusterAccess, group: SystemGroup | GpuPool) -> LaunchTemplateArgs:
-        types = [INSTANCE_TYPES[instance_type] for instance_type in group.instance_types]
+        types = group.types
         args = LaunchTemplateArgs(
             instance_name=instance_name,
             disk_gib=group.disk_gib,

@@ -12,7 +12,6 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from spec import gpu_pool
-from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
 from spec.settings.gpu import GpuPool
 
@@ -36,7 +35,7 @@ _CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
 
 def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pulumi.Input[str]) -> dict[str, Any]:
     """Return the spec of the pool's EC2NodeClass."""
-    types = [INSTANCE_TYPES[name] for name in pool.instance_types]
+    types = pool.types
     zones = pool.zones or sorted(cluster.node_subnet_ids)
     spec: dict[str, Any] = {
         # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver.
@@ -71,7 +70,7 @@ def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pul
 
 def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
     """Return the spec of the pool's NodePool."""
-    gpus = INSTANCE_TYPES[pool.instance_types[0]].gpus
+    gpus = pool.types[0].gpus
     return {
         "template": {
             "metadata": {"labels": gpu_pool.labels(pool)},

@@ -40,7 +40,12 @@ def values(prometheus_url: str) -> dict[str, Any]:
     return chart_values(
         PROMETHEUS_ADAPTER,
         {
-            "prometheus": {"url": f"{address.scheme}://{address.hostname}", "port": address.port},
+            "prometheus": {
+                "url": f"{address.scheme}://{address.hostname}",
+                # Without one, the chart's own default would be asked for.
+                "port": address.port or {"http": 80, "https": 443}[address.scheme],
+                **({"path": address.path} if address.path else {}),
+            },
             "rules": {"custom": [_rule(recording) for recording in RECORDINGS]},
         },
     )

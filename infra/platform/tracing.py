@@ -214,4 +214,6 @@ def _exporter(tracing: Tracing, region: str) -> tuple[str, dict[str, Any]]:
     """Return name and settings of the exporter."""
     if tracing.exporter == "xray":
         return "awsxray", {"region": region, "indexed_attributes": [_MODEL]}
-    return "otlp_http", {"endpoint": tracing.endpoint}
+    # The exporter appends /v1/traces to what is not said to be the whole address.
+    endpoint = (tracing.endpoint or "").rstrip("/")
+    return "otlp_http", {"traces_endpoint" if endpoint.endswith("/v1/traces") else "endpoint": endpoint}

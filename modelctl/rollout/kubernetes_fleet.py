@@ -17,9 +17,8 @@ from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
 from modelctl.rollout import key_files
-from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod
+from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import ServedVersion
 from spec import reading
 from spec.names import SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
 from spec.reading import Unreadable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from spec.names import TRITON_NAMESPACE
 from spec.prometheus.alerts import alert_group
@@ -22,7 +23,8 @@ RUNBOOKS = "docs/runbooks"
 def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
     """The rule groups of a stack, as the `groups` of a Prometheus rule file.
 
-    Each alert's `runbook_url` is `<runbooks>/<alert>.md`; give the URL at which people on call read docs/runbooks.
+    Each alert's `runbook_url` is `<runbooks>/<alert>.md`; give the URL at which people on call read docs/runbooks. What
+    follows a `?` or `#` there follows the page too.
     """
     made = [
         recording_group(),
@@ -32,8 +34,9 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         parity_group(),
         gateway_group(settings),
     ]
+    pages = urlsplit(runbooks)
     for rule in (rule for group in made for rule in group["rules"] if "alert" in rule):
-        rule["annotations"]["runbook_url"] = f"{runbooks.rstrip('/')}/{rule['alert']}.md"
+        rule["annotations"]["runbook_url"] = urlunsplit(pages._replace(path=f"{pages.path.rstrip('/')}/{rule['alert']}.md"))
     return [group for group in made if group["rules"]]
 
 

@@ -7,7 +7,7 @@ from zoneinfo import available_timezones
 
 from pydantic import Field
 
-from spec.settings.fields import Kind, ModelName, between, fraction_between, matching, refuse, text_of
+from spec.settings.fields import Kind, ModelName, between, fraction_between, refuse, text_of, url
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -51,6 +51,35 @@ def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> b
     return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 
+_DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def moments(cron: str) -> tuple[frozenset[int], ...]:
+    """Return the values of each field of a cron expression that was found right: equal for equal times, however written."""
+    return tuple(
+        frozenset(value for part in text.split(",") for value in _values(part, least, most, names))
+        for text, (_, least, most, names) in zip(cron.split(), _CRON_FIELDS, strict=True)
+    )
+
+
+def _values(part: str, least: int, most: int, names: tuple[str, ...]) -> range:
+    match = _CRON_PART.fullmatch(part.lower())
+    assert match is not None, part
+    first, last = (
+        names.index(text) + least if text in names else int(text) if text is not None else None
+        for text in (match["first"], match["last"])
+    )
+    if last is None:  # `3/5` begins at 3 and ends with the field
+        last = most if first is None or match["step"] else first
+    return range(least if first is None else first, last + 1, int(match["step"] or 1))
+
+
+def _comes(cron: str) -> bool:
+    """Return whether there is a day of one of the months; a day of the week is enough by itself."""
+    _, _, days, months, weekdays = moments(cron)
+    return len(weekdays) < 7 or any(day <= _DAYS_OF_MONTHS[month - 1] for day in days for month in months)
+
+
 def _timezone(value: Any) -> str:
     valid = "give a name of the IANA time zone database, like Europe/Zurich"
     name = text_of(value, valid)
@@ -64,10 +93,10 @@ _Cron = Annotated[str, Kind(_cron, 'minute, hour, day, month and weekday in quot
 _Timezone = Annotated[str, Kind(_timezone, "a name of the IANA time zone database, like Europe/Zurich", {"type": "string"})]
 _PrometheusUrl = Annotated[
     str,
-    matching(
-        r"https?://[A-Za-z0-9.-]+:\d{1,5}",
-        "is not the address of a Prometheus",
-        "give scheme, host and port only, like http://prometheus.observability.svc:9090",
+    url(
+        "the address of a Prometheus",
+        "give one like http://prometheus.observability.svc:9090",
+        path=True,
     ),
 ]
 
@@ -82,8 +111,11 @@ class CronFloor(Section):
 
     @rule
     def _it_ends(self, at: Place) -> Iterator[Problem]:
-        """Require another end than the start."""
-        if self.start == self.end:
+        """Require another end than the start, and dates that there are."""
+        for key, cron in (("start", self.start), ("end", self.end)):
+            if not _comes(cron):
+                yield at.problem(key, f"'{cron}' never comes: no month of it has that day; give a day that there is")
+        if moments(self.start) == moments(self.end):
             yield at.problem("end", f"it begins and ends at '{self.start}'; give another end")
 
 
@@ -135,6 +167,25 @@ class Autoscaling(Section):
     )
 
     @rule
+    def _targets_say_something(self, at: Place) -> Iterator[Problem]:
+        """Refuse targets without a number."""
+        for name, target in self.targets.items():
+            if target.pending is None and target.busy is None:
+                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending or busy, or remove it")
+
+    @rule
+    def _warm_pods_have_an_heir(self, at: Place) -> Iterator[Problem]:
+        """Require no more warmPods than pods that may still come, for which they hold nodes."""
+        most = self.max_replicas - self.min_replicas
+        if self.warm_pods > most >= 0:
+            yield at.problem(
+                "warmPods",
+                f"{self.warm_pods} are more than the {most} pods that may come beyond minReplicas {self.min_replicas} "
+                f"(maxReplicas {self.max_replicas}), so that their nodes would wait in vain; "
+                + (f"give 0 to {most}" if most else "give 0"),
+            )
+
+    @rule
     def _bounds_are_ordered(self, at: Place) -> Iterator[Problem]:
         """Require minReplicas <= maxReplicas."""
         if self.min_replicas > self.max_replicas:
@@ -151,9 +202,15 @@ class Autoscaling(Section):
 
     @rule
     def _floor_is_in_bounds(self, at: Place) -> Iterator[Problem]:
-        """Require the pods of cronFloor between minReplicas and maxReplicas."""
+        """Require more pods of cronFloor than minReplicas, up to maxReplicas."""
         if self.cron_floor is not None:
-            yield from self._within(at, self.cron_floor.replicas, "cronFloor.replicas")
+            pods = self.cron_floor.replicas
+            yield from self._within(at, pods, "cronFloor.replicas")
+            if pods == self.min_replicas < self.max_replicas:
+                yield at.problem(
+                    "cronFloor.replicas",
+                    f"{pods} is what minReplicas keeps at all times; give {pods + 1} to {self.max_replicas}",
+                )
 
     def _within(self, at: Place, pods: int, key: str) -> Iterator[Problem]:
         if self.min_replicas <= self.max_replicas and not self.min_replicas <= pods <= self.max_replicas:

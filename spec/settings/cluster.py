@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn
+from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn, never_on_the_internet
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -15,6 +15,7 @@ from spec.wording import one_of
 
 WARN_BEFORE_END_OF_SUPPORT = timedelta(days=90)
 _WIDEST_PUBLIC_PREFIX = 8
+_MOST_PUBLIC_RANGES = 40  # a quota of EKS that cannot be raised
 
 
 class Cluster(Section):
@@ -35,23 +36,33 @@ class Cluster(Section):
 
     @rule
     def _version_is_pinned_and_supported(self, at: Place) -> Iterator[Problem]:
-        """Require a version that spec/versions.py pins and EKS gives standard support."""
+        """Require a version that spec/versions.py pins and EKS supports."""
         usable = [known for known in KUBERNETES if at.today < KUBERNETES_SUPPORT[known].standard_until]
         window = KUBERNETES_SUPPORT.get(self.version)
-        if window and at.today >= window.standard_until:
+        if window and at.today >= window.extended_until:
             yield at.problem(
-                "version", f"EKS ended standard support of {self.version} on {window.standard_until}; use {_quoted(usable)}"
+                "version", f"EKS ended extended support of {self.version} on {window.extended_until}; use {_quoted(usable)}"
             )
         elif self.version not in KUBERNETES:
+            ended = window is not None and at.today >= window.standard_until
+            support = f"EKS ended standard support of it on {window.standard_until}, and " if window and ended else ""
             yield at.problem(
-                "version", f"spec/versions.py has no add-ons and no AMI for {self.version}; use {_quoted(usable)}"
+                "version", f"{support}spec/versions.py has no add-ons and no AMI for {self.version}; use {_quoted(usable)}"
             )
 
     @warning
     def _version_ends_soon(self, at: Place) -> Iterator[Problem]:
-        """Warn 90 days before standard support of the version ends."""
-        until = KUBERNETES_SUPPORT[self.version].standard_until
-        if at.today >= until - WARN_BEFORE_END_OF_SUPPORT:
+        """Warn 90 days before standard support of the version ends, and of extended support, with its price."""
+        window = KUBERNETES_SUPPORT[self.version]
+        until = window.standard_until
+        if at.today >= until:
+            yield at.problem(
+                "version",
+                f"EKS ended standard support of {self.version} on {until}; extended support costs 0.60 instead of 0.10 US "
+                "dollars per cluster hour in most regions (438 instead of 73 a month) and ends on "
+                f"{window.extended_until}, when EKS upgrades the cluster by itself; plan the upgrade",
+            )
+        elif at.today >= until - WARN_BEFORE_END_OF_SUPPORT:
             days = (until - at.today).days
             yield at.problem(
                 "version",
@@ -74,9 +85,22 @@ class Cluster(Section):
 
     @rule
     def _ranges_are_narrow(self, at: Place) -> Iterator[Problem]:
-        """Require ranges of /8 or narrower."""
+        """Require up to 40 ranges of the internet, each once and of /8 or narrower."""
+        if len(self.public_access_cidrs) > _MOST_PUBLIC_RANGES:
+            yield at.problem(
+                "publicAccessCidrs",
+                f"{len(self.public_access_cidrs)} ranges are listed; EKS takes up to {_MOST_PUBLIC_RANGES}: join some",
+            )
         for index, cidr in enumerate(self.public_access_cidrs):
-            if cidr.prefixlen < _WIDEST_PUBLIC_PREFIX:
+            if cidr in self.public_access_cidrs[:index]:
+                yield at.problem(f"publicAccessCidrs[{index}]", f"{cidr} is listed twice; list each range once")
+            elif (private := never_on_the_internet(cidr)) is not None:
+                yield at.problem(
+                    f"publicAccessCidrs[{index}]",
+                    f"{cidr} is inside {private}, from which nothing comes over the internet; give the public addresses of "
+                    "your offices, VPN or runners, or use endpoint: private",
+                )
+            elif cidr.prefixlen < _WIDEST_PUBLIC_PREFIX:
                 yield at.problem(
                     f"publicAccessCidrs[{index}]",
                     f"{cidr} opens the API to {'the world' if cidr.prefixlen == 0 else 'most of the internet'}; "

@@ -40,6 +40,16 @@ class CostLimits(Section):
     )
 
     @rule
+    def _anomalies_are_within_the_budget(self, at: Place) -> Iterator[Problem]:
+        """Require an unusual cost that is no more than the whole budget."""
+        if self.anomaly_usd is not None and self.anomaly_usd > self.monthly_usd:
+            yield at.problem(
+                "anomalyUsd",
+                f"{self.anomaly_usd} is more than the whole budget of {self.monthly_usd} a month, told before; "
+                f"give 1 to {self.monthly_usd}",
+            )
+
+    @rule
     def _somebody_is_told(self, at: Place) -> Iterator[Problem]:
         """Require somebody who is told, at most 10 e-mail addresses, and each once."""
         if not self.emails and self.topic_arn is None:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spec.catalog import INSTANCE_TYPES
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.section import Section
@@ -40,5 +39,4 @@ def _plain(value: Any, without: str = "") -> Any:
 
 def compute_capabilities(pool: GpuPool) -> tuple[float, ...]:
     """NVIDIA compute capabilities of the GPUs of a pool, ascending; types that the catalogue lacks are left out."""
-    types = (INSTANCE_TYPES.get(name) for name in pool.instance_types)
-    return tuple(sorted({known.compute_capability for known in types if known and known.compute_capability is not None}))
+    return tuple(sorted({known.compute_capability for known in pool.types if known.compute_capability is not None}))

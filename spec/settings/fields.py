@@ -7,8 +7,9 @@ reference of the stack file prints (docs/stack-file.md).
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import Annotated, Any, NoReturn
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -31,6 +32,9 @@ _FOREIGN_TAG_KEY = re.compile(
     r"aws:|eks:|([a-z0-9.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|k8s\.amazonaws\.com|karpenter\.sh|csi\.aws\.com)/"
 )
 _TAG_KEY = re.compile(r"[\w .:/=+@-]{1,128}")  # AWS takes letters of every script here
+_TAG_VALUE = re.compile(r"[\w .:/=+@-]*")
+MOST_TAGS = 40
+"""Of the 50 that AWS takes: the program, EKS, Karpenter and the load balancer controller add up to 10 of their own."""
 # Requests per second: one in a quarter of an hour, and more than any fleet of this platform answers.
 _SLOWEST_RATE, _FASTEST_RATE = 0.001, 1_000_000
 
@@ -137,9 +141,53 @@ def key_matching(pattern: str, wrong: str, valid: str) -> Kind:
     return Kind(check, valid, {"pattern": f"^(?:{pattern})$"}, alone=False)
 
 
-def _port(number: str) -> str:
-    """Return a pattern: what `number` is followed by is a port, 1 to 65535."""
-    return rf"{number}:(?:[1-9]\d{{0,3}}|[1-5]\d{{4}}|6[0-4]\d{{3}}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
+_QUERY = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
+_URL = r"{schemes}://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?"
+
+
+def is_host(text: str) -> bool:
+    """Return whether a text is a host name of DNS or an IPv4 address."""
+    if not _HOST.fullmatch(text) or len(text) > 253:
+        return False
+    try:
+        return not text.replace(".", "").isdigit() or bool(IPv4Address(text))
+    except AddressValueError:
+        return False
+
+
+def is_port(text: str) -> bool:
+    """Return whether a text is the number of a port, 1 to 65535, without zeros in front."""
+    return re.fullmatch(r"[1-9][0-9]{0,4}", text) is not None and int(text) <= 65535
+
+
+def url(
+    what: str, valid: str, *, schemes: tuple[str, ...] = ("http", "https"), path: bool = False, query: bool = False
+) -> Kind:
+    """Return the kind of URLs of a host and perhaps a port; with `path` and `query`, also of these. Never of a person."""
+
+    def check(value: Any) -> str:
+        text = text_of(value, valid)
+        address = urlsplit(text) if text.isprintable() and text.isascii() and " " not in text else SplitResult(*[""] * 5)
+        host, colon, port = address.netloc.partition(":")
+        if "@" in address.netloc:
+            refuse(f"it has a name or password in it, which would be read by everybody who reads this file; {valid}")
+        if address.scheme not in schemes or not text.startswith(f"{address.scheme}://"):
+            refuse(f"'{text}' is not {what}; {valid}")
+        if not is_host(host):
+            refuse(f"'{text}' is not {what}: '{host}' is no name of a host; {valid}")
+        if colon and not is_port(port):
+            refuse(f"'{text}' is not {what}: '{port}' is no port, which is 1 to 65535; {valid}")
+        if not _PATH.fullmatch(address.path) or (address.path and not path):
+            refuse(f"'{text}' is not {what}; {valid}")
+        if not _QUERY.fullmatch(address.query + address.fragment) or (set("?#") & set(text) and not query):
+            refuse(f"'{text}' is not {what}; {valid}")
+        return text
+
+    pattern = _URL.format(schemes=f"({'|'.join(schemes)})")
+    return Kind(check, valid, {"type": "string", "pattern": f"^{pattern}{'' if path or query else '$'}"})
 
 
 def _cidr(value: Any) -> IPv4Network:
@@ -154,6 +202,20 @@ def _cidr(value: Any) -> IPv4Network:
     if str(network) != text:
         refuse(f"'{text}' has host bits set; write {network}")
     return network
+
+
+_NOT_ON_THE_INTERNET = tuple(
+    IPv4Network(text)
+    for text in (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
+        *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
+    )
+)
+
+
+def never_on_the_internet(network: IPv4Network) -> IPv4Network | None:
+    """Return the private or reserved range that a range is inside of; None for one of the internet."""
+    return next((private for private in _NOT_ON_THE_INTERNET if network.subnet_of(private)), None)
 
 
 def _region(value: Any) -> str:
@@ -211,6 +273,8 @@ def _tag_key(value: str) -> str:
         )
     if not _TAG_KEY.fullmatch(value):
         refuse(f"'{value}' is not a tag key; use 1 to 128 letters, digits, spaces and _ . : / = + - @")
+    if value != value.strip():
+        refuse(f"'{value}' begins or ends with a space, which load balancers refuse; remove it")
     return value
 
 
@@ -219,11 +283,19 @@ def _tag_value(value: Any) -> str:
     text = text_of(value, valid, quote=True)
     if not 1 <= len(text) <= 256:
         refuse(f"it has {len(text)} characters; {valid}")
+    if not _TAG_VALUE.fullmatch(text):
+        wrong = next(character for character in text if not _TAG_VALUE.fullmatch(character))
+        refuse(f"{wrong!r} is no character of a tag's value; use letters, digits, spaces and _ . : / = + - @")
+    if text != text.strip():
+        refuse(f"'{text}' begins or ends with a space, which load balancers refuse; remove it")
     return text
 
 
 def _name(value: Any) -> str:
-    return text_of(value, "give a name", quote=True)
+    text = text_of(value, "give a name", quote=True)
+    if not text.strip() or not text.isprintable():
+        refuse(f"{text!r} is not a name; give a name")
+    return text
 
 
 _ARN = r"arn:aws(-cn|-us-gov)?"
@@ -271,7 +343,12 @@ TagKey = Annotated[
     ),
 ]
 TagValue = Annotated[
-    str, Kind(_tag_value, "text of 1 to 256 characters", {"type": "string", "minLength": 1, "maxLength": 256})
+    str,
+    Kind(
+        _tag_value,
+        "text of 1 to 256 letters, digits, spaces and _ . : / = + - @",
+        {"type": "string", "minLength": 1, "maxLength": 256},
+    ),
 ]
 Name = Annotated[str, Kind(_name, "a name", {"type": "string"})]
 
@@ -302,12 +379,15 @@ AccountId = Annotated[
 RoleArn = Annotated[
     str,
     matching(
-        rf"{_ARN}:iam::\d{{12}}:role/[\w+=,.@/-]{{1,512}}",
+        rf"{_ARN}:iam::\d{{12}}:role/([!-~]{{1,510}}/)?[\w+=,.@-]{{1,64}}",
         "is not the ARN of an IAM role",
         "give the ARN of an IAM role, like arn:aws:iam::123456789012:role/platform-admin",
         also_wrong={
             ":assumed-role/": "is a session of a role, which ends",
             r":user/|:root\Z": "is a person with lasting keys, not a role that one assumes",
+            r":role/.*/\Z": "ends in a slash and so names no role",
+            r":role/(.*/)?[^/]{65,}\Z": "names a role by more than the 64 characters that IAM takes",
+            r":role/aws-service-role/": "is a role that an AWS service assumes, and nobody else",
         },
     ),
 ]
@@ -338,8 +418,8 @@ CertificateArn = Annotated[
 EmailAddress = Annotated[
     str,
     matching(
-        r"(?=.{1,50}$)[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+",
-        "is not an e-mail address of at most 50 characters, which is what AWS takes",
+        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+-]+(\.[A-Za-z0-9_%+-]+)*@{_LABEL}(\.{_LABEL})+",
+        "is not an e-mail address",
         "give one like oncall@example.com",
     ),
 ]
@@ -353,11 +433,7 @@ AmpWorkspaceId = Annotated[
 ]
 WebAddress = Annotated[
     str,
-    matching(
-        r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~%/-]*)?",
-        "is not an https address without a query",
-        "give one like https://wiki.example.com/triton",
-    ),
+    url("an https address", "give one like https://wiki.example.com/triton", schemes=("https",), path=True, query=True),
 ]
 KubernetesName = Annotated[
     str,
@@ -377,22 +453,8 @@ DnsLabel = Annotated[
         quote=True,
     ),
 ]
-OtlpEndpoint = Annotated[
-    str,
-    matching(
-        _port(r"https?://[A-Za-z0-9.-]+"),
-        "is not an OTLP endpoint",
-        "give scheme, host and port only, like https://otlp.example.com:4318",
-    ),
-]
-Endpoint = Annotated[
-    str,
-    matching(
-        _port(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)"),
-        "is not an S3 endpoint",
-        "give scheme, host and port only, like https://minio.example.com:9000",
-    ),
-]
+OtlpEndpoint = Annotated[str, url("an OTLP endpoint", "give one like https://otlp.example.com:4318", path=True)]
+Endpoint = Annotated[str, url("an S3 endpoint", "give scheme, host and port only, like https://minio.example.com:9000")]
 ReservationId = Annotated[
     str,
     matching(

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.names import TRITON_SERVICE
-from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, between
+from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, between, never_on_the_internet
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -69,7 +69,9 @@ class Gateway(Section):
 
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
-        """Require ranges of /8 or narrower, and some where the gateway is public: Triton asks nobody who they are."""
+        """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
+        nobody who they are.
+        """
         if self.exposure == "public" and not self.allowed_cidrs:
             yield at.problem(
                 "allowedCidrs",
@@ -77,7 +79,16 @@ class Gateway(Section):
                 "list the ranges that may reach it",
             )
         for index, cidr in enumerate(self.allowed_cidrs):
-            if cidr.prefixlen < _WIDEST_PREFIX:
+            private = never_on_the_internet(cidr)
+            if cidr in self.allowed_cidrs[:index]:
+                yield at.problem(f"allowedCidrs[{index}]", f"{cidr} is listed twice; list each range once")
+            elif self.exposure == "public" and private is not None:
+                yield at.problem(
+                    f"allowedCidrs[{index}]",
+                    f"{cidr} is inside {private}, from which nothing comes over the internet; give public addresses, or use "
+                    "exposure: internal",
+                )
+            elif cidr.prefixlen < _WIDEST_PREFIX:
                 yield at.problem(
                     f"allowedCidrs[{index}]",
                     f"{cidr} is the world, and Triton asks nobody who they are; "

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
 from spec.settings.fields import DnsLabel, Name, ReservationId, between, refuse
-from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, sizes_in_order
+from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, NodeGroup, sizes_in_order
 from spec.settings.problem import Problem, describe
 from spec.settings.rule import Place, rule
 from spec.settings.section import Absent, Section
@@ -53,7 +53,7 @@ def _sharing(value: Any) -> Any:
     return value
 
 
-class GpuPool(Section):
+class GpuPool(NodeGroup):
     """One GPU node group."""
 
     name: DnsLabel = Field(description="a name that is unique among the pools")
@@ -86,6 +86,11 @@ class GpuPool(Section):
         "another",
     )
 
+    @property
+    def gpu_types(self) -> list[InstanceType]:
+        """Return its types with a GPU, in order, as far as they are known."""
+        return [known for known in self.types if known.gpus]
+
     @rule
     def _name_is_not_the_system_groups(self, at: Place) -> Iterator[Problem]:
         """Refuse the name of the system nodes: pods for one could land on the other, as both have the same node label."""
@@ -99,9 +104,9 @@ class GpuPool(Section):
 
     @rule
     def _types_are_usable(self, at: Place) -> Iterator[Problem]:
-        """Require types of spec/catalog.py with a GPU that Triton can use, each once."""
+        """Require known types with a GPU that Triton can use, each once."""
         for index, name in enumerate(self.instance_types):
-            key, found = f"instanceTypes[{index}]", INSTANCE_TYPES.get(name)
+            key, found = f"instanceTypes[{index}]", self.known(name)
             if name in self.instance_types[:index]:
                 yield at.problem(key, f"'{name}' is listed twice; list each type once")
             elif found and not found.gpus:
@@ -114,7 +119,7 @@ class GpuPool(Section):
     @rule
     def _types_agree(self, at: Place) -> Iterator[Problem]:
         """Require types with the same GPUs: a model's instances and a pod's GPUs are the same on every node of a pool."""
-        types = known_types(self.instance_types)
+        types = self.gpu_types
         for found in types[1:]:
             first = types[0]
             if (found.gpu_name, found.gpu_memory_gib, found.gpus) != (first.gpu_name, first.gpu_memory_gib, first.gpus):
@@ -158,7 +163,7 @@ class GpuPool(Section):
         """Require a type that AWS sells capacity blocks of, for capacity-block."""
         if self.capacity != "capacity-block":
             return
-        for found in known_types(self.instance_types):
+        for found in self.gpu_types:
             if found.family not in CAPACITY_BLOCK_FAMILIES:
                 yield at.problem(
                     "capacity",
@@ -179,10 +184,12 @@ class GpuPool(Section):
         """Require types with EFA, and one zone, which it does not leave."""
         if not self.efa:
             return
-        with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
-        for found in known_types(self.instance_types):
+        for found in self.gpu_types:
             if not found.efa_interfaces:
-                yield at.problem("efa", f"{found.name} has no EFA; use one of {', '.join(with_efa)}")
+                with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
+                here = [name for name in with_efa if name.startswith(f"{found.family}.")]
+                valid = f"use one of {', '.join(here)}" if here else f"use a type of {one_of(GPU_FAMILIES)} that has it"
+                yield at.problem("efa", f"{found.name} has no EFA; {valid}")
         if self.zones is None or len(self.zones) != 1:
             yield at.problem("zones", "EFA does not cross zones; give exactly one zone")
 
@@ -195,14 +202,15 @@ class GpuPool(Section):
         sharing = self.sharing
         if sharing.strategy != "mig":
             return
-        for found in known_types(self.instance_types)[:1]:
+        for found in self.gpu_types[:1]:
             profiles = found.mig_profiles
             wanted = profiles.get(sharing.profile or "")
             if not profiles:
                 able = list(dict.fromkeys(known.family for known in INSTANCE_TYPES.values() if known.mig_profiles))
                 yield at.problem(
                     "sharing.strategy",
-                    f"the {found.gpu_name} of {found.name} has no MIG; use a type of {one_of(able)}, or mps",
+                    f"spec/catalog.py has no MIG profile of the {found.gpu_name} of {found.name}; "
+                    f"use a type of {one_of(able)}, or mps",
                 )
             elif wanted is None:
                 why = "is missing" if sharing.profile is None else f"'{sharing.profile}' is no way to cut this GPU"
@@ -216,12 +224,6 @@ class GpuPool(Section):
                 )
 
 
-def known_types(names: tuple[str, ...]) -> list[InstanceType]:
-    """Return the GPU types among these names."""
-    types = (INSTANCE_TYPES.get(name) for name in names)
-    return [found for found in types if found and found.gpus]
-
-
 def _unknown_type(name: str) -> str:
     gpu_types = [known.name for known in INSTANCE_TYPES.values() if known.gpus]
     family = name.partition(".")[0]
@@ -230,7 +232,7 @@ def _unknown_type(name: str) -> str:
         if family in GPU_FAMILIES
         else f"use a type of {one_of(GPU_FAMILIES)}"
     )
-    return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}"
+    return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}, or describe it in instanceTypes"
 
 
 def pool_name(pool: GpuPool) -> str | None:

@@ -3,15 +3,28 @@
 import re
 from collections.abc import Iterator
 
+from spec.settings.fields import is_host, is_port
 from spec.settings.problem import Problem
 from spec.settings.rule import Place
+
+_PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
+
+
+def is_repository(text: str) -> bool:
+    """Return whether a text is a registry, a port if need be, and a path, as the OCI's distribution has it."""
+    registry, *parts = text.split("/")
+    host, colon, port = registry.partition(":")
+    named = is_host(host) and host == host.lower() and (not colon or is_port(port))
+    return named and bool(parts) and all(_PATH.fullmatch(part) for part in parts)
 
 
 def of_ours(at: Place, key: str, image: str, name: str, owner: str) -> Iterator[Problem]:
     """Refuse an image of `owner` that is not named by its digest, or whose path does not end in `name`."""
     valid = f"give <mirror>/{name}@sha256:<64 hex digits> (`crane digest` prints it)"
-    match = re.fullmatch(rf"[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*/{name}@(sha256:[0-9a-f]{{64}})", image)
-    if match is None:
+    match = re.fullmatch(rf"((?:[^@]*/)?{name})@(sha256:[0-9a-f]{{64}})", image)
+    if match is not None and "/" in match[1] and not is_repository(match[1]):
+        yield at.problem(key, f"'{match[1]}' is not an image repository; {valid}")
+    elif match is None or "/" not in match[1]:
         yield at.problem(key, f"'{image}' is not an image of {owner} by its digest: its path has to end in /{name}; {valid}")
-    elif len(set(match[3].removeprefix("sha256:"))) == 1:
-        yield at.problem(key, f"'{match[3][:19]}...' is a placeholder; {valid}")
+    elif len(set(match[2].removeprefix("sha256:"))) == 1:
+        yield at.problem(key, f"'{match[2][:19]}...' is a placeholder; {valid}")

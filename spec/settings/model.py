@@ -5,26 +5,30 @@ reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from spec import names
+from spec.catalog import INSTANCE_TYPES
 from spec.settings.autoscaling import Autoscaling
+from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
-from spec.settings.fields import AccountId, Region, TagKey, TagValue
+from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
 from spec.settings.gateway import Gateway
 from spec.settings.gpu import Gpu, GpuPool
+from spec.settings.instance_types import InstanceFacts, InstanceTypeName
 from spec.settings.models import Models
 from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
 from spec.settings.nodes import NodeAutoscaler, Nodes
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
-from spec.settings.section import Section
+from spec.settings.section import Absent, Section
 from spec.settings.tracing import Tracing
-from spec.settings.triton import PodAutoscaler, Triton
+from spec.settings.triton import PodAutoscaler, Triton, owner_of_pods
 from spec.settings.worker import Worker
 
 PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
@@ -79,6 +83,10 @@ class Document(Section):
     )
     network: Network = Field(description="the VPC")
     cluster: Cluster = Field(description="the EKS control plane")
+    instance_types: dict[InstanceTypeName, InstanceFacts] = Field(
+        default_factory=dict,
+        description="by name, types of EC2 that spec/catalog.py lacks, as `aws ec2 describe-instance-types` has them",
+    )
     nodes: Nodes = Field(description="the node groups without GPUs")
     gpu: Gpu = Field(description="the GPU node groups")
     models: Models = Field(description="where models come from")
@@ -104,14 +112,31 @@ class Document(Section):
         default=None,
         description="the request queue and the workers that answer from it; without it: neither",
     )
+    charts: Charts | None = Field(
+        default=None,
+        description="a registry of yours that has the third-party charts; without it: each comes from its own project's",
+    )
     cost: CostLimits | None = Field(
         default=None, description="a monthly budget and an alarm for unusual costs; without it: neither"
     )
 
+    def describe_types(self) -> None:
+        """Tell the groups of nodes of the types that this file describes itself, as far as both are valid."""
+        described = {}
+        for name, facts in self.__dict__.get("instance_types", {}).items():
+            if name not in INSTANCE_TYPES:
+                with suppress(Absent):
+                    described[name] = facts.described(name)
+        nodes, gpu = self.__dict__.get("nodes"), self.__dict__.get("gpu")
+        system = nodes.__dict__.get("system") if nodes is not None else None
+        for group in (system, *(gpu.__dict__.get("pools", ()) if gpu is not None else ())):
+            if group is not None:
+                group.describe(described)
+
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
         """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
-        return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
+        return owner_of_pods(self.triton.autoscaler, self.autoscaling)
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:
@@ -135,6 +160,24 @@ class Document(Section):
         for key in REQUIRED_TAGS:
             if key not in self.tags:
                 yield at.problem("tags", f"'{key}' is missing; every resource is tagged with {' and '.join(REQUIRED_TAGS)}")
+
+    @rule
+    def _tags_are_not_too_many(self, at: Place) -> Iterator[Problem]:
+        """Refuse more than 40 tags: AWS takes 50, of which others need some."""
+        if len(self.tags) > MOST_TAGS:
+            yield at.problem(
+                "tags",
+                f"{len(self.tags)} tags are too many; AWS takes 50 of a resource, and those of the program, EKS and "
+                f"Karpenter are among them: give at most {MOST_TAGS}",
+            )
+
+    @rule
+    def _accounts_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each account once."""
+        accounts = self.allowed_account_ids or ()
+        for index, account in enumerate(accounts):
+            if account in accounts[:index]:
+                yield at.problem(f"aws:allowedAccountIds[{index}]", f"{account} is listed twice; list each account once")
 
     @rule
     def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:

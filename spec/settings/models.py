@@ -54,12 +54,23 @@ class Release(Section):
                 yield at.problem(
                     f"others.{model}", f"release {self.id} has no such model; {near}it has {one_of(self.models)}"
                 )
+            elif len(set(others)) < len(others):
+                yield at.problem(f"others.{model}", "a version is listed twice; list each once")
             elif max(others) >= self.models[model]:
                 yield at.problem(
                     f"others.{model}",
                     f"{max(others)} is not lower than {self.models[model]}, which answers requests that name no version; "
                     f"run `python -m modelctl release … --pin stacks/Pulumi.{at.stack}.yaml`, which writes both",
                 )
+
+    @rule
+    def _previous_is_another(self, at: Place) -> Iterator[Problem]:
+        """Require another release as the previous one."""
+        if self.previous == self.id:
+            yield at.problem(
+                "previous",
+                f"{self.id} is the release itself, to which nothing would be rolled back; remove it, or name another",
+            )
 
 
 class Models(Section):

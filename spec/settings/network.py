@@ -10,9 +10,11 @@ from spec.settings.fields import Cidr, LogRetention, Zones
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
-from spec.subnets import LARGEST_VPC_PREFIX, SMALLEST_VPC_PREFIX
+from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix
 
-_PRIVATE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_PRIVATE_RANGES = tuple(
+    IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
+)
 # EKS takes its services from one of these, whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
@@ -22,7 +24,7 @@ class Network(Section):
 
     guide: ClassVar[str] = "docs/aws.md"
 
-    cidr: Cidr = Field(description="the address range of the VPC, /16 to /20, like 10.40.0.0/16")
+    cidr: Cidr = Field(description="the address range of the VPC, /16 to /20, or to /24 for two zones, like 10.40.0.0/16")
     zones: Zones = Field(description="how many availability zones (2 to 4), or a list of their names")
     nat: Literal["none", "single", "per_az"] = Field(description="NAT gateways: none, single or per_az")
     endpoints: Literal["none", "minimal", "full"] = Field(description="interface endpoints: none, minimal or full")
@@ -37,11 +39,17 @@ class Network(Section):
 
     @rule
     def _cidr_is_of_a_usable_size(self, at: Place) -> Iterator[Problem]:
-        """Require a range from /16, the largest that AWS allows, to /20."""
+        """Require a range from /16, the largest that AWS allows, to /20, or to /24 for one or two zones."""
+        zones = self.zones if isinstance(self.zones, int) else len(self.zones)
+        smallest = smallest_prefix(zones)
         if self.cidr.prefixlen < LARGEST_VPC_PREFIX:
-            yield at.problem("cidr", f"{self.cidr} is larger than AWS allows; use a /{LARGEST_VPC_PREFIX} to /20")
-        if self.cidr.prefixlen > SMALLEST_VPC_PREFIX:
-            yield at.problem("cidr", f"{self.cidr} is too small for three subnets in each of four zones; use a /16 to /20")
+            yield at.problem("cidr", f"{self.cidr} is larger than AWS allows; use a /{LARGEST_VPC_PREFIX} to /{smallest}")
+        if self.cidr.prefixlen > smallest:
+            yield at.problem(
+                "cidr",
+                f"{self.cidr} is too small for three subnets in each of {'four' if zones > 2 else 'two'} zones; "
+                f"use a /{LARGEST_VPC_PREFIX} to /{smallest}",
+            )
 
     @rule
     def _cidr_leaves_services_alone(self, at: Place) -> Iterator[Problem]:

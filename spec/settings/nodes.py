@@ -1,11 +1,11 @@
 """Node groups without GPUs, and the autoscaler of nodes: `triton-eks:nodes`."""
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from spec.catalog import CPU_FAMILIES, INSTANCE_TYPES
+from spec.catalog import CPU_FAMILIES, INSTANCE_TYPES, InstanceType
 from spec.settings.fields import Name, between
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
@@ -31,7 +31,30 @@ def sizes_in_order(at: Place, least: int, desired: int, most: int) -> Iterator[P
         yield at.problem("desired", f"{desired} is more than max {most}; give {least} to {most}")
 
 
-class SystemGroup(Section):
+class NodeGroup(Section):
+    """The instance types of a group, and what is known of them."""
+
+    if TYPE_CHECKING:  # a field of each group, in the place where its reference has it
+        instance_types: tuple[str, ...]
+
+    _described: Mapping[str, InstanceType] = PrivateAttr(default_factory=dict)
+
+    def describe(self, described: Mapping[str, InstanceType]) -> None:
+        """Tell the group of the types that the stack file itself describes (`triton-eks:instanceTypes`)."""
+        self._described = described
+
+    @property
+    def types(self) -> list[InstanceType]:
+        """Return its types, in order, as far as they are known."""
+        known = {**INSTANCE_TYPES, **self._described}
+        return [known[name] for name in self.instance_types if name in known]
+
+    def known(self, name: str) -> InstanceType | None:
+        """Return what is known of a type."""
+        return self._described.get(name) or INSTANCE_TYPES.get(name)
+
+
+class SystemGroup(NodeGroup):
     """The node group of cluster services: no GPU, no taint."""
 
     instance_types: InstanceTypes = Field(description="a list like [m7i.large]")
@@ -53,13 +76,17 @@ class SystemGroup(Section):
 
     @rule
     def _types_have_no_gpu(self, at: Place) -> Iterator[Problem]:
-        """Require types of spec/catalog.py without a GPU, which system nodes would waste."""
+        """Require known types without a GPU, which system nodes would waste, each once."""
         cpu_types = [known.name for known in INSTANCE_TYPES.values() if not known.gpus]
         for index, name in enumerate(self.instance_types):
-            key, found = f"instanceTypes[{index}]", INSTANCE_TYPES.get(name)
-            if found is None:
+            key, found = f"instanceTypes[{index}]", self.known(name)
+            if name in self.instance_types[:index]:
+                yield at.problem(key, f"'{name}' is listed twice; list each type once")
+            elif found is None:
                 yield at.problem(
-                    key, f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use one of {', '.join(cpu_types)}"
+                    key,
+                    f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use a type of {one_of(CPU_FAMILIES)}, "
+                    "or describe it in instanceTypes",
                 )
             elif found.gpus:
                 yield at.problem(

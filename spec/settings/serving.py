@@ -17,6 +17,8 @@ from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
 _Count = Annotated[int, between(1, 1_000_000, "of a resource")]
+SHORTEST_SLO_MS = 2
+"""Less than this goes by in the network and in the server's own work, whatever the model."""
 TIMEOUT_PER_SLO = 3
 SHORTEST_TIMEOUT_US = 100_000
 LONGEST_TIMEOUT_US = 10_000_000
@@ -83,7 +85,7 @@ class ModelServing(Section):
     guide: ClassVar[str] = "docs/serving.md"
 
     device: Literal["cpu", "gpu"] = Field(description="cpu or gpu")
-    slo_p95_ms: Annotated[int, between(1, 600_000, "ms")] = Field(
+    slo_p95_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] = Field(
         description="the time in ms that 95 % of the requests are answered in, like 50"
     )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")

@@ -31,12 +31,16 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
     With problems, the document lacks the values that they are about (see `Section`).
     """
     try:
-        return Document.model_validate_json(json.dumps(raw, default=str)), []
+        document = Document.model_validate_json(json.dumps(raw, default=str))
+        document.describe_types()
+        return document, []
     except ValidationError as error:
         errors = [details for details in error.errors(include_url=False) if not _is_echo(details)]
     problems = [Problem(_path(details), _sentence(details)) for details in errors]
     invalid = {tuple(details["loc"]) for details in errors}
-    return _salvage(Document, raw, (), invalid), problems
+    document = _salvage(Document, raw, (), invalid)
+    document.describe_types()
+    return document, problems
 
 
 def _is_echo(details: ErrorDetails) -> bool:

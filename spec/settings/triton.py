@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion, between
+from spec.settings.images import is_repository
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -14,9 +15,15 @@ from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
 from spec.wording import one_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_REPOSITORY = re.compile(r"[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+")
+_NO_SERVER = re.compile(r"/tritonserver.*[-_./](sdk|min|base|buildbase)(?![a-z0-9])")
 _BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
+_Owner = TypeVar("_Owner", bound=str)
+
+
+def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Literal["keda", "none"]:
+    """Return who owns a number of pods: who is named, else KEDA where there are bounds, else nobody, which is `none`."""
+    return named or ("none" if bounds is None else "keda")
 
 
 class Triton(Section):
@@ -84,7 +91,7 @@ class Triton(Section):
             yield at.problem("image", f"{why}; {_BY_DIGEST}")
         elif not by:
             yield at.problem("image", f"'{self.image}' has no digest and means the tag latest; {_BY_DIGEST}")
-        elif not _REPOSITORY.fullmatch(repository):
+        elif not is_repository(repository):
             yield at.problem("image", f"'{repository}' is not an image repository; {_BY_DIGEST}")
         if by and not _DIGEST.fullmatch(digest):
             yield at.problem("image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
@@ -93,10 +100,16 @@ class Triton(Section):
 
     @rule
     def _image_is_triton(self, at: Place) -> Iterator[Problem]:
-        """Require a path with /tritonserver."""
+        """Require a path with /tritonserver, and not the one of the client's tools (sdk) or of a base to build on (min)."""
         repository = self.image.partition("@")[0]
         if "/tritonserver" not in repository:
             yield at.problem("image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
+        elif match := _NO_SERVER.search(repository):
+            yield at.problem(
+                "image",
+                f"'{repository}' is the image '{match[1]}', in which there is no server with its backends; "
+                "give the whole one, nvidia/tritonserver",
+            )
 
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:

@@ -6,11 +6,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.names import cluster_name, request_queue
 from spec.settings import images
 from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn, between
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.settings.triton import owner_of_pods
 
 _EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
 """The digest that the shipped stack files have in place of the one of your mirror; no image has it."""
@@ -78,7 +80,7 @@ class Worker(Section):
     @property
     def autoscaler(self) -> Literal["none", "keda"]:
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
-        return self.scaler or ("keda" if self.max_replicas is not None else "none")
+        return owner_of_pods(self.scaler, self.max_replicas)
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
@@ -118,6 +120,40 @@ class Worker(Section):
                 f"SQS removes a message after {self.retention_days} days, so that nobody would be told; "
                 f"give less than {self.retention_days * 24 * 60}",
             )
+
+    @rule
+    def _attempts_end_before_the_message(self, at: Place) -> Iterator[Problem]:
+        """Require attempts that fit the retention: SQS removes a message in the middle of them, and no failure is kept."""
+        seconds = self.max_receive_count * self.longest_request_seconds
+        if seconds >= self.retention_days * 86_400:
+            most = (self.retention_days * 86_400 - 1) // self.longest_request_seconds
+            yield at.problem(
+                "maxReceiveCount",
+                f"{self.max_receive_count} attempts of {self.longest_request_seconds} s take longer than the "
+                f"{self.retention_days} days after which SQS removes a message; give 2 to {most}, or more retentionDays",
+            )
+
+    @rule
+    def _alarm_is_not_of_every_request(self, at: Place) -> Iterator[Problem]:
+        """Require an age for the alarm that is more than one request takes."""
+        if self.old_message_minutes * 60 <= self.longest_request_seconds:
+            yield at.problem(
+                "oldMessageMinutes",
+                f"a request may take {self.longest_request_seconds} s, so that one alone would raise the alarm; "
+                f"give more than {self.longest_request_seconds // 60}",
+            )
+
+    @rule
+    def _replies_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each queue for replies once, and none that is the queue of requests."""
+        for index, arn in enumerate(self.reply_queue_arns):
+            if arn in self.reply_queue_arns[:index]:
+                yield at.problem(f"replyQueueArns[{index}]", f"'{arn}' is listed twice; list each queue once")
+            elif arn.rpartition(":")[2] == request_queue(cluster_name(at.stack)):
+                yield at.problem(
+                    f"replyQueueArns[{index}]",
+                    "it is the queue of requests, and each answer would be a request; name another",
+                )
 
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec.capacity import pods_per_node
 from spec.settings import Settings
 from stackctl.cost import usage
 from stackctl.cost.prices import EC2, HOURS, PriceTable
@@ -49,6 +50,8 @@ class Estimate:
 
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
     """Return what the stack costs. Raises EvidenceError."""
+    described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
+    prices = prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
     unpriced = ", ".join(f"{item.part}: {item.what}" for item in items if item.cost.unknown)
@@ -72,5 +75,5 @@ def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
     """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
     pool = settings.triton_pool
-    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / usage.pods_per_node(settings, pool)
+    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / pods_per_node(settings, pool)
     return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}

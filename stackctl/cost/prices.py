@@ -99,6 +99,11 @@ class PriceTable:
         """Return the price of one unit of `key`, or UNKNOWN."""
         return self.prices[key].usd if key in self.prices else UNKNOWN
 
+    def including(self, given: Mapping[str, float], today: date) -> PriceTable:
+        """Return the table with prices that a stack file gives, which go before those of the table."""
+        named = {key: Price(Decimal(str(usd)), self.as_of or today) for key, usd in given.items()}
+        return PriceTable(self.region, {**self.prices, **named})
+
     def write(self, directory: Path = DIRECTORY) -> Path:
         """Write the table, sorted, and return its file. Raises NotWritten."""
         document = {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spec import gpu_pool
+from spec.catalog import INSTANCE_TYPES
 from spec.gpu_pool import GPU_TAINT, Taint, advertised, gpu_resource, gpu_toleration, labels, sharing_config, template_tags
 from spec.settings import GpuPool, Sharing
 from tests.spec.stack_config import settings
@@ -100,8 +101,8 @@ def test_a_node_of_shared_gpus_advertises_shares_and_no_whole_gpu() -> None:
 
 
 def test_without_an_instance_store_pods_share_the_root_volume(monkeypatch: pytest.MonkeyPatch) -> None:
-    diskless = replace(gpu_pool.INSTANCE_TYPES["g5.xlarge"], nvme_gib=0)
-    monkeypatch.setitem(gpu_pool.INSTANCE_TYPES, "g5.xlarge", diskless)  # type: ignore[arg-type]
+    diskless = replace(INSTANCE_TYPES["g5.xlarge"], nvme_gib=0)
+    monkeypatch.setitem(INSTANCE_TYPES, "g5.xlarge", diskless)  # type: ignore[arg-type]
     pool = settings({"gpu.pools[0].diskGiB": 200}).gpu.pools[0]
     assert advertised(pool) == {"nvidia.com/gpu": "1", "ephemeral-storage": "179Gi"}
 

@@ -107,12 +107,14 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "flowLogRetentionDays",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
         "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
-        'cluster.version: EKS ended standard support of 1.33 on 2026-07-29; use "1.34" or "1.35"',
+        "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
+        "AMI for "
+        '1.33; use "1.34" or "1.35"',
         "gpu.pools[1].min: 'none' is text; give a whole number",
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
         "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute capability 7.0 and Triton "
-        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, p4d, p4de or p5",
+        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en",
         "models: it is a list; give a mapping of keys to values",
         "triton.gpus: 0.5 is a fraction; give a whole number",
         "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "
@@ -177,6 +179,14 @@ def test_no_value_anywhere_makes_anything_but_settings_or_a_sentence(path: str, 
         ("1.35", date(2026, 12, 27), "EKS ends standard support of 1.35 on 2027-03-27, in 90 days; "),
         ("1.34", TODAY, "EKS ends standard support of 1.34 on 2026-12-02, in 11 days; "),
         ("1.34", date(2026, 12, 1), "EKS ends standard support of 1.34 on 2026-12-02, in 1 days; "),
+        (
+            "1.34",
+            date(2026, 12, 2),
+            "EKS ended standard support of 1.34 on 2026-12-02; extended support costs 0.60 instead of 0.10 US dollars per "
+            "cluster hour in most regions (438 instead of 73 a month) and ends on 2027-12-02, when EKS upgrades the cluster "
+            "by itself; plan the upgrade",
+        ),
+        ("1.34", date(2027, 12, 1), "EKS ended standard support of 1.34 on 2026-12-02; "),
     ],
 )
 def test_a_version_near_the_end_of_its_support_is_warned_about(version: str, today: date, warning: str | None) -> None:
@@ -186,10 +196,15 @@ def test_a_version_near_the_end_of_its_support_is_warned_about(version: str, tod
     assert warning is None or said[0].startswith(warning)
 
 
-def test_a_version_is_refused_from_the_day_its_support_ended() -> None:
-    assert complaints({"cluster.version": "1.34"}, today=date(2026, 12, 2)) == [
-        'cluster.version: EKS ended standard support of 1.34 on 2026-12-02; use "1.35"'
+def test_a_version_is_refused_from_the_day_its_extended_support_ended() -> None:
+    assert complaints({"cluster.version": "1.34"}, today=date(2027, 12, 2)) == [
+        "cluster.version: EKS ended extended support of 1.34 on 2027-12-02; use a newer one, after adding it to "
+        "spec/versions.py"
     ]
+
+
+def test_eks_upgrades_a_cluster_by_itself_while_its_version_is_in_standard_support() -> None:
+    assert [versions.support_type("1.34", date(2026, 12, day)) for day in (1, 2)] == ["STANDARD", "EXTENDED"]
 
 
 def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:

@@ -75,7 +75,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {**SCALED, "autoscaling": scaling(prometheusUrl="prometheus:9090/api")},
         [
             "autoscaling.prometheusUrl: 'prometheus:9090/api' is not the address of a Prometheus; "
-            "give scheme, host and port only, like http://prometheus.observability.svc:9090"
+            "give one like http://prometheus.observability.svc:9090"
         ],
     ),
     (

@@ -45,8 +45,7 @@ def test_a_workspace_is_named_by_its_id() -> None:
     [
         (
             {"runbooks": "docs/runbooks"},
-            "monitoring.runbooks: 'docs/runbooks' is not an https address without a query; give one like "
-            "https://wiki.example.com/triton",
+            "monitoring.runbooks: 'docs/runbooks' is not an https address; give one like https://wiki.example.com/triton",
         ),
         ({"replicas": 4}, "monitoring.replicas: 4 is out of range; use 1 to 3 replicas"),
         ({"retentionDays": 0}, "monitoring.retentionDays: 0 is out of range; use 1 to 365 days"),

@@ -24,7 +24,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"aws:region": "ca-west-1", "network.zones": 2, "gpu.pools": "none"},
         [
-            "nodes.system.instanceTypes[0]: EC2 has no m7i in ca-west-1; use m6i",
+            "nodes.system.instanceTypes[0]: EC2 has no m7i in ca-west-1; use m5, m6i, c6i, c7i or r6i",
             "gpu.pools: 'none' is text; give a list in square brackets",
         ],
     ),
@@ -37,11 +37,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "aws:region: 'Oregon' is not a region of spec/catalog.py; use af-south-1, ap-east-1,"
-                " ap-northeast-1, ap-northeast-2, ap-northeast-3, ap-south-1, ap-south-2, "
-                "ap-southeast-1, ap-southeast-2, ap-southeast-3, ap-southeast-4, ap-southeast-5, "
-                "ca-central-1, ca-west-1, eu-central-1, eu-central-2, eu-north-1, eu-south-1, "
-                "eu-south-2, eu-west-1, eu-west-2, eu-west-3, il-central-1, me-central-1, me-south-1,"
-                " sa-east-1, us-east-1, us-east-2, us-west-1 or us-west-2"
+                " ap-east-2, ap-northeast-1, ap-northeast-2, ap-northeast-3, ap-south-1, ap-south-2, "
+                "ap-southeast-1, ap-southeast-2, ap-southeast-3, ap-southeast-4, ap-southeast-5, ap-southeast-6, "
+                "ap-southeast-7, ca-central-1, ca-west-1, cn-north-1, cn-northwest-1, eu-central-1, eu-central-2, "
+                "eu-north-1, eu-south-1, eu-south-2, eu-west-1, eu-west-2, eu-west-3, il-central-1, me-central-1, "
+                "me-south-1, mx-central-1, sa-east-1, us-east-1, us-east-2, us-gov-east-1, us-gov-west-1, us-west-1 or "
+                "us-west-2"
             )
         ],
     ),
@@ -102,7 +103,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"network.cidr": "8.8.0.0/16"},
-        [("network.cidr: 8.8.0.0/16 is not a private range; use one inside 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16")],
+        [
+            "network.cidr: 8.8.0.0/16 is not a private range; use one inside 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, "
+            "100.64.0.0/10, 198.18.0.0/15"
+        ],
     ),
     (
         {"network.cidr": "10.0.0.0/8"},
@@ -137,13 +141,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {"network.cidr": "10.30.0.0/20"},
+        {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            (
-                "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the "
-                "nodes need up to 1592 (prefix delegation, every node group at max); use a larger "
-                "range or lower max"
-            )
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 832 at least "
+            "(every "
+            "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
     ),
     ({"network.zones": 1}, ["network.zones: 1 is out of range; use 2 to 4 zones"]),
@@ -209,7 +211,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"cluster.version": "1.33"},
-        [('cluster.version: EKS ended standard support of 1.33 on 2026-07-29; use "1.34" or "1.35"')],
+        [
+            "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
+            "AMI "
+            'for 1.33; use "1.34" or "1.35"'
+        ],
     ),
     (
         {"cluster.version": "1.36"},
@@ -289,7 +295,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "nodes.system.instanceTypes[0]: 'g5.xlarge' has a GPU, which system nodes would "
-                "waste; use m6i or m7i, and gpu.pools for GPU nodes"
+                "waste; use m5, m6i, m7i, c6i, c7i, r6i or r7i, and gpu.pools for GPU nodes"
             )
         ],
     ),
@@ -298,8 +304,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "nodes.system.instanceTypes[0]: unknown instance type 'm7i.lrage'; did you mean "
-                "'m7i.large'? use one of m6i.large, m6i.xlarge, m6i.2xlarge, m7i.large, m7i.xlarge, "
-                "m7i.2xlarge"
+                "'m7i.large'? use a type of m5, m6i, m7i, c6i, c7i, r6i or r7i, or describe it in instanceTypes"
             )
         ],
     ),

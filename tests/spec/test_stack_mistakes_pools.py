@@ -48,7 +48,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"gpu.pools[0].instanceTypes": ["m7i.large"]},
-        [("gpu.pools[0].instanceTypes[0]: 'm7i.large' has no GPU; use a type of g4dn, g5, g6, p4d, p4de or p5")],
+        [
+            (
+                "gpu.pools[0].instanceTypes[0]: 'm7i.large' has no GPU; use a type of g4dn, g5, g6, g6e, gr6, "
+                "p4d, p4de, p5, p5e or p5en"
+            )
+        ],
     ),
     (
         {"gpu.pools[0].instanceTypes": ["p3.2xlarge"]},
@@ -56,7 +61,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute "
                 "capability 7.0 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, p4d, p4de or p5"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
             )
         ],
     ),
@@ -66,7 +71,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'p2.xlarge' cannot be used: its K80 has compute "
                 "capability 3.7 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, p4d, p4de or p5"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
             )
         ],
     ),
@@ -76,7 +81,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'g3.4xlarge' cannot be used: its M60 has compute "
                 "capability 5.2 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, p4d, p4de or p5"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
             )
         ],
     ),
@@ -86,13 +91,17 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: unknown instance type 'g5.xlrage'; did you mean "
                 "'g5.xlarge'? use one of g5.xlarge, g5.2xlarge, g5.4xlarge, g5.8xlarge, g5.12xlarge, "
-                "g5.16xlarge, g5.24xlarge, g5.48xlarge"
+                "g5.16xlarge, g5.24xlarge, g5.48xlarge, or describe it in instanceTypes"
             )
         ],
     ),
     (
         {"gpu.pools[0].instanceTypes": ["h100.big"]},
-        [("gpu.pools[0].instanceTypes[0]: unknown instance type 'h100.big'; use a type of g4dn, g5, g6, p4d, p4de or p5")],
+        [
+            "gpu.pools[0].instanceTypes[0]: unknown instance type 'h100.big'; use a type of g4dn, g5, g6, "
+            "g6e, gr6, p4d, p4de, "
+            "p5, p5e or p5en, or describe it in instanceTypes"
+        ],
     ),
     (
         {"gpu.pools[0].instanceTypes": ["g5.xlarge", "g4dn.xlarge"]},
@@ -124,8 +133,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"aws:region": "us-west-1", "network.zones": 2},
         [
-            ("gpu.pools[0].instanceTypes[0]: EC2 has no g5 in us-west-1; that region has g4dn or p5"),
-            ("gpu.pools[1].instanceTypes[0]: EC2 has no p4d in us-west-1; that region has g4dn or p5"),
+            ("gpu.pools[0].instanceTypes[0]: EC2 has no g5 in us-west-1; that region has g4dn, p5 or p5en"),
+            ("gpu.pools[1].instanceTypes[0]: EC2 has no p4d in us-west-1; that region has g4dn, p5 or p5en"),
         ],
     ),
     (
@@ -162,7 +171,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "gpu.pools[0].reservationId": "cr-0123456789abcdef0",
             "gpu.pools[0].zones": ["us-west-2a"],
         },
-        [("gpu.pools[0].capacity: there are no capacity blocks of g5; use p4d, p4de or p5, or another capacity")],
+        [("gpu.pools[0].capacity: there are no capacity blocks of g5; use p4d, p4de, p5, p5e or p5en, or another capacity")],
     ),
     (
         {"gpu.pools[0].zones": ["us-west-2d"]},
@@ -185,10 +194,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"gpu.pools[0].efa": True, "gpu.pools[0].zones": ["us-west-2a"]},
         [
             (
-                "gpu.pools[0].efa: g5.xlarge has no EFA; use one of g4dn.8xlarge, g4dn.12xlarge, "
-                "g4dn.16xlarge, g5.8xlarge, g5.12xlarge, g5.16xlarge, g5.24xlarge, g5.48xlarge, "
-                "g6.8xlarge, g6.12xlarge, g6.16xlarge, g6.24xlarge, g6.48xlarge, p4d.24xlarge, "
-                "p4de.24xlarge, p5.4xlarge, p5.48xlarge"
+                "gpu.pools[0].efa: g5.xlarge has no EFA; use one of g5.8xlarge, g5.12xlarge, g5.16xlarge, g5.24xlarge, "
+                "g5.48xlarge"
             )
         ],
     ),
@@ -212,7 +219,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"gpu.pools[0].sharing": {"strategy": "mig", "profile": "1g.5gb", "replicas": 7}},
-        ["gpu.pools[0].sharing.strategy: the A10G of g5.xlarge has no MIG; use a type of p4d, p4de or p5, or mps"],
+        [
+            "gpu.pools[0].sharing.strategy: spec/catalog.py has no MIG profile of the A10G of g5.xlarge; "
+            "use a type of p4d, p4de or p5, or mps"
+        ],
     ),
     (
         {"gpu.pools[1].sharing": {"strategy": "mig", "replicas": 7}},

@@ -28,7 +28,7 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
     ({**CPU, "instnces": 2}, [f"{PATH}.instnces: unknown key; did you mean 'instances'? the keys here are {KEYS}"]),
     ({**CPU, "device": "gpuu"}, [f"{PATH}.device: 'gpuu' is not a choice; did you mean 'gpu'? use cpu or gpu"]),
     ({**CPU, "sloP95Ms": "50"}, [f"{PATH}.sloP95Ms: '50' is text; give a whole number without quotes"]),
-    ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 1 to 600000 ms"]),
+    ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "expectedRate": "0.5"}, [f"{PATH}.expectedRate: '0.5' is text; give a number without quotes"]),
     ({**CPU, "expectedRate": "lots"}, [f"{PATH}.expectedRate: 'lots' is text; give a number"]),
     ({**CPU, "peakRate": True}, [f"{PATH}.peakRate: true is a truth value; give a number"]),
@@ -171,7 +171,9 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.responseCacheMiB": 12 * 1024,
         },
         [
-            "triton.responseCacheMiB: 12288 MiB of host memory are not in a pod of 12 GiB; give less, or raise memoryGiB",
+            "triton.memoryGiB: 12 GiB do not hold 1024 MiB of /dev/shm, 1024 MiB for the server, 12288 MiB of response "
+            "cache; "
+            "give 14 or more",
         ],
     ),
     (

@@ -61,7 +61,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"triton": REMOVED}, ["triton: is missing; add the section: the inference server"]),
     (
         {"network.cidr": REMOVED},
-        [("network.cidr: is missing; give the address range of the VPC, /16 to /20, like 10.40.0.0/16")],
+        [
+            "network.cidr: is missing; give the address range of the VPC, /16 to /20, or to /24 for two zones, like "
+            "10.40.0.0/16"
+        ],
     ),
     ({"aws:region": REMOVED}, ["aws:region: is missing; give the AWS region, like us-west-2"]),
     ({"network": None}, ["network: it is empty; give a mapping of keys to values"]),

@@ -126,9 +126,9 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
             "tracing.endpoint: http://otlp.example.com:4318 is not encrypted; use https in staging",
         ),
         (
-            {"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com/v1/traces"}},
-            "tracing.endpoint: 'https://otlp.example.com/v1/traces' is not an OTLP endpoint; give scheme, host and port "
-            "only, like https://otlp.example.com:4318",
+            {"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com/?token=x"}},
+            "tracing.endpoint: 'https://otlp.example.com/?token=x' is not an OTLP endpoint; give one like "
+            "https://otlp.example.com:4318",
         ),
         (
             {"tracing": {"exporter": "jaeger"}},

@@ -29,8 +29,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"models.s3Endpoint": "http://minio:99999"},
         [
             (
-                "models.s3Endpoint: 'http://minio:99999' is not an S3 endpoint; give scheme, host and"
-                " port only, like https://minio.example.com:9000"
+                "models.s3Endpoint: 'http://minio:99999' is not an S3 endpoint: '99999' is no port, which is 1 to 65535; "
+                "give scheme, host and port only, like https://minio.example.com:9000"
             )
         ],
     ),

@@ -14,7 +14,7 @@ KEDA: dict[str, Any] = {
     "image": f"{ECR}/triton-worker@{DIGEST}",
     "scaler": "keda",
     "maxReplicas": 10,
-    "cpu": "1",
+    "cpu": "250m",
     "memoryMiB": 512,
     "longestRequestSeconds": 60,
     "oldMessageMinutes": 15,

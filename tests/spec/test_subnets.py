@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.subnets import addresses_per_node, plan, usable_addresses
+from spec.subnets import addresses_per_node, nat_zones, plan, usable_addresses
 
 _VPCS = st.builds(
     lambda address, prefix: IPv4Network((address, prefix), strict=False),
@@ -55,10 +55,21 @@ def test_an_impossible_number_of_zones_is_refused(zones: int | list[str]) -> Non
         plan(IPv4Network("10.0.0.0/16"), zones)
 
 
-@pytest.mark.parametrize("cidr", ["10.0.0.0/15", "10.0.0.0/21"])
-def test_a_vpc_of_another_size_is_refused(cidr: str) -> None:
-    with pytest.raises(ValueError, match="a /16 to /20"):
-        plan(IPv4Network(cidr), 2)
+@pytest.mark.parametrize(
+    ("cidr", "zones", "smallest"),
+    [("10.0.0.0/15", 2, 24), ("10.0.0.0/25", 2, 24), ("10.0.0.0/15", 3, 20), ("10.0.0.0/21", 3, 20)],
+)
+def test_a_vpc_of_another_size_is_refused(cidr: str, zones: int, smallest: int) -> None:
+    with pytest.raises(ValueError, match=f"a subnet plan of {zones} zones takes a /16 to /{smallest}, not {cidr}"):
+        plan(IPv4Network(cidr), zones)
+
+
+def test_a_small_vpc_is_cut_into_halves() -> None:
+    drawn = plan(IPv4Network("10.40.0.0/22"), 2)
+    assert [(str(zone.private), str(zone.public), str(zone.intra)) for zone in drawn.zones] == [
+        ("10.40.0.0/24", "10.40.1.0/25", "10.40.1.128/25"),
+        ("10.40.2.0/24", "10.40.3.0/25", "10.40.3.128/25"),
+    ]
 
 
 def test_a_node_takes_whole_prefixes_one_in_advance_and_its_interfaces() -> None:
@@ -68,3 +79,9 @@ def test_a_node_takes_whole_prefixes_one_in_advance_and_its_interfaces() -> None
 
 def test_aws_keeps_five_addresses_of_a_subnet() -> None:
     assert usable_addresses(IPv4Network("10.0.0.0/24")) == 251
+
+
+@pytest.mark.parametrize(("nat", "count"), [("none", 0), ("single", 1), ("per_az", 3)])
+def test_nat_gateways_stand_in_no_zone_the_first_or_all(nat: str, count: int) -> None:
+    zones = ("us-west-2a", "us-west-2b", "us-west-2d")
+    assert (nat_zones(nat, zones), nat_zones(nat, 3)) == (zones[:count], ("1", "2", "3")[:count])

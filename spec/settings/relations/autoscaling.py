@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
+from spec.settings.fields import cpu_millis
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
 
+MOST_REQUESTS_PER_VCPU = 20_000
+"""Requests that a vCPU of the server takes a second at most: 50 µs each for protocol, queue and metrics. Assumed."""
 _OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
 
 
@@ -86,6 +89,41 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 f"autoscaling.targets.{name}",
                 f"models.serving has no '{name}'; {did_you_mean(name, models)}use {one_of(models)}",
+            )
+
+
+@rule
+def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
+    """Require targets of busy instances that are no more than a pod has: more are never busy, and nothing would scale."""
+    bounds, serving = subject.document.autoscaling, subject.document.models.serving
+    for name, target in bounds.targets.items() if bounds is not None else ():
+        if target.busy is None or name not in serving:
+            continue
+        model = serving[name]
+        instances = model.instances * (subject.document.triton.gpus if model.device == "gpu" else 1)
+        if target.busy > instances:
+            yield Problem(
+                f"autoscaling.targets.{name}.busy",
+                f"{target.busy:g} instances are never busy in a pod that has {instances}; give up to {instances}, "
+                f"like {0.7 * instances:g}",
+            )
+
+
+@rule
+def _rates_can_be_reached(subject: Subject) -> Iterator[Problem]:
+    """Require peak rates that all pods together can take, by the server's own work for a request alone."""
+    document = subject.document
+    pods = document.autoscaling.max_replicas if document.autoscaling is not None else document.triton.replicas
+    if pods is None:
+        return
+    most = pods * cpu_millis(document.triton.cpu) * MOST_REQUESTS_PER_VCPU // 1000
+    for name, model in document.models.serving.items():
+        if model.peak_rate > most:
+            yield Problem(
+                f"models.serving.{name}.peakRate",
+                f"{model.peak_rate:g} requests a second are more than {pods} pod{'s' if pods > 1 else ''} of "
+                f"{document.triton.cpu} vCPUs answer, whatever the model ({MOST_REQUESTS_PER_VCPU} for a vCPU); "
+                f"give up to {most}, or more or larger pods",
             )
 
 

@@ -1,4 +1,4 @@
-"""The gateway, the stack's region, and the models that canaries are of."""
+"""The gateway and the models that canaries are of."""
 
 from collections.abc import Iterator
 
@@ -6,20 +6,6 @@ from spec.settings.gateway import Canary
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
-
-
-@rule
-def _certificate_is_of_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require a certificate of the stack's region."""
-    gateway = subject.document.gateway
-    if gateway is None or gateway.certificate_arn is None:
-        return
-    region = gateway.certificate_arn.split(":")[3]
-    if region != subject.document.region:
-        yield Problem(
-            "gateway.certificateArn",
-            f"it is in {region} and the stack in {subject.document.region}; give one of the same region",
-        )
 
 
 @rule

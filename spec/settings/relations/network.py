@@ -3,12 +3,19 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from spec.catalog import INSTANCE_TYPES
+from spec.catalog import InstanceType
 from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
-from spec.subnets import LARGEST_VPC_PREFIX, SMALLEST_VPC_PREFIX, addresses_per_node, plan, usable_addresses
+from spec.subnets import (
+    LARGEST_VPC_PREFIX,
+    addresses_per_node,
+    fewest_addresses_per_node,
+    plan,
+    smallest_prefix,
+    usable_addresses,
+)
 
 _WITHOUT_NAT = "mirror images to ECR and name them in helm-values, and give services in brackets an endpoint of their own"
 
@@ -78,40 +85,64 @@ def _beyond_the_vpc(document: Document) -> Iterator[tuple[str, list[str]]]:
 
 @rule
 def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
-    """Require private subnets with addresses for every node.
+    """Require private subnets with addresses for every node and one block of 16 for its pods.
 
     In the worst case all nodes that may land in a zone do: GPUs are often to be had in one zone only.
     """
+    for room, needed in _crowded_zone(subject, full=False):
+        yield Problem(
+            "network.cidr",
+            f"{subject.document.network.cidr} gives each zone's private subnet {room} addresses and the nodes need {needed} "
+            "at least (every node group at max, one block of 16 for the pods of each node); use a larger range or lower max",
+        )
+
+
+@warning
+def _private_subnets_hold_full_nodes(subject: Subject) -> Iterator[Problem]:
+    """Warn of private subnets without addresses for as many pods as nodes may have."""
+    if any(_crowded_zone(subject, full=False)):
+        return
+    for room, needed in _crowded_zone(subject, full=True):
+        yield Problem(
+            "network.cidr",
+            f"{subject.document.network.cidr} gives each zone's private subnet {room} addresses, and nodes that are full of "
+            f"pods would need up to {needed} (prefix delegation, every node group at max); pods beyond them wait",
+        )
+
+
+def _crowded_zone(subject: Subject, *, full: bool) -> Iterator[tuple[int, int]]:
+    """Yield the addresses that there are and that are needed in the first zone that lacks some."""
     network = subject.document.network
-    if not LARGEST_VPC_PREFIX <= network.cidr.prefixlen <= SMALLEST_VPC_PREFIX:
+    zones = network.zones if isinstance(network.zones, int) else len(network.zones)
+    if not LARGEST_VPC_PREFIX <= network.cidr.prefixlen <= smallest_prefix(zones):
         return
     names = [str(n + 1) for n in range(network.zones)] if isinstance(network.zones, int) else list(network.zones)
     if len(set(names)) != len(names):
         return
-    needed = addresses_per_zone(subject.document, names)
+    needed = addresses_per_zone(subject.document, names, full=full)
     for block in plan(network.cidr, names).zones:
         room = usable_addresses(block.private)
         if needed[block.zone] > room:
-            yield Problem(
-                "network.cidr",
-                f"{network.cidr} gives each zone's private subnet {room} addresses and the nodes need up to "
-                f"{needed[block.zone]} (prefix delegation, every node group at max); use a larger range or lower max",
-            )
+            yield room, needed[block.zone]
             return
 
 
-def addresses_per_zone(document: Document, zones: Sequence[str]) -> dict[str, int]:
-    """The most addresses that nodes may take in each zone: every group at its max, all of its nodes in that zone."""
+def addresses_per_zone(document: Document, zones: Sequence[str], *, full: bool = True) -> dict[str, int]:
+    """Return the most addresses that nodes may take in each zone: every group at its max, all of its nodes in that zone.
+
+    `full`: with as many pods as they may have; else with a block of addresses each, without which there is none.
+    """
     system = document.nodes.system
-    needed = dict.fromkeys(zones, addresses_of_nodes(system.instance_types, system.max))
+    needed = dict.fromkeys(zones, addresses_of_nodes(system.types, system.max, full=full))
     for pool in document.gpu.pools:
         for zone in pool.zones or zones:
             if zone in needed:
-                needed[zone] += addresses_of_nodes(pool.instance_types, pool.max)
+                needed[zone] += addresses_of_nodes(pool.types, pool.max, full=full)
     return needed
 
 
-def addresses_of_nodes(instance_types: tuple[str, ...], nodes: int) -> int:
-    """The most addresses that so many nodes take, of whichever of the types they are."""
-    known = [INSTANCE_TYPES[name] for name in instance_types if name in INSTANCE_TYPES]
-    return nodes * max((addresses_per_node(t.max_pods, max(2, t.efa_interfaces)) for t in known), default=0)
+def addresses_of_nodes(types: Sequence[InstanceType], nodes: int, *, full: bool = True) -> int:
+    """Return the most addresses that so many nodes take, of whichever of the types they are."""
+    interfaces = [(known, max(2, known.efa_interfaces)) for known in types]
+    each = (addresses_per_node(t.max_pods, count) if full else fewest_addresses_per_node(count) for t, count in interfaces)
+    return nodes * max(each, default=0)

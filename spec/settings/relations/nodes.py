@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spec.catalog import CPU_FAMILIES, FAMILY_REGIONS, INSTANCE_TYPES
+from spec.catalog import CPU_FAMILIES, FAMILY_REGIONS, INSTANCE_TYPES, LISTED_REGIONS
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
@@ -11,10 +11,13 @@ from spec.wording import one_of
 
 @rule
 def _types_are_in_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require types of system nodes that the region has."""
+    """Require types of system nodes that the region has, where spec/catalog.py knows it (not of GovCloud and China)."""
     region = subject.document.region
+    if region not in LISTED_REGIONS:
+        return
     here = [family for family in CPU_FAMILIES if region in FAMILY_REGIONS[family]]
-    for index, known in enumerate(INSTANCE_TYPES.get(name) for name in subject.document.nodes.system.instance_types):
+    for index, name in enumerate(subject.document.nodes.system.instance_types):
+        known = INSTANCE_TYPES.get(name)
         if known and not known.gpus and known.family not in here:
             yield Problem(
                 f"nodes.system.instanceTypes[{index}]", f"EC2 has no {known.family} in {region}; use {one_of(here)}"

@@ -114,6 +114,34 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _capacity_stays(subject: Subject) -> Iterator[Problem]:
+    """Require another capacity than spot for Triton's pool, unless Karpenter starts its nodes, which falls back."""
+    document = subject.document
+    for index, pool in enumerate(document.gpu.pools):
+        if not _is_prod(subject) or pool.name != document.triton.pool or pool.capacity != "spot":
+            continue
+        if document.node_autoscaler != "karpenter":
+            yield _broken(
+                f"gpu.pools[{index}].capacity",
+                "capacity that stays",
+                f"AWS takes all spot nodes of Triton's pool '{pool.name}' back when it likes, and nothing starts others",
+                "use on-demand, or nodes.autoscaler: karpenter, which falls back to it",
+            )
+
+
+@rule
+def _models_are_of_aws(subject: Subject) -> Iterator[Problem]:
+    """Require S3 and SQS of AWS, which the stack's keys, policies and alarms are about."""
+    document = subject.document
+    found = {"models.s3Endpoint": document.models.s3_endpoint}
+    if document.worker is not None:
+        found["worker.awsEndpoint"] = document.worker.aws_endpoint
+    for path, endpoint in found.items():
+        if _is_prod(subject) and endpoint is not None:
+            yield _broken(path, "AWS itself", f"{endpoint} is another store than the one that this stack makes", "remove it")
+
+
+@rule
 def _watched_twice(subject: Subject) -> Iterator[Problem]:
     """Require two Prometheus."""
     monitoring = subject.document.monitoring

@@ -64,16 +64,14 @@ def _resources_are_there(entry: _Entry) -> Iterator[Problem]:
 
 @rule
 def _cache_has_a_size_and_a_use(subject: Subject) -> Iterator[Problem]:
-    """Require triton.responseCacheMiB, within the memory of a pod, where a model has responseCache, and only there."""
+    """Require triton.responseCacheMiB where a model has responseCache, and only there."""
     cached = [name for name, model in subject.document.models.serving.items() if model.response_cache]
-    size, memory_gib = subject.document.triton.response_cache_mib, subject.document.triton.memory_gib
+    size = subject.document.triton.response_cache_mib
     path = "triton.responseCacheMiB"
     if cached and size is None:
         yield Problem(path, f"is missing; {one_of(cached)} has responseCache, give the cache of a pod in MiB, like 64")
     if size is not None and not cached:
         yield Problem(path, "no model of models.serving has responseCache; remove it, or set responseCache: true")
-    elif size is not None and size >= memory_gib * 1024:
-        yield Problem(path, f"{size} MiB of host memory are not in a pod of {memory_gib} GiB; give less, or raise memoryGiB")
 
 
 @rule

@@ -6,7 +6,7 @@ from datetime import date
 from functools import wraps
 
 from spec.catalog import InstanceType
-from spec.settings.gpu import GpuPool, known_types, pool_name
+from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.section import Absent
@@ -50,7 +50,7 @@ def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
     pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
     if pool is None:
         raise Absent("triton.pool")
-    types = known_types(pool.instance_types)
+    types = pool.gpu_types
     if len(types) != len(pool.instance_types):
         raise Absent("instanceTypes")
     return pool, types

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from spec.catalog import InstanceType
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
+from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
@@ -13,12 +14,13 @@ from spec.settings.section import Absent
 from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
 
-# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
+# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size, the 256 MiB of logs, and shm.
 _CACHE_COPIES = 2
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
+_SHARED_MEMORY_MIB = (1024, 1024)  # shm.size and shm.memoryMargin
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -94,6 +96,21 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
+    """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
+    triton = subject.document.triton
+    shared = sum(_SHARED_MEMORY_MIB)
+    needed = shared + (triton.response_cache_mib or 0)
+    if triton.memory_gib * 1024 < needed:
+        cache = f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
+        yield Problem(
+            "triton.memoryGiB",
+            f"{triton.memory_gib} GiB do not hold {_SHARED_MEMORY_MIB[0]} MiB of /dev/shm, {_SHARED_MEMORY_MIB[1]} MiB for "
+            f"the server{cache}; give {math.ceil(needed / 1024)} or more",
+        )
+
+
+@rule
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
@@ -131,7 +148,7 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
     pool, types = pool_of(subject)
-    per_node = min(_pods_per_node(subject, pool, known) for known in types)
+    per_node = min(pods_per_node(subject.document, pool, known) for known in types)
     path, pods = _most_pods(subject)
     grows = subject.document.node_autoscaler != "none"
     key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
@@ -156,13 +173,14 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
     raise Absent("triton.replicas")
 
 
-def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
-    triton = subject.document.triton
+def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
+    """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
+    triton = document.triton
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
         int(known.usable_memory_gib // triton.memory_gib),
         known.usable_cpu_millis // cpu_millis(triton.cpu),
-        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(subject),
+        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
 
 
@@ -174,10 +192,10 @@ def _cache_copies(rollout: str) -> int:
     return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
 
 
-def _disk_of_a_pod_gib(subject: Subject) -> int:
-    models = subject.document.models
+def _disk_of_a_pod_gib(document: Document) -> int:
+    models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
-    return pod_disk_gib(release_bytes, subject.document.triton.rollout, copied=models.access == "s3")
+    return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3")
 
 
 def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:

@@ -1,4 +1,4 @@
-"""The workers and the stack's region."""
+"""The workers and the models that they ask."""
 
 from collections.abc import Iterator
 
@@ -8,14 +8,13 @@ from spec.settings.rule import rule
 
 
 @rule
-def _identities_are_of_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require topics and queues of the stack's region."""
+def _requests_have_their_time(subject: Subject) -> Iterator[Problem]:
+    """Require a longest request of workers that is no shorter than a request of any model may be."""
     worker = subject.document.worker
-    if worker is None:
-        return
-    topic = [] if worker.alarm_topic_arn is None else [("worker.alarmTopicArn", worker.alarm_topic_arn)]
-    replies = [(f"worker.replyQueueArns[{index}]", arn) for index, arn in enumerate(worker.reply_queue_arns)]
-    for path, arn in topic + replies:
-        region = arn.split(":")[3]
-        if region != subject.document.region:
-            yield Problem(path, f"it is in {region} and the stack in {subject.document.region}; give one of the same region")
+    for name, model in (subject.document.models.serving if worker is not None else {}).items():
+        if worker is not None and worker.longest_request_seconds < model.longest_request_seconds:
+            yield Problem(
+                "worker.longestRequestSeconds",
+                f"{worker.longest_request_seconds} s are less than the {model.longest_request_seconds} s that a request of "
+                f"{name} may take (its time in the queue and its SLO of {model.slo_p95_ms} ms); give more",
+            )

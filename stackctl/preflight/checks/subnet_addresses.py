@@ -8,8 +8,7 @@ from typing import Any
 from spec.catalog import INSTANCE_TYPES
 from spec.ownership import tags_of
 from spec.settings.relations.network import addresses_of_nodes, addresses_per_zone
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 from stackctl.preflight.checks.usage import instances
 
 
@@ -29,21 +28,18 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _judge(subject: Subject, subnet: dict[str, Any], needed: int) -> Finding:
     here = [item["InstanceType"] for item in instances(subject) if item.get("SubnetId") == subnet["SubnetId"]]
-    held = sum(addresses_of_nodes((name,), 1) for name in here if name in INSTANCE_TYPES)
+    groups = [subject.settings.nodes.system, *subject.settings.gpu.pools]
+    known = {**INSTANCE_TYPES, **{one.name: one for group in groups for one in group.types}}
+    held = sum(addresses_of_nodes([known[name]], 1) for name in here if name in known)
     to_come, free = max(0, needed - held), subnet["AvailableIpAddressCount"]
     says = f"{subnet['SubnetId']} ({subnet['AvailabilityZone']}, {subnet['CidrBlock']}): {free} addresses free"
     remedy = "move what is not a node of this cluster out of the subnet, or lower the pools' max"
-    largest = max(addresses_of_nodes(types, 1) for types in _groups(subject))
+    largest = max(addresses_of_nodes(group.types, 1) for group in groups)
     if to_come and free < min(largest, to_come):
         return fail(f"{says}, and the next node takes up to {largest}", remedy)
     if free < to_come:
         return warn(f"{says}, and nodes still to come take up to {to_come}", remedy)
     return ok(f"{says}; nodes still to come take up to {to_come}")
-
-
-def _groups(subject: Subject) -> list[tuple[str, ...]]:
-    settings = subject.settings
-    return [settings.nodes.system.instance_types, *(pool.instance_types for pool in settings.gpu.pools)]
 
 
 def _private_subnets(subject: Subject) -> list[dict[str, Any]]:

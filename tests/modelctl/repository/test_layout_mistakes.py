@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelctl.repository.load import load, validate
-from modelctl.repository.rules.files import MAX_OBJECT_BYTES
+from modelctl.repository.rules.contents import MAX_OBJECT_BYTES
 
 
 def _messages(models: Path) -> list[str]:
@@ -129,11 +129,11 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a link to nothing": (
         _link("normalize/1/weights.bin", "nowhere"),
-        ["normalize/1/weights.bin: a link to a directory or to nothing; only links to files are followed"],
+        ["normalize/1/weights.bin: a link to nowhere, where nothing is; put the file itself here"],
     ),
     "a link to a directory": (
         _link("normalize/shared", "../classify"),
-        ["normalize/shared: a link to a directory or to nothing; only links to files are followed"],
+        ["normalize/shared: a link to the directory ../classify; only links to files are followed"],
     ),
     "an object that S3 cannot hold": (
         _oversized("normalize/1/weights.bin"),

@@ -31,7 +31,7 @@ _TARGET = r"make ([a-z][a-z0-9-]*)"
 
 _GO = {".go", ".mod"}
 _HASH_COMMENTS = {".yaml", ".yml", ".toml", ".sh", ".in", ".pbtxt", ".txt"}
-_HASH_NAMES = {"Makefile", "Dockerfile", "run", ".gitignore", ".dockerignore", ".helmignore"}
+_HASH_NAMES = {"Makefile", "Dockerfile", "run", "slow", ".gitignore", ".dockerignore", ".helmignore"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Files:
         return _headings(self.text(page))
 
 
+@cache
 def prose(path: str, text: str) -> str:
     """Return what people read in a file: a page as it is, of anything else comments and docstrings."""
     name, suffix = PurePosixPath(path).name, PurePosixPath(path).suffix

@@ -14,8 +14,7 @@ from stackctl.cost import prices
 from stackctl.cost.prices import PriceTable
 from stackctl.orphans import computing, networking, storing
 from stackctl.orphans.find import FINDERS, leftovers
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, STRANGERS, Tags, client, new_search

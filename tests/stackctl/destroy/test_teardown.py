@@ -12,11 +12,9 @@ from botocore.stub import Stubber
 from stackctl.account.read_only import Readers
 from stackctl.destroy.engine import Engine, EngineFailed
 from stackctl.destroy.guards import objections
-from stackctl.destroy.run import Teardown
+from stackctl.destroy.run import StillThere, Teardown, until_gone
 from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, read
-from stackctl.destroy.waits import StillThere, until_gone
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.spec.stack_config import settings

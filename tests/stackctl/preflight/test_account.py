@@ -9,8 +9,7 @@ import pytest
 from stackctl.account.guard import Caller, WrongAccount, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.preflight.checks import account as check
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Status
+from stackctl.preflight.checks.check import Status, Subject
 from tests.spec.stack_config import REMOVED, settings
 
 

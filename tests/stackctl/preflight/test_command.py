@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from stackctl.preflight.checks import CHECKS
-from stackctl.preflight.checks.finding import fail, ok, unknown, warn
-from stackctl.preflight.report import Row, failed, show, summary
+from stackctl.preflight.checks.check import fail, ok, unknown, warn
+from stackctl.preflight.command import Row, failed, show, summary
 from tests.command import Ended, run
 from tests.paths import ROOT
 
