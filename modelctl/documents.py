@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+
+from spec import reading
+from spec.reading import Unreadable
 
 LARGEST_BYTES = 64 * 1024**2
 _LONGEST_SHOWN = 60
@@ -40,33 +43,13 @@ def read(model: type[M], content: bytes) -> M:
     if len(content) > LARGEST_BYTES:
         raise DocumentError([f"{len(content)} bytes; at most {LARGEST_BYTES} are read"])
     try:
-        text = content.decode()
-        json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-        return model.model_validate_json(text, strict=True)
-    except UnicodeDecodeError as error:
-        raise DocumentError([f"not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"]) from None
+        reading.json_value(content)
+        return model.model_validate_json(reading.text(content), strict=True)
+    except Unreadable as error:
+        raise DocumentError([str(error)]) from None
     except ValidationError as error:
         sentences = dict.fromkeys(_sentence(dict(details)) for details in error.errors(include_url=False))
         raise DocumentError(list(sentences)[:_MOST_MISTAKES]) from None
-    except json.JSONDecodeError as error:
-        raise DocumentError([f"not valid JSON: {error.msg} at line {error.lineno} column {error.colno}"]) from None
-    except RecursionError:
-        raise DocumentError(["not valid JSON: nested too deep"]) from None
-    except ValueError as error:
-        raise DocumentError([f"not valid JSON: {error}"]) from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {_shown(twice)} is there twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _sentence(details: dict[str, Any]) -> str:

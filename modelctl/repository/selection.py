@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelctl.repository.problems import Problem
-from spec import yaml_reader
-from spec.yaml_reader import YamlError
+from spec import reading, yaml_reader
+from spec.reading import Unreadable
 
 RELEASE_FILE = "release.yaml"
 
@@ -40,15 +40,12 @@ class Selection:
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
     """Return the selection in `models_dir`, empty when it has no release.yaml."""
     selection = Selection(models_dir / RELEASE_FILE)
-    if not selection.path.exists():
+    if not selection.path.exists() and not selection.path.is_symlink():
         return selection
     try:
-        content = yaml_reader.read(selection.path.read_bytes()).value
-    except YamlError as error:
+        content = yaml_reader.read(reading.file(selection.path)).value
+    except Unreadable as error:
         selection.problems.append(Problem(selection.path, error.problem, error.line, error.column))
-        return selection
-    except OSError as error:
-        selection.problems.append(Problem(selection.path, f"cannot be read: {error.strerror or error}"))
         return selection
     if content is None:
         return selection

@@ -26,12 +26,12 @@ def _mistakes(content: bytes | dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "not valid JSON: Expecting value at line 1 column 1"),
-        (b"\xff\xfe{}", "not UTF-8 text: byte 0 is 0xff"),
-        (b"\xef\xbb\xbf{}", "not valid JSON: Unexpected UTF-8 BOM (decode using utf-8-sig) at line 1 column 1"),
-        (b"[" * 100_000, "not valid JSON: nested too deep"),
-        (b'{"inputs": {}, "inputs": {}}', 'not valid JSON: the key "inputs" is there twice in one object'),
-        (b'{"tolerance": NaN}', "not valid JSON: NaN is no number of JSON"),
+        (b"", "is empty, where JSON is expected"),
+        (b"\xff\xfe{}", "UTF-16 or UTF-32, and not UTF-8; save the file in that encoding"),
+        (b"\xef\xbb\xbfnull", "the document: null where an object is expected"),
+        (b"[" * 100_000, "nested deeper than 100 times"),
+        (b'{"inputs": {}, "inputs": {}}', "'inputs' is there twice in one object; keep one of them"),
+        (b'{"tolerance": NaN}', "NaN is no number of JSON; write a number"),
         (b"null", "the document: null where an object is expected"),
         ({**GOLDEN, "tolerance": "1"}, 'tolerance: "1" where a number is expected'),
         ({**GOLDEN, "tolerance": -1}, "tolerance: -1 is too small; at least 0"),
@@ -58,7 +58,7 @@ def test_a_mistake_is_told_with_its_place(content: bytes | dict[str, Any], said:
 def test_a_tolerance_without_end_is_none() -> None:
     content = json.dumps({**GOLDEN, "tolerance": 7}).replace("7", "1e999").encode()
     (said,) = _mistakes(content)
-    assert said.startswith("tolerance: ")
+    assert said == "1e999 is larger than a number can be; write a smaller one"
 
 
 def test_all_mistakes_are_told() -> None:
