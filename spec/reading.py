@@ -188,7 +188,7 @@ def answer(content: bytes, server: str) -> Any:
         return json_value(content)
     except Unreadable as error:
         advice = f"; {_IN_BETWEEN}" if error.problem == _PAGE else ""
-        raise Unreadable(f"the answer {error}{advice}", source=server) from None
+        raise Unreadable(f"the answer cannot be read: {error}{advice}", source=server) from None
 
 
 def checked(value: Any, form: Any, path: str) -> Any:
