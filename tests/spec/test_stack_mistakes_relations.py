@@ -245,7 +245,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"triton.memoryGiB": 1},
-        "triton.memoryGiB: 1 GiB do not hold 1024 MiB of /dev/shm, 1024 MiB for the server; give 2 or more",
+        "triton.memoryGiB: 1 GiB do not hold 2048 MiB of /dev/shm, 4096 MiB for the server; give 6 or more",
     ),
     (
         scaled(warmPods=50),
