@@ -448,6 +448,12 @@ def test_what_is_right_is_taken(changes: dict[str, Any]) -> None:
     assert settings(changes).environment == "staging"
 
 
+@pytest.mark.parametrize("zones", [1, ["us-west-2b"]])
+@pytest.mark.parametrize("stack", ["local", "dev"])
+def test_a_stack_that_is_nobodys_may_be_in_one_zone(zones: object, stack: str) -> None:
+    assert settings({"environment": stack, "network.zones": zones}, stack).environment == stack
+
+
 @pytest.mark.parametrize(("changes", "warning"), WARNED)
 def test_what_may_be_meant_is_warned_about(changes: dict[str, Any], warning: str) -> None:
     assert [str(told) for told in settings(changes).warnings] == [warning]
