@@ -105,12 +105,12 @@ def test_shared_gpus_take_several_pods() -> None:
 
     def small(sections: dict[str, Any]) -> None:
         share(sections)
-        sections["triton"] |= {"cpu": "500m", "memoryGiB": 3}
+        sections["triton"] |= {"cpu": "500m", "memoryGiB": 6}
 
     settings = stack("staging", share)
     assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
     settings = stack("staging", small)
-    assert pods_per_node(settings, settings.gpu.pools[0]) == 4
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 2
     assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
 
 
