@@ -131,7 +131,7 @@ def everywhere(value: T) -> T:
         made = {everywhere(key): everywhere(item) for key, item in value.items()}
     elif isinstance(value, tuple):
         made = tuple(everywhere(item) for item in value)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _value_hidden(found: re.Match[str]) -> str:
@@ -157,6 +157,6 @@ def _without(pattern: re.Pattern[str], text: str) -> str:
 @cache
 def _patterns_of_the_library() -> tuple[re.Pattern[str], ...]:
     """Return the patterns of all kinds that it has, the same in each run."""
-    detectors = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
+    detectors: list[type] = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
     wanted = [one for one in detectors if issubclass(one, RegexBasedDetector) and one.__name__ not in _NOT_ASKED]
     return tuple(pattern for one in wanted for pattern in one().denylist)

@@ -187,7 +187,7 @@ def test_pin_into_a_missing_file(models: Path, store: Store, tmp_path: Path) -> 
     manifest = release(models, store)
 
     assert _sentence(_run("pin", manifest.id, "--bucket", BUCKET, "--file", tmp_path / "x.yaml"), 2) == (
-        f"{tmp_path}/x.yaml: no such file; a stack's file is stacks/Pulumi.<stack>.yaml"
+        f"{tmp_path}/x.yaml: there is no such file; check the path; a stack's file is stacks/Pulumi.<stack>.yaml"
     )
 
 
