@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
                 return None, problems
             text = shortened
         else:
-            problems += _keys_twice(path, text)
+            problems += islice(_keys_twice(path, text), _MOST_PROBLEMS)
             unnamed = [Problem(path, message) for message in _numbers_without_a_name(config)]
             # What has no name cannot be told by the later checks, which would name it.
             return (None if unnamed else config), [*problems, *unnamed]
