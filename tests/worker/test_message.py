@@ -135,7 +135,7 @@ def test_any_value_in_any_place_is_read_or_refused(value: Any, key: str) -> None
         assert 0 < len(str(error)) < 1000
 
 
-_TYPES = {
+_TYPES: dict[str, Any] = {
     "BOOL": np.bool_,
     **{f"{sign}INT{bits}": np.dtype(f"{sign.lower()}int{bits}").type for sign in ("", "U") for bits in (8, 16, 32, 64)},
     "FP16": np.float16,
