@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from spec import reading
-from spec.reading import Unreadable
 
 LARGEST_BYTES = 64 * 1024**2
 _LONGEST_SHOWN = 60
@@ -39,13 +38,14 @@ class DocumentError(ValueError):
 
 
 def read(model: type[M], content: bytes) -> M:
-    """Return the document. Nothing is converted, and a key that is there twice is refused. Raises DocumentError."""
+    """Return the document, of which nothing is converted. Raises DocumentError."""
     if len(content) > LARGEST_BYTES:
         raise DocumentError([f"{len(content)} bytes; at most {LARGEST_BYTES} are read"])
     try:
-        reading.json_value(content)
-        return model.model_validate_json(reading.text(content), strict=True)
-    except Unreadable as error:
+        text = reading.text(content)
+        reading.json_value(text)
+        return model.model_validate_json(text, strict=True)
+    except reading.Unreadable as error:
         raise DocumentError([str(error)]) from None
     except ValidationError as error:
         sentences = dict.fromkeys(_sentence(dict(details)) for details in error.errors(include_url=False))

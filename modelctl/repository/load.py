@@ -18,6 +18,7 @@ from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.problems import Problem, ValidationFailed
 from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
+from spec import reading
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
@@ -136,13 +137,15 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     names: list[str] = []
     problems = list(tree.alike(paths))
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
             wrong = tree.link_problem(models_dir, path) if path.is_symlink() else _name_problem(path)
             if wrong is None:
                 names.append(path.name)
             else:
                 problems.append(wrong)
-        elif path.name not in _TOP_LEVEL_FILES:
+        elif path.is_symlink() and not path.exists() and path.name != RELEASE_FILE:
+            problems.append(Problem(path, f"a link to {path.readlink()}, where nothing is; remove it"))
+        elif path.name not in _TOP_LEVEL_FILES or (path.is_dir() and path.name != RELEASE_FILE):
             message = "belongs to no model; a model's files lie in <model>/ and <model>/<version>/"
             problems.append(Problem(path, message if path.is_file() else "neither a file nor a directory"))
     if not paths or all(path.name in _TOP_LEVEL_FILES for path in paths):
@@ -172,6 +175,8 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
         draft.problems.append(Problem(directory / CONFIGS_DIRECTORY, message))
     if Path(CONFIG_FILE) in found.files or not os.path.lexists(directory / CONFIG_FILE):
         _read_config(draft)
+    elif (directory / CONFIG_FILE).is_dir():
+        draft.problems.append(Problem(directory / CONFIG_FILE, "a directory; it is to be the file with the model's config"))
     if draft.config is not None:
         _complete(draft, draft.config)
         draft.problems += [
@@ -209,16 +214,16 @@ def _versions(directory: Path, problems: list[Problem]) -> list[int]:
 
 def _read_config(draft: _Draft) -> None:
     path = draft.directory / CONFIG_FILE
-    try:
-        content = textproto.content(path)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
-    except textproto.Unreadable as error:
-        draft.problems.append(Problem(path, str(error)))
-    else:
-        draft.config_text = content
-        draft.config, problems = textproto.parse(path, content)
-        draft.problems += problems
+        return
+    try:
+        draft.config_text = reading.text(reading.file(path, textproto.LARGEST_BYTES))
+    except reading.Unreadable as error:
+        draft.problems.append(Problem(path, error.problem, error.line, error.column))
+        return
+    draft.config, problems = textproto.parse(path, draft.config_text)
+    draft.problems += problems
 
 
 def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:

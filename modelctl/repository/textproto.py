@@ -41,27 +41,6 @@ See docs/facts/triton-configuration.md#fields-that-articles-invent.
 """
 
 
-class Unreadable(Exception):
-    """A file is no text that could be a config; the text says why."""
-
-
-def content(path: Path) -> str:
-    """Return the text of a config. Raises Unreadable, and FileNotFoundError where nothing is."""
-    try:
-        with path.open("rb") as file:
-            read = file.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror or error}") from None
-    if len(read) > LARGEST_BYTES:
-        raise Unreadable(f"more than {LARGEST_BYTES} bytes; a config of at most that is read")
-    try:
-        return read.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 text: byte {error.start} is {read[error.start]:#04x}") from None
-
-
 def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
     """Return the config, and what is wrong with the text; no config when it cannot be read beyond a mistake."""
     problems: list[Problem] = []

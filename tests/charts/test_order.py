@@ -1,4 +1,4 @@
-"""What a chart's pods stand on is there before them, and is there until the last of them has answered its last request."""
+"""Accounts, addresses and rules are there before the pods that need them, and until the last of these has ended."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Objects = list[dict[str, Any]]
 
 
 def before_the_deployment(objects: Objects) -> list[str]:
-    """What goes before the Deployment on create, and after it on destroy, as the official provider orders them."""
+    """Return what goes before the Deployment on create, and after it on destroy, as the official provider orders them."""
     orders = dict(sorted_with_dependencies(objects))
     [deployment] = [index for index, manifest in enumerate(objects) if manifest["kind"] == "Deployment"]
     assert all(not earlier for index, earlier in orders.items() if index != deployment)

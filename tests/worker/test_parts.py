@@ -137,7 +137,7 @@ def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_
         keeping.cancel()
         return sorted(queue.kept)
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == ["gone", "long", "long"]
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == ["gone", "long", "long"]
 
 
 class SlowQueue:
@@ -179,7 +179,7 @@ def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_e
         keeping.cancel()
         return early, [name for name in queue.asked if name == "slow"]
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == (False, ["slow"])
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == (False, ["slow"])
 
 
 def test_no_message_waits_for_the_extension_of_another_one() -> None:
@@ -193,7 +193,7 @@ def test_no_message_waits_for_the_extension_of_another_one() -> None:
         keeping.cancel()
         return queue.asked
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)).count("slow") == 1
+    assert asyncio.run(asyncio.wait_for(work(), 60)).count("slow") == 1
 
 
 def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
@@ -203,7 +203,7 @@ def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
 
         def ask(path: str) -> int:
             try:
-                return int(urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5).status)
+                return int(urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60).status)
             except urllib.error.HTTPError as error:
                 return int(error.code)
 

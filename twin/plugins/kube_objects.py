@@ -31,7 +31,7 @@ _GIVE_BACK = (
     "Somebody else has set these fields: set them back to what the stack has (of .spec.replicas: `kubectl scale` to its "
     "number) and run it again, see docs/autoscaling.md#scaled-by-hand"
 )
-"""What to do about a conflict of field managers. The official provider says `server-side apply field conflict detected`."""
+"""The remedy for a conflict of field managers. The official provider says `server-side apply field conflict detected`."""
 
 
 class KubeObjects:

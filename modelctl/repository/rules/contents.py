@@ -16,7 +16,7 @@ from modelctl.repository.rules import formats
 MAX_OBJECT_BYTES = 5 * 1024**4
 """S3's limit for one object."""
 _HEAD_BYTES = 64 * 1024
-_LARGEST_TEXT_BYTES = 1024 * 1024
+_LARGEST_TEXT_BYTES = 4 * 1024**2
 
 _POINTERS = (
     (
@@ -56,7 +56,9 @@ def check(path: Path) -> Iterator[Problem]:
             yield Problem(path, f"{size} bytes; an S3 object holds at most {MAX_OBJECT_BYTES} (5 TiB)")
             return
         with path.open("rb") as file:
-            head = file.read(_LARGEST_TEXT_BYTES if size <= _LARGEST_TEXT_BYTES else _HEAD_BYTES)
+            head = file.read(_HEAD_BYTES)
+            if b"\0" not in head:
+                head += file.read(_LARGEST_TEXT_BYTES - len(head))
     except OSError as error:
         yield Problem(path, f"cannot be read: {error.strerror or error}")
         return

@@ -55,6 +55,10 @@ def place_problem(name: str) -> str | None:
         return "has a character that no name of a file has"
     if "\\" in name:
         return "has a backslash; directories are separated by /"
+    if not PurePosixPath(name).parts:
+        return "is no name of a file"
+    if longest := max((len(part.encode()) for part in PurePosixPath(name).parts if len(part.encode()) > 255), default=0):
+        return f"has a name of {longest} bytes in it; a file's has at most 255"
     if name.startswith("/"):
         return "is absolute; it has to be in the model's directory, and relative to it"
     if ".." in PurePosixPath(name).parts:
@@ -129,6 +133,8 @@ def _model_file(released: Released, version: int, name: str, wanted_by: str) -> 
     if wrong := released.missing(Path(str(version), name)):
         others = ", ".join(_beside_golden(path.parents[len(Path(name).parts) - 1])) or "nothing"
         yield Problem(path, f"{wrong}; {wanted_by} loads it, and {version}/ holds {others}")
+    elif path.is_dir() and path.suffix == ".py":
+        yield Problem(path, f"a directory; {wanted_by} loads a file")
     elif path.is_file() and path.stat().st_size == 0:
         yield Problem(path, "empty; a model file cannot be")
 
@@ -145,13 +151,13 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
         where = f"parameters[{key}]"
         if value.startswith(_MODEL_DIRECTORY):
             name = value.removeprefix(_MODEL_DIRECTORY).lstrip("/")
-            if wrong := place_problem(name):
+            if name and (wrong := place_problem(name)):
                 yield f'{where}: "{value}" {wrong}'
             elif name and (wrong := released.missing(Path(name))):
                 yield f"{where}: {released.directory.name}/{name} is {wrong}"
         elif key == "EXECUTION_ENV_PATH" and value:
             yield f'{where}: "{value}" is not in the model; put the archive there and write {_MODEL_DIRECTORY}/<its name>'
-        elif _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
+        elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
             absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
             if not absolute or ".." in PurePosixPath(value).parts:
                 yield f'{where}: "{value}" {wrong}'

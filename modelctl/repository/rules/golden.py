@@ -37,6 +37,8 @@ def check(config: ModelConfig, version_directory: Path) -> Iterator[str]:
     """Yield what is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
     path = version_directory / FILE
     if not path.is_file():
+        if path.exists():
+            yield "not a file; it is to be one inference and its answer"
         return
     try:
         golden = documents.read(Golden, path.read_bytes())

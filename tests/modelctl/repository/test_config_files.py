@@ -40,6 +40,11 @@ def test_a_name_that_leads_out_of_the_model_is_refused_wherever_it_stands(models
     ("text", "said"),
     [
         ('cc_model_filenames { key: "8.6" value: "../model.py" }', f'cc_model_filenames: "../model.py" {_OUT}'),
+        ('default_model_filename: "."', 'default_model_filename: "." is no name of a file'),
+        (
+            f'default_model_filename: "{"a" * 256}"',
+            f'default_model_filename: "{"a" * 256}" has a name of 256 bytes in it; a file\'s has at most 255',
+        ),
         ('cc_model_filenames { key: "8.6" value: "" }', 'cc_model_filenames: "" is empty'),
         (
             'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/../env.tar.gz" } }',
@@ -181,11 +186,11 @@ def test_a_number_that_stands_for_nothing_is_told(models: Path, text: str, said:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"# " + b"x" * 1024 * 1024, "normalize/config.pbtxt: more than 1048576 bytes; a config of at most that is read"),
-        (b"\xff\xfe", "normalize/config.pbtxt: not UTF-8 text: byte 0 is 0xff"),
+        (b"# " + b"x" * 1024 * 1024, "normalize/config.pbtxt: longer than 1048576 bytes, which is the most that is read"),
+        (b"\xff\xfe", "normalize/config.pbtxt: UTF-16 or UTF-32, and not UTF-8; save the file in that encoding"),
         (b"{" * 100_000, "normalize/config.pbtxt:1:1: not valid protobuf text: Expected identifier or number, got {"),
         (b"input [ " * 50_000, "normalize/config.pbtxt:1:9: not valid protobuf text: "),
-        (b"\xef\xbb\xbfbackend: 1", "normalize/config.pbtxt:1:1: not valid protobuf text: "),
+        (b"name: 1\0", "normalize/config.pbtxt:1:8: a NUL character, which no text has; is it another kind of file?"),
     ],
 )
 def test_a_config_that_cannot_be_read_is_told_in_a_line(models: Path, content: bytes, said: str) -> None:
@@ -193,6 +198,16 @@ def test_a_config_that_cannot_be_read_is_told_in_a_line(models: Path, content: b
     (message,) = [message for message in _messages(models) if message.startswith("normalize")]
     assert message.startswith(said)
     assert len(message) < 500
+
+
+def test_directories_in_the_place_of_files_are_told(models: Path) -> None:
+    for path in (models / CONFIG, models / "classify" / "1" / "golden.json"):
+        path.unlink()
+        path.mkdir()
+    assert _messages(models)[:2] == [
+        "classify/1/golden.json: not a file; it is to be one inference and its answer",
+        "normalize/config.pbtxt: a directory; it is to be the file with the model's config",
+    ]
 
 
 def test_a_config_of_nothing_but_mistakes_is_told_up_to_a_bound(models: Path) -> None:

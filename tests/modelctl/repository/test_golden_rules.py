@@ -103,7 +103,7 @@ def test_a_mistake_is_reported_exactly(models: Path, name: str) -> None:
 def test_text_that_is_no_json(models: Path) -> None:
     (message,) = _messages(models, "{")
 
-    assert message.startswith(f"{WHERE}line 1, column ")
+    assert message.startswith(f"{WHERE}line 1, column 2: not valid JSON: Expecting property name")
 
 
 @pytest.mark.parametrize(

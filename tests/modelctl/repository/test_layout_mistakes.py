@@ -1,5 +1,6 @@
 """Mistakes in the files of a repository: each found, with its path, and nothing else reported with it."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,7 +142,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a config that is not text": (
         _write_bytes("normalize/config.pbtxt", b'name: "\xff"'),
-        ["normalize/config.pbtxt: not UTF-8 text: byte 7 is 0xff"],
+        ["normalize/config.pbtxt:1:8: not UTF-8; save the file in that encoding"],
     ),
     "a version that does not exist": (
         _write("release.yaml", "versions: {classify: 3}\n"),
@@ -192,6 +193,27 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     "a release.yaml that is no YAML": (
         _write("release.yaml", "versions: {classify: 1\n"),
         ["release.yaml:2:1: not valid YAML: did not find expected ',' or '}'"],
+    ),
+}
+
+
+def _in_its_place(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def change(models: Path) -> None:
+        (models / "release.yaml").unlink()
+        make(models / "release.yaml")
+
+    return change
+
+
+MISTAKES |= {
+    "a release.yaml that is a directory": (_in_its_place(Path.mkdir), ["release.yaml: is a directory; name a file"]),
+    "a release.yaml that is a pipe": (
+        _in_its_place(os.mkfifo),
+        ["release.yaml: is a pipe, for which nobody may ever write; name a file"],
+    ),
+    "a release.yaml that leads to nothing": (
+        _in_its_place(lambda path: path.symlink_to("gone")),
+        ["release.yaml: is a symbolic link to gone, which is not there; make it lead to a file"],
     ),
 }
 

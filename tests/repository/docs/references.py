@@ -53,7 +53,10 @@ class Files:
 
     def __post_init__(self) -> None:
         folders = {str(parent) for path in self.paths for parent in PurePosixPath(path).parents}
-        object.__setattr__(self, "_known", frozenset(self.paths) | folders)
+        # Git knows by its path, too, what commands make in a checkout.
+        ignored = self.text(".gitignore").split() if ".gitignore" in self.paths else []
+        made = {line.strip("/") for line in ignored if line.startswith("/")}
+        object.__setattr__(self, "_known", frozenset(self.paths) | folders | made)
 
     @property
     def folders(self) -> set[str]:

@@ -260,7 +260,7 @@ def test_in_another_account_nothing_is_deleted(
     pulumi.holds(VPC)
     (tmp_path / "stacks").mkdir()
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
-    other = text.replace('allowedAccountIds: ["123456789012"]', 'allowedAccountIds: ["999999999999"]')
+    other = text.replace("123456789012", "999999999999")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(other)
     done = destroy("dev", "--confirm", "dev", checkout=tmp_path, monkeypatch=monkeypatch)
     assert done.exit_code == 2

@@ -1,4 +1,4 @@
-"""What Helm itself, or the official provider, leaves of a release is read where the twin has no record of its own."""
+"""Helm's own record of a release, which the official provider leaves too: read where the twin has none of its own."""
 
 import base64
 import gzip

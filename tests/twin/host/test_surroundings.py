@@ -1,4 +1,4 @@
-"""What a twin takes from the machine around it: a sentence where it cannot be had, and no deadline by a clock that jumps.
+"""The machine around a twin: a sentence where something of it cannot be had, and no deadline by a clock that jumps.
 
 A proxy is in tests/console/test_loopback.py, directories that no twin takes are in test_claim.py.
 """

@@ -267,6 +267,13 @@ def test_all_mistakes_of_a_release_come_at_once(provider: Any) -> None:
     assert "nvidia-device-plugin" in failures["chart"]
 
 
+@pytest.mark.parametrize("url", ["nvidia.github.io/k8s-device-plugin", "oci://public.ecr.aws/karpenter", "https://", 5])
+def test_what_is_no_chart_repository_is_refused_in_a_preview(provider: Any, url: Any) -> None:
+    failures = _failures(_check(provider, RELEASE, "x", _release(repositoryOpts={"repo": url})))
+    assert list(failures) == ["repositoryOpts.repo"]
+    assert "is not a valid chart repository: give one that begins with https://" in failures["repositoryOpts.repo"]
+
+
 def test_a_chart_from_a_registry_needs_no_repository(provider: Any) -> None:
     inputs = _release(chart="oci://registry.example/charts/nvidia-device-plugin", repositoryOpts=None)
     assert _failures(_check(provider, RELEASE, "x", inputs)) == {}
