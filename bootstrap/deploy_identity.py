@@ -8,6 +8,7 @@ from __future__ import annotations
 from bootstrap.bounds import MADE_OURS, OURS
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
+from spec.names import dns_suffix
 from spec.versions import PROJECT
 
 _NAMED_BY_THE_ENGINE = (
@@ -27,7 +28,13 @@ _NAMED_BY_THE_ENGINE = (
 _NAMED_BY_THE_PROGRAM = ("alertmanager", "model-reader", "worker")
 """After the cluster's name and the region."""
 _PROFILES = ("karpenter-nodes-*",)
-_PASSED_TO = ("ec2.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com", "vpc-flow-logs.amazonaws.com")
+_PASSED_TO = (
+    "ec2.amazonaws.com",
+    "ec2.amazonaws.com.cn",
+    "eks.amazonaws.com",
+    "pods.eks.amazonaws.com",
+    "vpc-flow-logs.amazonaws.com",
+)
 _LUSTRE_READS_S3 = "s3.data-source.lustre.fsx.amazonaws.com"
 _SERVICES = (
     "autoscaling.amazonaws.com",
@@ -132,7 +139,7 @@ def _profiles(account: Account) -> list[Statement]:
 
 def _providers(account: Account) -> list[Statement]:
     """Bind identity providers to our tag: EKS chooses their names, so nothing else tells ours from another cluster's."""
-    providers = [_arn(account, f"oidc-provider/oidc.eks.{account.region}.amazonaws.com/*")]
+    providers = [_arn(account, f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
     return [
         allow(
             ["iam:CreateOpenIDConnectProvider", "iam:TagOpenIDConnectProvider"],

@@ -61,14 +61,14 @@ def deploy(settings: Settings) -> None:
     drain = triton_values.read_drain(settings.environment)
     account = aws_account.current(settings.region)
     _warn_about_a_second_entry(account, settings)
-    zones = choose_zones(settings, stack_file(pulumi.get_stack()))
+    zones, control_plane_zones = choose_zones(settings, stack_file(pulumi.get_stack()))
     stack = Stack.of(settings, account)
 
     # AWS: network, cluster with its nodes and add-ons, models
     if settings.cost is not None:
         CostGuard("cost", stack, settings.cost)
     logs = logs_key("logs", stack)
-    network = Network("network", NetworkArgs(stack, settings.network, zones, logs.arn))
+    network = Network("network", NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn))
     control_plane = Cluster(
         "cluster",
         ClusterArgs(

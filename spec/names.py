@@ -116,10 +116,14 @@ def request_queue(cluster: str) -> str:
     return f"{cluster}-requests"
 
 
+def dns_suffix(partition: str) -> str:
+    """Return what names of AWS's hosts end in, in a partition."""
+    return "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+
+
 def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -> str:
     """Return the URL of a queue, known before the queue exists."""
-    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return f"https://sqs.{region}.{suffix}/{account_id}/{name}"
+    return f"https://sqs.{region}.{dns_suffix(partition)}/{account_id}/{name}"
 
 
 def workload_role(cluster: str, region: str, purpose: str) -> str:

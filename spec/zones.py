@@ -79,6 +79,21 @@ def select_zones(
     return zones
 
 
+def control_plane_zones(zones: tuple[str, ...], offering: Offering, source: str) -> tuple[str, ...]:
+    """Return the zones of the control plane: those of the network, and where it has one, another that has no nodes.
+
+    EKS asks for two (EKS user guide, "Subnet requirements for clusters"). Raises SettingsError about the stack file `source`
+    where there is no other.
+    """
+    others = sorted(offering.available - set(zones))
+    if len(zones) > 1:
+        return zones
+    if not others:
+        message = f"EKS asks for two zones, and {offering.region} has no other than {_list(zones)}; use another region"
+        raise SettingsError(source, [Problem("network.zones", message)])
+    return (*zones, others[0])
+
+
 def _listed_zone_problems(zones: Sequence[str], everywhere: Sequence[str], offering: Offering) -> list[Problem]:
     problems = []
     for index, zone in enumerate(zones):

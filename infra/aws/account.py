@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pulumi_aws as aws
 
+from spec.names import dns_suffix
+
 
 @dataclass(frozen=True)
 class Account:
@@ -20,6 +22,10 @@ class Account:
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of a regional `resource` of `service` in this account."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"
+
+    def host(self, service: str) -> str:
+        """Return the name of a service's host in the region, by which KMS and CloudWatch Logs know it too."""
+        return f"{service}.{self.region}.{dns_suffix(self.partition)}"
 
     def managed_policy(self, name: str) -> str:
         """Return the ARN of an IAM policy that AWS maintains."""

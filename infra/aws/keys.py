@@ -85,7 +85,7 @@ def _logs_may_encrypt(account: Account, log_groups: str) -> Statement:
     return {
         "Sid": "CloudWatchLogsEncrypts",
         "Effect": "Allow",
-        "Principal": {"Service": f"logs.{account.region}.amazonaws.com"},
+        "Principal": {"Service": account.host("logs")},
         "Action": [
             "kms:Encrypt",
             "kms:Decrypt",

@@ -25,6 +25,8 @@ class NetworkArgs:
     network: NetworkSettings
     zones: tuple[str, ...]
     """Their order decides which subnets they get."""
+    control_plane_zones: tuple[str, ...]
+    """The same, and another one where there is one only: it has a subnet for the control plane and nothing else."""
     logs_key_arn: pulumi.Input[str]
 
 
@@ -41,7 +43,7 @@ class Network(pulumi.ComponentResource):
     private_subnet_ids: Mapping[str, pulumi.Output[str]]
     """By zone. For nodes and pods."""
     intra_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """By zone. For the interfaces of the control plane and of the endpoints; no route out of the VPC but to S3."""
+    """By zone of the control plane. For its interfaces and those of the endpoints; no route out of the VPC but to S3."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:network:Network", name, None, opts)
@@ -49,7 +51,7 @@ class Network(pulumi.ComponentResource):
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
         stack, network = args.stack, args.network
-        blocks = subnets.plan(network.cidr, args.zones)
+        blocks = subnets.plan(network.cidr, args.control_plane_zones)
 
         vpc = aws.ec2.Vpc(
             f"{name}-vpc",
@@ -68,13 +70,14 @@ class Network(pulumi.ComponentResource):
             tags=stack.named(f"{stack.cluster_name}-default-locked"),
             opts=self._child,
         )
-        self.public_subnet_ids = self._subnets("public", blocks.public, {"kubernetes.io/role/elb": "1"})
+        self.public_subnet_ids = self._subnets("public", args.zones, blocks.public, {"kubernetes.io/role/elb": "1"})
         self.private_subnet_ids = self._subnets(
             "private",
+            args.zones,
             blocks.private,
             {"kubernetes.io/role/internal-elb": "1", "karpenter.sh/discovery": stack.cluster_name},
         )
-        self.intra_subnet_ids = self._subnets("intra", blocks.intra, {})
+        self.intra_subnet_ids = self._subnets("intra", args.control_plane_zones, blocks.intra, {})
 
         nat_ids = self._ways_out()
         inner_tables = [self._private_table(zone, nat_ids.get(zone)) for zone in args.zones]
@@ -87,7 +90,7 @@ class Network(pulumi.ComponentResource):
                 vpc_cidr=str(network.cidr),
                 region=stack.region,
                 profile=network.endpoints,
-                subnet_ids=list(self.intra_subnet_ids.values()),
+                subnet_ids=[self.intra_subnet_ids[zone] for zone in args.zones],
                 route_table_ids=inner_tables,
                 tags=stack.tags,
             ),
@@ -114,7 +117,9 @@ class Network(pulumi.ComponentResource):
             }
         )
 
-    def _subnets(self, tier: str, blocks: Sequence[IPv4Network], tags: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
+    def _subnets(
+        self, tier: str, zones: Sequence[str], blocks: Sequence[IPv4Network], tags: Mapping[str, str]
+    ) -> dict[str, pulumi.Output[str]]:
         stack = self._args.stack
         return {
             zone: aws.ec2.Subnet(
@@ -126,7 +131,7 @@ class Network(pulumi.ComponentResource):
                 tags={**stack.named(f"{stack.cluster_name}-{tier}-{zone}"), **tags},
                 opts=self._child,
             ).id
-            for zone, block in zip(self._args.zones, blocks, strict=True)
+            for zone, block in zip(zones, blocks[: len(zones)], strict=True)
         }
 
     def _ways_out(self) -> dict[str, pulumi.Output[str]]:

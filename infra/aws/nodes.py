@@ -16,6 +16,7 @@ from spec import gpu_pool
 from spec.catalog import max_pods
 from spec.gpu_pool import POOL_LABEL
 from spec.iam_policy import service_trust
+from spec.names import dns_suffix
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME, SystemGroup
@@ -175,7 +176,7 @@ class Nodes(pulumi.ComponentResource):
         role = aws.iam.Role(
             f"{name}-role",
             description=f"Nodes of {stack.cluster_name}",
-            assume_role_policy=service_trust("ec2.amazonaws.com"),
+            assume_role_policy=service_trust(f"ec2.{dns_suffix(stack.account.partition)}"),
             tags=stack.named(f"{stack.cluster_name}-nodes"),
             opts=child,
         )

@@ -82,7 +82,7 @@ def reader_policy(
                 ["kms:Decrypt"],
                 [arns[1]],
                 sid="DecryptThroughS3",
-                condition={"StringEquals": {"kms:ViaService": f"s3.{account.region}.amazonaws.com"}},
+                condition={"StringEquals": {"kms:ViaService": account.host("s3")}},
             ),
         )
     )
@@ -107,7 +107,7 @@ def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
         "Condition": {
             "StringEquals": {
                 "kms:CallerAccount": account.id,
-                "kms:ViaService": f"s3.{account.region}.amazonaws.com",
+                "kms:ViaService": account.host("s3"),
             },
             "ArnLike": {"aws:PrincipalArn": f"arn:{account.partition}:iam::{account.id}:role/{roles}"},
             "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]},

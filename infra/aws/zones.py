@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pulumi_aws as aws
 
 from spec.settings import Settings
-from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
+from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, control_plane_zones, select_zones
 
 
 def read_offering(region: str, instance_types: Collection[str]) -> Offering:
@@ -35,12 +35,14 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
     )
 
 
-def choose_zones(settings: Settings, source: str) -> tuple[str, ...]:
-    """Return the zones of a stack's network: those in which its instances can be had.
+def choose_zones(settings: Settings, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the zones of a stack's network, in which its instances can be had, and those of its control plane.
 
     Raises SettingsError about the stack file `source` when the region does not offer what the settings ask for.
     """
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     system_types = settings.nodes.system.instance_types
     asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
-    return select_zones(settings.network.zones, pools, system_types, read_offering(settings.region, asked), source)
+    offering = read_offering(settings.region, asked)
+    zones = select_zones(settings.network.zones, pools, system_types, offering, source)
+    return zones, control_plane_zones(zones, offering, source)

@@ -77,7 +77,7 @@ class Monitoring(InstalledChart):
         account = self._cluster.stack.account
         workspace = account.arn("aps", f"workspace/{amp.workspace_id}")
         arn, role = self._sender(PROMETHEUS, "Prometheus writes to AMP", allow(["aps:RemoteWrite"], [workspace]))
-        url = f"https://aps-workspaces.{account.region}.amazonaws.com/workspaces/{amp.workspace_id}/api/v1/remote_write"
+        url = f"https://{account.host('aps-workspaces')}/workspaces/{amp.workspace_id}/api/v1/remote_write"
         return RemoteWrite(role_arn=arn, region=account.region, url=url), role
 
     def _alert_topic(self, topic_arn: str) -> tuple[AlertTopic, WorkloadRole]:

@@ -138,7 +138,7 @@ def worker_policy(
 
     `s3:ListBucket` is what makes S3 say 404 rather than 403 for a result that is not there yet.
     """
-    services = [f"{service}.{account.region}.amazonaws.com" for service in ("sqs", "s3")]
+    services = [account.host(service) for service in ("sqs", "s3")]
     replies = [allow(["sqs:SendMessage"], list(reply_queue_arns), sid="Reply")] if reply_queue_arns else []
     return pulumi.Output.all(queue_arn, bucket_arn, key_arn).apply(
         lambda arns: document(

@@ -26,7 +26,7 @@ ACCESS_KEY = "aws:iam/accessKey:AccessKey"
 USER = "aws:iam/user:User"
 
 ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
-_WITHOUT_SOURCE = ("ec2.amazonaws.com",)
+_WITHOUT_SOURCE = ("ec2.amazonaws.com", "ec2.amazonaws.com.cn")
 """Services that send no aws:SourceAccount when they take a role: a condition on it would shut them out."""
 _POD_IDENTITY = "pods.eks.amazonaws.com"
 _SUBJECT_PATTERN = re.compile(r"system:serviceaccount:[^:*?]+:[^:]+|(?!system:)[^:*?]+:[^:*?]+:.+")

@@ -28,6 +28,7 @@ _REPOSITORIES = [
     "oci://public.ecr.aws/karpenter/*",
     "oci://docker.io/envoyproxy/*",
     "oci://*.dkr.ecr.*.amazonaws.com/*",
+    "oci://*.dkr.ecr.*.amazonaws.com.cn/*",
 ]
 
 

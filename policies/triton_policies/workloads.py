@@ -209,7 +209,10 @@ POLICIES: tuple[Policy, ...] = (
         controls=("CIS EKS 5.1.4",),
         fix="pin the image",
         settings={
-            "registries": strings("patterns of registries that images may come from", ["*.dkr.ecr.*.amazonaws.com"]),
+            "registries": strings(
+                "patterns of registries that images may come from",
+                ["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"],
+            ),
             "digest": switch("whether a digest is asked for, or a version is enough", True, local=False, dev=False),
         },
         types=KINDS,

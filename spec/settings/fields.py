@@ -230,18 +230,18 @@ def _region(value: Any) -> str:
 
 
 def _zones(value: Any) -> int | tuple[str, ...]:
-    valid = "give how many (2 to 4) or a list of zone names like [us-west-2a, us-west-2b]"
+    valid = "give how many (1 to 4) or a list of zone names like [us-west-2a, us-west-2b]"
     if isinstance(value, bool) or not isinstance(value, int | list):
         refuse(f"{describe(value)}; {valid}")
     if isinstance(value, int):
-        if not 2 <= value <= 4:
-            refuse(f"{value} is out of range; use 2 to 4 zones")
+        if not 1 <= value <= 4:
+            refuse(f"{value} is out of range; use 1 to 4 zones")
         return value
     wrong = [zone for zone in value if not isinstance(zone, str)]
     if wrong:
         refuse(f"{describe(wrong[0])}; {valid}")
-    if not 2 <= len(value) <= 4:
-        refuse(f"{len(value)} zones are listed; use 2 to 4 zones")
+    if not 1 <= len(value) <= 4:
+        refuse(f"{len(value)} zones are listed; use 1 to 4 zones")
     return tuple(value)
 
 
@@ -313,11 +313,11 @@ Zones = Annotated[
     int | tuple[str, ...],
     Kind(
         _zones,
-        "how many (2 to 4) or a list of 2 to 4 names of zones",
+        "how many (1 to 4) or a list of 1 to 4 names of zones",
         {
             "anyOf": [
-                {"type": "integer", "minimum": 2, "maximum": 4},
-                {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 4},
+                {"type": "integer", "minimum": 1, "maximum": 4},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 4},
             ]
         },
     ),

@@ -15,6 +15,7 @@ from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix, zone_names
 _PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 )
+_ONE_ZONE_STACKS = ("local", "dev")
 # EKS takes its services from one of these, whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
@@ -25,7 +26,9 @@ class Network(Section):
     guide: ClassVar[str] = "docs/aws.md"
 
     cidr: Cidr = Field(description="the address range of the VPC, /16 to /20, or to /24 for two zones, like 10.40.0.0/16")
-    zones: Zones = Field(description="how many availability zones (2 to 4), or a list of their names")
+    zones: Zones = Field(
+        description="how many availability zones nodes are in (1 to 4, 1 in local and dev only), or a list of their names"
+    )
     nat: Literal["none", "single", "per_az"] = Field(description="NAT gateways: none, single or per_az")
     endpoints: Literal["none", "minimal", "full"] = Field(description="interface endpoints: none, minimal or full")
     flow_log_retention_days: LogRetention = Field(description="days that VPC flow logs are kept, like 90")
@@ -68,6 +71,13 @@ class Network(Section):
         for index, zone in enumerate(zones):
             if zone in zones[:index]:
                 yield at.problem(f"zones[{index}]", f"'{zone}' is listed twice; list each zone once")
+
+    @rule
+    def _zones_are_two(self, at: Place) -> Iterator[Problem]:
+        """Require two zones but in local and dev."""
+        zones = self.zones if isinstance(self.zones, int) else len(set(self.zones))
+        if zones < 2 and at.stack not in _ONE_ZONE_STACKS:
+            yield at.problem("zones", f"every outage of its one zone would be one of {at.stack}; use 2 to 4 zones")
 
     @rule
     def _nodes_can_join(self, at: Place) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spec.triton_flags import FLAGS
 from tests.charts import rendering
 from tests.charts.rendering import IN_PLACE, RELEASE_ID
 from twin.releases import helm
@@ -75,7 +76,7 @@ SCHEMA = [
     (
         {"modelRepository": {"s3": {"prefix": f"/releases/{RELEASE_ID}/"}}},
         f"modelRepository.s3.prefix: '/releases/{RELEASE_ID}/' does not match pattern "
-        "'^([0-9A-Za-z._-]+(/[0-9A-Za-z._-]+)*)?$'",
+        "'^([0-9A-Za-z_-][0-9A-Za-z._-]*(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*)?$'",
     ),
     (
         {"modelRepository": {"s3": {"accessKey": "AKIA"}}},
@@ -89,6 +90,52 @@ SCHEMA = [
     ({"tolerations": [{"key": "a", "operater": "Exists"}]}, "tolerations[0]: additional properties 'operater' not allowed"),
     ({"extraEnv": [{"value": "1"}]}, "extraEnv[0]: missing property 'name'"),
     ({"nodeSelector": {"pool": 5}}, "nodeSelector.pool: got number, want string"),
+    (
+        {"modelRepository": {"s3": {"prefix": f"releases/../{RELEASE_ID}"}}},
+        "modelRepository.s3.prefix: 'releases/../3f2a9c1b7d04' does not match pattern "
+        "'^([0-9A-Za-z_-][0-9A-Za-z._-]*(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*)?$'",
+    ),
+    (
+        {
+            "modelRepository": {
+                "volume": {"claimName": "models", "subPath": "../models"},
+                "s3": {"bucket": "", "prefix": "", "region": ""},
+            }
+        },
+        "modelRepository.volume.subPath: '../models' does not match pattern "
+        "'^([0-9A-Za-z_-][0-9A-Za-z._-]*(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*)?$'",
+    ),
+    (
+        {"resources": {"cpu": "0.0"}},
+        "resources.cpu: '0.0' does not match pattern "
+        "'^([1-9][0-9]*m?|[1-9][0-9]*\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
+    ),
+    (
+        {"resources": {"cpu": "0m"}},
+        "resources.cpu: '0m' does not match pattern "
+        "'^([1-9][0-9]*m?|[1-9][0-9]*\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
+    ),
+    (
+        {"networkPolicy": {"clients": [{"podSelector": {"matchLabel": {"app": "client"}}}]}},
+        "networkPolicy.clients[0].podSelector: additional properties 'matchLabel' not allowed",
+    ),
+    (
+        {"networkPolicy": {"extraEgress": [{"ports": [{"port": 99999}]}]}},
+        "networkPolicy.extraEgress[0].ports[0].port: maximum: got 99,999, want 65,535",
+    ),
+    (
+        {"nodeSelector": {"triton-eks/pool": "g5 "}},
+        "nodeSelector.triton-eks/pool: 'g5 ' does not match pattern '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'",
+    ),
+    (
+        {"priorityClassName": "High Priority"},
+        "priorityClassName: 'High Priority' does not match pattern '^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$'",
+    ),
+    (
+        {"extraEnv": [{"name": "A", "valueFrom": {"secretRef": {"name": "a"}}}]},
+        "extraEnv[0].valueFrom: additional properties 'secretRef' not allowed",
+    ),
+    ({"release": {"others": {"resnet50": [1, 1]}}}, "release.others.resnet50: items at 0 and 1 are equal"),
 ]
 
 CONTRADICTIONS = [
@@ -175,6 +222,97 @@ CONTRADICTIONS = [
         {"extraEnv": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]},
         "extraEnv: CUDA_VISIBLE_DEVICES is decided by the device plugin; overriding it breaks the isolation of GPUs",
     ),
+    ({"release": {"others": {"resnet51": [1]}}}, "release.others.resnet51: there is no such model in release.models"),
+    (
+        {"release": {"others": {"pipeline": [3]}}},
+        "release.others.pipeline: 3 is not lower than 3, which answers requests that name no version",
+    ),
+    (
+        {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "triton"}}},
+        "serviceAccount.annotations.eks.amazonaws.com/role-arn: triton is not the ARN of an IAM role, like "
+        "arn:aws:iam::123456789012:role/triton",
+    ),
+    (
+        {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/triton/"}}},
+        "serviceAccount.annotations.eks.amazonaws.com/role-arn: arn:aws:iam::123456789012:role/triton/ is not"
+        " the ARN of an IAM role, like arn:aws:iam::123456789012:role/triton",
+    ),
+    ({"extraEnv": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "extraEnv: A is there twice; give it once"),
+    (
+        {"extraEnv": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        "extraEnv: A has a value and valueFrom; give one of them",
+    ),
+    (
+        {"extraEnv": [{"name": "LD_LIBRARY_PATH", "value": "/opt"}]},
+        "extraEnv: LD_LIBRARY_PATH decides what the server and its backends load; the image has its own",
+    ),
+    (
+        {"extraEnv": [{"name": "LD_PRELOAD", "value": "/opt/x.so"}]},
+        "extraEnv: LD_PRELOAD decides what the server and its backends load; the image has its own",
+    ),
+    (
+        {"extraEnv": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]},
+        "extraEnv: NVIDIA_VISIBLE_DEVICES is decided by the device plugin; overriding it breaks the isolation of GPUs",
+    ),
+    (
+        {"readiness": {"periodSeconds": 5, "timeoutSeconds": 6}},
+        "readiness.timeoutSeconds: is 6, more than readiness.periodSeconds (5); probes would overtake each other",
+    ),
+    (
+        {"liveness": {"periodSeconds": 10, "timeoutSeconds": 11}},
+        "liveness.timeoutSeconds: is 11, more than liveness.periodSeconds (10); probes would overtake each other",
+    ),
+    (
+        {"server": {"extraArgs": ["--log-vebose=1"]}},
+        "server.extraArgs: tritonserver has no flag --log-vebose, or none that is not deprecated, and would "
+        "not start; see tritonserver --help",
+    ),
+    (
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}},
+        "networkPolicy.clients[0].ipBlock.cidr: 0.0.0.0/0 is the world, and Triton asks nobody who they are; "
+        "give a range of /8 or narrower",
+    ),
+    (
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/99"}}]}},
+        "networkPolicy.clients[0].ipBlock.cidr: 10.0.0.0/99 is not a range of addresses, like 10.0.0.0/16",
+    ),
+    (
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.300/24"}}]}},
+        "networkPolicy.clients[0].ipBlock.cidr: 10.0.0.300/24 is not a range of addresses, like 10.0.0.0/16",
+    ),
+    (
+        {"networkPolicy": {"monitoring": [{"ipBlock": {"cidr": "::/0"}}]}},
+        "networkPolicy.monitoring[0].ipBlock.cidr: ::/0 is the world, and Triton asks nobody who they are; "
+        "give a range of /8 or narrower",
+    ),
+    (
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/16"}, "podSelector": {"matchLabels": {"a": "b"}}}]}},
+        "networkPolicy.clients[0].ipBlock.cidr: Kubernetes takes no podSelector beside an ipBlock; make two peers of it",
+    ),
+    (
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+        "tolerations[0].value: operator Exists takes none; leave it out, or use Equal",
+    ),
+    (
+        {"tolerations": [{"operator": "Equal", "value": "b"}]},
+        "tolerations[0].key: is missing; only operator Exists may do without it",
+    ),
+    (
+        {"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}]},
+        "tolerations[0].tolerationSeconds: is for effect NoExecute; leave it out",
+    ),
+    (
+        {"image": {"repository": "mirror.example.com:99999/tritonserver"}},
+        "image.repository: 99999 is no port, which is 1 to 65535",
+    ),
+    (
+        {"modelRepository": {"s3": {"endpoint": "http://minio:99999"}}},
+        "modelRepository.s3.endpoint: 99999 is no port, which is 1 to 65535",
+    ),
+    (
+        {"tracing": {"endpoint": "http://collector:70000/v1/traces"}},
+        "tracing.endpoint: 70000 is no port, which is 1 to 65535",
+    ),
 ]
 
 OWNED_FLAGS = [
@@ -224,6 +362,37 @@ def test_a_flag_of_the_charts_own_is_refused_as_an_extra(flag: str) -> None:
     assert refusal({"server": {"extraArgs": [flag]}}) == (
         f"server.extraArgs: {flag} is set by the chart or would undo what the chart relies on; use the values of the chart"
     )
+
+
+def test_the_flags_that_are_taken_are_those_of_the_server_but_for_the_charts_own() -> None:
+    taken = (rendering.CHART / "flags.txt").read_text().split()
+    known = {name for name, flag in FLAGS.items() if flag.instead is None}
+    assert set(taken) <= known
+    own = sorted(known - set(taken))
+    assert refusal({"server": {"extraArgs": [f"{name}=1" for name in own]}}).splitlines() == [
+        f"server.extraArgs: {name}=1 is set by the chart or would undo what the chart relies on; use the values of the chart"
+        for name in own
+    ]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"release": {"others": {"pipeline": [1, 2]}}},
+        {"resources": {"cpu": "0.5"}},
+        {"extraEnv": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]},
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/16", "except": ["10.0.3.0/24"]}}]}},
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "2001:db8::/32"}}]}},
+        {"networkPolicy": {"clients": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}},
+        {"networkPolicy": {"extraEgress": [{"ports": [{"protocol": "TCP", "port": 443}]}]}},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"server": {"extraArgs": ["--log-verbose=1"]}},
+        {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws-cn:iam::123456789012:role/a/triton"}}},
+    ],
+    ids=str,
+)
+def test_what_is_right_is_rendered(overrides: dict[str, Any]) -> None:
+    assert "Deployment" in rendering.kinds(rendering.render(overrides))
 
 
 def test_all_schema_errors_are_reported_at_once() -> None:

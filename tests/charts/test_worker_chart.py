@@ -103,6 +103,24 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
         ({"queue": {"visibilityTimeoutSeconds": 60}}, "queue.visibilityTimeoutSeconds: is 60, not more than"),
         ({"queue": {"pollSeconds": 21}}, "queue.pollSeconds: maximum: got 21, want 20"),
         ({"image": {"tag": "1"}}, "image: additional properties 'tag' not allowed"),
+        ({"resources": {"cpu": "0.0"}}, "resources.cpu: '0.0' does not match pattern"),
+        ({"resources": {"cpu": "0"}}, "resources.cpu: '0' does not match pattern"),
+        ({"queue": {"replyUrls": [URL, URL]}}, "queue.replyUrls: items at 0 and 1 are equal"),
+        (
+            {"queue": {"url": URL.replace("us-west-2", "eu-west-1")}},
+            "queue.url: is in eu-west-1, and aws.region is us-west-2; requests signed for one are refused by the other",
+        ),
+        (
+            {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "worker"}}},
+            "serviceAccount.annotations.eks.amazonaws.com/role-arn: worker is not the ARN of an IAM role, like "
+            "arn:aws:iam::123456789012:role/triton-worker",
+        ),
+        ({"aws": {"endpoint": "http://aws:99999"}}, "aws.endpoint: 99999 is no port, which is 1 to 65535"),
+        (
+            {"networkPolicy": {"monitoring": [{"podSelector": {"matchLabel": {"a": "b"}}}]}},
+            "networkPolicy.monitoring[0].podSelector: additional properties 'matchLabel' not allowed",
+        ),
+        ({"tolerations": [{"key": "a", "effect": "Never"}]}, "tolerations[0].effect: value must be one of 'NoSchedule'"),
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any], said: str) -> None:

@@ -33,7 +33,7 @@ def told(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]) -> list[str]:
 def test_the_line_that_the_engine_shows_twice_counts_and_each_mistake_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, {"network.zones": 9, "cluster.logRetentionDays": "long"}) == [
         "stacks/Pulumi.staging.yaml: 2 mistakes",
-        "  stacks/Pulumi.staging.yaml: network.zones: 9 is out of range; use 2 to 4 zones",
+        "  stacks/Pulumi.staging.yaml: network.zones: 9 is out of range; use 1 to 4 zones",
         "  stacks/Pulumi.staging.yaml: cluster.logRetentionDays: 'long' is text; give a whole number",
     ]
     assert told(monkeypatch, {"network.zones": 9})[0] == "stacks/Pulumi.staging.yaml: 1 mistake"

@@ -8,7 +8,7 @@ import pytest
 from infra.aws import zones
 from infra.aws.zones import read_offering
 from spec.settings import Problem, SettingsError
-from spec.zones import Offering, PoolPlacement, select_zones
+from spec.zones import Offering, PoolPlacement, control_plane_zones, select_zones
 
 SOURCE = "stacks/Pulumi.prod.yaml"
 SYSTEM = ("m7i.large",)
@@ -206,3 +206,14 @@ def test_local_zones_are_not_asked_for(ec2: list[dict[str, Any]]) -> None:
         "state": "available",
         "filters": [{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
     }
+
+
+def test_the_control_plane_of_a_stack_in_one_zone_has_a_second_one() -> None:
+    assert control_plane_zones(("us-west-2b",), OFFERING, SOURCE) == ("us-west-2b", "us-west-2a")
+    assert control_plane_zones(("us-west-2b", "us-west-2c"), OFFERING, SOURCE) == ("us-west-2b", "us-west-2c")
+    alone = Offering("us-west-2", frozenset({"us-west-2b"}), {})
+    with pytest.raises(SettingsError) as caught:
+        control_plane_zones(("us-west-2b",), alone, SOURCE)
+    assert [str(problem) for problem in caught.value.problems] == [
+        "network.zones: EKS asks for two zones, and us-west-2 has no other than us-west-2b; use another region"
+    ]

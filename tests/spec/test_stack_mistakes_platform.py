@@ -152,12 +152,16 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
     ),
-    ({"network.zones": 1}, ["network.zones: 1 is out of range; use 2 to 4 zones"]),
-    ({"network.zones": 5}, ["network.zones: 5 is out of range; use 2 to 4 zones"]),
-    ({"network.zones": ["us-west-2a"]}, ["network.zones: 1 zones are listed; use 2 to 4 zones"]),
+    ({"network.zones": 1}, ["network.zones: every outage of its one zone would be one of staging; use 2 to 4 zones"]),
+    ({"network.zones": 0}, ["network.zones: 0 is out of range; use 1 to 4 zones"]),
+    ({"network.zones": 5}, ["network.zones: 5 is out of range; use 1 to 4 zones"]),
+    (
+        {"network.zones": ["us-west-2a"]},
+        ["network.zones: every outage of its one zone would be one of staging; use 2 to 4 zones"],
+    ),
     (
         {"network.zones": "two"},
-        [("network.zones: 'two' is text; give how many (2 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
+        [("network.zones: 'two' is text; give how many (1 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
     ),
     (
         {"network.zones": ["us-west-2a", "us-west-2a"]},
@@ -169,7 +173,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"network.zones": [1, 2]},
-        [("network.zones: 1 is a number; give how many (2 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
+        [("network.zones: 1 is a number; give how many (1 to 4) or a list of zone names like [us-west-2a, us-west-2b]")],
     ),
     (
         {"network.nat": "none", "network.endpoints": "none"},

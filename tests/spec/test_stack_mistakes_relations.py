@@ -245,7 +245,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"triton.memoryGiB": 1},
-        "triton.memoryGiB: 1 GiB do not hold 1024 MiB of /dev/shm, 1024 MiB for the server; give 2 or more",
+        "triton.memoryGiB: 1 GiB do not hold 2048 MiB of /dev/shm, 4096 MiB for the server; give 6 or more",
     ),
     (
         scaled(warmPods=50),
@@ -446,6 +446,12 @@ def test_prod_is_of_lasting_parts(changes: dict[str, Any], sentence: str) -> Non
 @pytest.mark.parametrize("changes", RIGHT)
 def test_what_is_right_is_taken(changes: dict[str, Any]) -> None:
     assert settings(changes).environment == "staging"
+
+
+@pytest.mark.parametrize("zones", [1, ["us-west-2b"]])
+@pytest.mark.parametrize("stack", ["local", "dev"])
+def test_a_stack_that_is_nobodys_may_be_in_one_zone(zones: object, stack: str) -> None:
+    assert settings({"environment": stack, "network.zones": zones}, stack).environment == stack
 
 
 @pytest.mark.parametrize(("changes", "warning"), WARNED)

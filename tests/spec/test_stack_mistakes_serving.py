@@ -171,9 +171,8 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.responseCacheMiB": 12 * 1024,
         },
         [
-            "triton.memoryGiB: 12 GiB do not hold 1024 MiB of /dev/shm, 1024 MiB for the server, 12288 MiB of response "
-            "cache; "
-            "give 14 or more",
+            "triton.memoryGiB: 12 GiB do not hold 2048 MiB of /dev/shm, 4096 MiB for the server, 12288 MiB of response "
+            "cache; give 18 or more",
         ],
     ),
     (

@@ -115,9 +115,12 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}
 
+{{- $known := .Files.Lines "flags.txt" -}}
 {{- range $v.server.extraArgs -}}
 {{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
 {{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart or would undo what the chart relies on; use the values of the chart" .) -}}
+{{- else if not (has (first (splitList "=" .)) $known) -}}
+{{- $problems = append $problems (printf "server.extraArgs: tritonserver has no flag %s, or none that is not deprecated, and would not start; see tritonserver --help" (first (splitList "=" .))) -}}
 {{- end -}}
 {{- end -}}
 
@@ -132,7 +135,85 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
+{{- range $model, $versions := $v.release.others -}}
+{{- $served := index $v.release.models $model -}}
+{{- if not $served -}}
+{{- $problems = append $problems (printf "release.others.%s: there is no such model in release.models" $model) -}}
+{{- else -}}
+{{- range $versions -}}
+{{- if ge (int64 .) (int64 $served) -}}
+{{- $problems = append $problems (printf "release.others.%s: %d is not lower than %d, which answers requests that name no version" $model (int64 .) (int64 $served)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- range $probe := list "readiness" "liveness" -}}
+{{- with index $v $probe -}}
+{{- if gt (int64 .timeoutSeconds) (int64 .periodSeconds) -}}
+{{- $problems = append $problems (printf "%s.timeoutSeconds: is %d, more than %s.periodSeconds (%d); probes would overtake each other" $probe (int64 .timeoutSeconds) $probe (int64 .periodSeconds)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- $role := get $v.serviceAccount.annotations "eks.amazonaws.com/role-arn" -}}
+{{- if and $role (not (regexMatch "^arn:aws(-cn|-us-gov)?:iam::[0-9]{12}:role/([!-~]+/)?[A-Za-z0-9_+=,.@-]{1,64}$" $role)) -}}
+{{- $problems = append $problems (printf "serviceAccount.annotations.eks.amazonaws.com/role-arn: %s is not the ARN of an IAM role, like arn:aws:iam::123456789012:role/triton" $role) -}}
+{{- end -}}
+
+{{- range $key := list "clients" "monitoring" -}}
+{{- range $index, $peer := index $v.networkPolicy $key -}}
+{{- with $peer.ipBlock -}}
+{{- $path := printf "networkPolicy.%s[%d].ipBlock.cidr" $key $index -}}
+{{- $length := regexFind "[0-9]+$" .cidr | int -}}
+{{- $four := regexMatch "^((25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])/([0-9]|[12][0-9]|3[0-2])$" .cidr -}}
+{{- $six := and (contains ":" .cidr) (le $length 128) -}}
+{{- if not (or $four $six) -}}
+{{- $problems = append $problems (printf "%s: %s is not a range of addresses, like 10.0.0.0/16" $path .cidr) -}}
+{{- else if lt $length 8 -}}
+{{- $problems = append $problems (printf "%s: %s is the world, and Triton asks nobody who they are; give a range of /8 or narrower" $path .cidr) -}}
+{{- end -}}
+{{- if $peer.podSelector -}}
+{{- $problems = append $problems (printf "%s: Kubernetes takes no podSelector beside an ipBlock; make two peers of it" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- range $index, $toleration := $v.tolerations -}}
+{{- if and (eq (get $toleration "operator") "Exists") (get $toleration "value") -}}
+{{- $problems = append $problems (printf "tolerations[%d].value: operator Exists takes none; leave it out, or use Equal" $index) -}}
+{{- end -}}
+{{- if and (not (get $toleration "key")) (ne (get $toleration "operator") "Exists") -}}
+{{- $problems = append $problems (printf "tolerations[%d].key: is missing; only operator Exists may do without it" $index) -}}
+{{- end -}}
+{{- if and (hasKey $toleration "tolerationSeconds") (ne (get $toleration "effect") "NoExecute") -}}
+{{- $problems = append $problems (printf "tolerations[%d].tolerationSeconds: is for effect NoExecute; leave it out" $index) -}}
+{{- end -}}
+{{- end -}}
+
+{{- range $path, $address := dict "image.repository" (first (splitList "/" $v.image.repository)) "tracing.endpoint" (trimSuffix "/v1/traces" $v.tracing.endpoint) "modelRepository.s3.endpoint" $v.modelRepository.s3.endpoint -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $address) -}}
+{{- if and $port (or (gt (int64 $port) 65535) (lt (int64 $port) 1)) -}}
+{{- $problems = append $problems (printf "%s: %s is no port, which is 1 to 65535" $path $port) -}}
+{{- end -}}
+{{- end -}}
+
+{{- $names := list -}}
 {{- range $v.extraEnv -}}
+{{- if has .name $names -}}
+{{- $problems = append $problems (printf "extraEnv: %s is there twice; give it once" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- if and (hasKey . "value") (hasKey . "valueFrom") -}}
+{{- $problems = append $problems (printf "extraEnv: %s has a value and valueFrom; give one of them" .name) -}}
+{{- end -}}
+{{- if has .name (list "LD_LIBRARY_PATH" "LD_PRELOAD" "PATH" "PYTHONPATH" "PYTHONHOME") -}}
+{{- $problems = append $problems (printf "extraEnv: %s decides what the server and its backends load; the image has its own" .name) -}}
+{{- end -}}
+{{- if hasPrefix "NVIDIA_" .name -}}
+{{- $problems = append $problems (printf "extraEnv: %s is decided by the device plugin; overriding it breaks the isolation of GPUs" .name) -}}
+{{- end -}}
 {{- if has .name (list "POD_IP" "ADMIN_KEY" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
 {{- $problems = append $problems (printf "extraEnv: %s is set by the chart" .name) -}}
 {{- end -}}

@@ -33,6 +33,21 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems "serviceAccount.name: is missing; name the existing service account, or set serviceAccount.create to true" -}}
 {{- end -}}
 
+{{- $role := get $v.serviceAccount.annotations "eks.amazonaws.com/role-arn" -}}
+{{- if and $role (not (regexMatch "^arn:aws(-cn|-us-gov)?:iam::[0-9]{12}:role/([!-~]+/)?[A-Za-z0-9_+=,.@-]{1,64}$" $role)) -}}
+{{- $problems = append $problems (printf "serviceAccount.annotations.eks.amazonaws.com/role-arn: %s is not the ARN of an IAM role, like arn:aws:iam::123456789012:role/triton-worker" $role) -}}
+{{- end -}}
+{{- $there := regexReplaceAll "^https://sqs\\.([a-z0-9-]+)\\.amazonaws\\.com(\\.cn)?/.*$" $v.queue.url "${1}" -}}
+{{- if and $v.aws.region (ne $there $v.queue.url) (ne $there $v.aws.region) -}}
+{{- $problems = append $problems (printf "queue.url: is in %s, and aws.region is %s; requests signed for one are refused by the other" $there $v.aws.region) -}}
+{{- end -}}
+{{- range $path, $address := dict "image.repository" (first (splitList "/" $v.image.repository)) "aws.endpoint" $v.aws.endpoint -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $address) -}}
+{{- if and $port (or (gt (int64 $port) 65535) (lt (int64 $port) 1)) -}}
+{{- $problems = append $problems (printf "%s: %s is no port, which is 1 to 65535" $path $port) -}}
+{{- end -}}
+{{- end -}}
+
 {{- $given := not (kindIs "invalid" $v.replicaCount) -}}
 {{- if and (eq $v.autoscaling.owner "none") (not $given) -}}
 {{- $problems = append $problems "replicaCount: is missing; nobody else sets the number of pods while autoscaling.owner is none" -}}

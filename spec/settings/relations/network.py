@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from spec.catalog import InstanceType, max_pods
+from spec.catalog import InstanceType, max_pods, partition_of
+from spec.names import dns_suffix
 from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
@@ -46,7 +47,7 @@ def _images_can_be_pulled(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "triton.image",
             f"'{image.partition('@')[0]}' cannot be reached without NAT; "
-            f"mirror it to ECR in {region} (<account>.dkr.ecr.{region}.amazonaws.com/...)",
+            f"mirror it to ECR in {region} (<account>.dkr.ecr.{region}.{dns_suffix(partition_of(region))}/...)",
         )
 
 

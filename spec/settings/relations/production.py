@@ -99,7 +99,7 @@ def _survives_a_node(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
-    """Require two zones of Triton's pool; network.zones has at least two by its type."""
+    """Require two zones of Triton's pool; network.zones has at least two by its own rule."""
     document = subject.document
     for index, pool in enumerate(document.gpu.pools):
         if not _is_prod(subject) or pool.name != document.triton.pool or pool.zones is None:

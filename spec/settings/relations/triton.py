@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from spec.catalog import InstanceType
+from spec.helm_values import local_chart, rendered_values
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
@@ -14,13 +17,14 @@ from spec.settings.section import Absent
 from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
 
-# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size, the 256 MiB of logs, and shm.
+# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
 _CACHE_COPIES = 2
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
-_SHARED_MEMORY_MIB = (1024, 1024)  # shm.size and shm.memoryMargin
+_UNITS_MIB = {"Mi": 1, "Gi": 1024}
+_ROOT = Path(__file__).resolve().parents[3]
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -99,15 +103,25 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
     """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
     triton = subject.document.triton
-    shared = sum(_SHARED_MEMORY_MIB)
-    needed = shared + (triton.response_cache_mib or 0)
+    shared, server = _shared_and_server_mib(subject.document.environment)
+    needed = shared + server + (triton.response_cache_mib or 0)
     if triton.memory_gib * 1024 < needed:
         cache = f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
         yield Problem(
             "triton.memoryGiB",
-            f"{triton.memory_gib} GiB do not hold {_SHARED_MEMORY_MIB[0]} MiB of /dev/shm, {_SHARED_MEMORY_MIB[1]} MiB for "
-            f"the server{cache}; give {math.ceil(needed / 1024)} or more",
+            f"{triton.memory_gib} GiB do not hold {shared} MiB of /dev/shm, {server} MiB for the "
+            f"server{cache}; give {math.ceil(needed / 1024)} or more",
         )
+
+
+@cache
+def _shared_and_server_mib(environment: str) -> tuple[int, int]:
+    """Return `shm.size` and `shm.memoryMargin` of the chart's values; none where there is no checkout that has them."""
+    if not (_ROOT / local_chart("triton")).is_dir():
+        return 0, 0
+    shm = rendered_values("triton", environment, _ROOT)["shm"]
+    shared, server = (int(shm[key][:-2]) * _UNITS_MIB[shm[key][-2:]] for key in ("size", "memoryMargin"))
+    return shared, server
 
 
 @rule

@@ -20,7 +20,8 @@ def test_the_account_that_the_stack_names_is_right(subject: Callable[..., Subjec
 
 
 def test_another_account_fails_and_says_which_is_which(subject: Callable[..., Subject]) -> None:
-    (finding,) = check.check(subject({"aws:allowedAccountIds": ["999999999999"]}))
+    other = {"aws:allowedAccountIds": ["999999999999"], "cluster.adminRoleArns": ["arn:aws:iam::999999999999:role/admin"]}
+    (finding,) = check.check(subject(other))
     assert finding.status is Status.FAIL
     assert finding.message.startswith("the credentials are for account 123456789012 (arn:")
     assert finding.message.endswith("stacks/Pulumi.staging.yaml is for 999999999999 (aws:allowedAccountIds)")

@@ -1,0 +1,58 @@
+"""What settings refuse of names and tags, against the models of AWS's services in botocore."""
+
+import re
+import string
+from typing import Any
+
+import botocore.session
+import pytest
+
+from spec.catalog import REGIONS, partition_of
+from spec.settings.fields import MOST_TAGS
+from tests.spec.stack_config import complaints, settings
+
+_SESSION = botocore.session.get_session()
+TAGGED = ("acm", "ce", "elbv2", "fsx", "iam", "logs")
+"""Services whose models say which characters a tag has; the stack's tags reach each of them."""
+
+
+def _raw(service: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = _SESSION.get_component("data_loader").load_service_model(service, "service-2")["shapes"][name]
+    return found
+
+
+def _pattern(service: str, name: str) -> re.Pattern[str]:
+    """The pattern of a shape as Python has it: it knows no classes of Unicode."""
+    text = str(_raw(service, name)["pattern"])
+    return re.compile(text.replace(r"\p{L}", r"\w").replace(r"\p{N}", r"\d").replace(r"\p{Z}", " "))
+
+
+@pytest.mark.parametrize("service", TAGGED)
+def test_a_character_of_a_tag_is_taken_where_every_service_takes_it(service: str) -> None:
+    names = {"ce": "ResourceTagValue", "iam": "tagValueType"}
+    allowed = _pattern(service, names.get(service, "TagValue"))
+    for character in string.printable.strip() + "é":
+        value = f"a{character}b"
+        if allowed.fullmatch(value):
+            assert settings({"tags.owner": value}).tags["owner"] == value
+        else:
+            assert len(complaints({"tags.owner": value})) == 1
+
+
+def test_tags_leave_room_for_those_of_others_among_the_fifty_that_aws_takes() -> None:
+    assert {_raw("iam", "tagListType")["max"], _raw("logs", "Tags")["max"], _raw("acm", "TagList")["max"]} == {50}
+    assert MOST_TAGS == 50 - 10
+    tags = {"owner": "a", "cost-center": "b", **{f"key-{number}": "c" for number in range(MOST_TAGS - 2)}}
+    assert len(settings({"tags": tags}).tags) == MOST_TAGS
+
+
+def test_role_names_are_as_long_as_iam_takes_them() -> None:
+    assert (_raw("iam", "roleNameType")["max"], _raw("iam", "roleNameType")["pattern"]) == (64, r"[\w+=,.@-]+")
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-us-gov", "aws-cn"])
+def test_the_regions_are_those_that_have_eks(partition: str) -> None:
+    assert {region for region, of in REGIONS.items() if of == partition} == set(
+        _SESSION.get_available_regions("eks", partition_name=partition)
+    )
+    assert all(partition_of(region) == of for region, of in REGIONS.items())
