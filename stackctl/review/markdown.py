@@ -24,7 +24,7 @@ _REFERENCE = re.compile(
 (https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls).
 """
 _BLOCK = re.compile(r"^([0-9]{1,9}(?=[.)](?:\s|$))|(?=[-+](?:\s|$)|[-=]{2}))")
-"""What begins a list or a line across the page, at the beginning of a line."""
+"""The characters that begin a list or a line across the page, at the beginning of a line."""
 
 
 def code(text: str) -> str:

@@ -32,7 +32,7 @@ class GitHub:
     viewer: str | None = BOT
     said: str = "not now"
     raw: bytes | None = None
-    """What is answered whatever is asked."""
+    """The answer to whatever is asked."""
 
     def who_asks(self) -> tuple[int, Any]:
         if self.viewer is None:
