@@ -20,7 +20,7 @@ InstanceTypeName = Annotated[
 
 
 class InstanceFacts(Section):
-    """What `aws ec2 describe-instance-types` says of a type, and its price."""
+    """The answer of `aws ec2 describe-instance-types` about a type, and its price."""
 
     guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
 
