@@ -16,7 +16,7 @@ STACK ?= dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
-  reference docs clean
+  reference docs clean slow-groups
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -61,34 +61,52 @@ orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; 
 record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
 	@$(PY) -m tests.system.upgrade.release $(or $(REVISION),HEAD)
 
-test: $(VENV)/.installed lint ## lint, then the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
-	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore tests/system/e2e --ignore tests/system/serving
+# What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
+STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)
+
+# Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.
+test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
+	@said=$$(mktemp)
+	$(MAKE_COMMAND) --no-print-directory lint >"$$said" 2>&1 & linter=$$!
+	trap 'kill $$linter 2>/dev/null || :; wait $$linter || :; rm -f "$$said"' EXIT
+	trap 'exit 130' INT
+	failed=
+	$(PY) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore ,tests/system/e2e tests/system/serving $(STAND_INS)) tests || failed="the tests"
+	wait $$linter || failed="$${failed:+$$failed and }lint"
+	cat "$$said"
+	[ -z "$$failed" ] || { echo "make: failed: $$failed" >&2; exit 1; }
 
 test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
-# KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
-SLOW := $(addprefix tests/system/e2e/,test_autoscaling.py test_hpa.py test_keda.py test_monitoring.py test_upgrades.py)
+# KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
+# is a file, and a group by itself: `.ci/slow` runs one in turn.
+SLOW := autoscaling hpa keda monitoring upgrades
+slow_file = tests/system/e2e/test_$(1).py
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
 # the Go programs, hence the long limit for each test, and leaves them for the others.
 ALONE := tests/system/e2e/test_nothing_left.py
 
 # Those on real servers wait most of the time: one worker takes them while the other one takes all that need a twin.
-e2e: $(VENV)/.installed ## layer 6: the twin, end to end, and the long tests on real tritonserver processes
+e2e: $(VENV)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
-	  $(addprefix --ignore ,$(SLOW) $(ALONE)) tests/system/e2e tests/system/serving
+	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, 40 minutes more: KEDA, Prometheus and its adapter, pods that follow a load, upgrades
-	@$(PY) -m pytest -v --timeout 5400 $(SLOW)
+e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, hpa, monitoring or upgrades
+	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
+
+# Without an environment: `.ci/slow` asks.
+slow-groups:
+	@echo $(SLOW)
 
 lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, yamllint
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
-	git ls-files -z '*.sh' .ci/run | xargs -0 $(VENV)/bin/shellcheck
+	git ls-files -z '*.sh' .ci | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
 # Licences and the SBOMs need no network. The advisories are PyPI's: where they cannot be asked for every package of every lock, the

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import httpx
 
-from modelctl.rollout.fleet import FleetError, Pod
-from modelctl.rollout.served import ServedVersion
+from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 from spec.files import write_whole
 from twin.triton.tritonserver import tritonserver_command
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import select
+import subprocess
 import sys
 import traceback
 from dataclasses import dataclass
@@ -58,14 +59,22 @@ def _of_the_command_line(error: BaseException) -> str | None:
 def _of_aws(error: BaseException) -> str | None:
     """Return what boto3 raises where nobody knows more about it."""
     botocore = sys.modules.get("botocore.exceptions")
-    if botocore is None or not isinstance(error, (botocore.BotoCoreError, botocore.ClientError)):
+    if botocore is None:
         return None
-    return f"AWS cannot be asked: {' '.join(str(error).split())}"
+    from console import aws_errors
+
+    said = aws_errors.explain(error)
+    if said is None and isinstance(error, botocore.ClientError):
+        said = f"AWS cannot be asked: {' '.join(str(error).split())}"
+    return said
 
 
 def _of_surroundings(error: BaseException, command: str) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         return _of_a_missing_package(error, command)
+    if isinstance(error, subprocess.TimeoutExpired):
+        words = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd))
+        return f"`{words}` has not ended after {error.timeout:g} s; run it by hand to see why"
     if isinstance(error, MemoryError):
         return "memory ran out; end other programs and run it again"
     return _of_the_system(error) if isinstance(error, OSError) else None
@@ -83,16 +92,18 @@ def _of_the_system(error: OSError) -> str:
     place = str(error.filename) if error.filename is not None else ""
     if error.errno in _NO_SPACE:
         return f"{place or 'the output'} cannot be written: the disk is full; free some space and run it again"
-    if isinstance(error, FileNotFoundError) and _was_to_be_started(error):
-        return f"{place} is not installed, or not on PATH"
     reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
+    if _was_to_be_started(error):
+        missing = isinstance(error, FileNotFoundError)
+        return f"{place} is not installed, or not on PATH" if missing else f"{place} cannot be run: {reason}"
     return f"{place}: {reason}" if place else reason
 
 
-def _was_to_be_started(error: FileNotFoundError) -> bool:
+def _was_to_be_started(error: OSError) -> bool:
     """Return whether a program was looked for on PATH, and not a file."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].name == "_execute_child" and "/" not in str(error.filename)
+    started = bool(frames) and frames[-1].name == "_execute_child"
+    return started and (not isinstance(error, FileNotFoundError) or "/" not in str(error.filename))
 
 
 def _output_is_closed() -> bool:

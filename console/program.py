@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from console import loopback, virtual_environment
+from console import early_interrupt, loopback, virtual_environment
 from console.exit_codes import CLOSED_PIPE, DONE, INTERRUPTED, TERMINATED
 from spec.failure import Failure
 
@@ -39,6 +39,8 @@ def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
 def main(name: str) -> NoReturn:
     """Run the command `name`, whose typer app is `<name>.cli.app`, on the arguments of this process, and end the process."""
     try:
+        if signal.getsignal(signal.SIGINT) is early_interrupt.end:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _prepare_streams()
         os.environ.update(loopback.direct(os.environ))
         virtual_environment.enter(name)

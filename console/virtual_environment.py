@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def enter(package: str) -> None:
     """
     python = DIRECTORY / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != DIRECTORY.resolve():
+        # The new process answers Ctrl-C from its first import on (console.early_interrupt); until then it waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.execv(python, [str(python), "-m", package, *sys.argv[1:]])  # noqa: S606 - no shell is what is wanted
     if importlib.util.find_spec("typer") is None:
         if sys.argv[1:2] == ["env"]:

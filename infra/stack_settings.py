@@ -11,6 +11,7 @@ from typing import NoReturn
 import pulumi
 import pulumi.runtime.config
 
+from spec import reading
 from spec.settings import Settings, load, read_config
 from spec.stack_names import stack_file
 from spec.wording import listed
@@ -37,7 +38,7 @@ def _refuse_ambiguities_that_the_engine_resolves(stack: str) -> None:
     """
     file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
     if file.is_file():
-        read_config(file.read_bytes(), stack_file(stack))
+        read_config(reading.file(file), stack_file(stack))
 
 
 def refuse(source: str, mistakes: Sequence[str]) -> NoReturn:

@@ -3,9 +3,10 @@
 Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the EKS AL2023 node bootstrap.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from spec import kubelet
 
 GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
@@ -15,7 +16,6 @@ _ADDON_CPU_MILLIS = 200
 _ADDON_MEMORY_MIB = 128
 # EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it.
 _INVISIBLE_MEMORY_SHARE = 0.02
-_EVICTION_MIB = 100
 
 
 @dataclass(frozen=True)
@@ -77,35 +77,28 @@ class InstanceType:
 
     @property
     def max_pods(self) -> int:
-        """Pods per node with prefix delegation, as managed node groups cap it: 110 below 30 vCPU, else 250."""
-        return min(110 if self.vcpus < 30 else 250, self.pods_limit or 250)
+        """Pods per node, as managed node groups cap it, and as it has addresses for."""
+        most = kubelet.max_pods(self.vcpus)
+        return min(most, self.pods_limit or most)
 
     @property
     def usable_memory_gib(self) -> float:
         """Memory that one pod can request when it has the node to itself (beside the node's add-ons).
 
-        The kubelet reserves 255 MiB + 11 MiB per possible pod, plus 100 MiB for eviction. On a g5.xlarge a little more
-        than 14 GiB remain (docs/facts/gpu-nodes.md#memory-of-a-node).
+        On a g5.xlarge that is a little more than 14 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
-        reserved = 255 + 11 * self.max_pods + _EVICTION_MIB + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
+        reserved = kubelet.reserved_memory_mib(self.max_pods) + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
         return (total - reserved) / 1024
 
     def allocatable_disk_gib(self, root_gib: int) -> int:
-        """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB.
-
-        It evicts at 10 % and keeps 1 GiB for itself (EKS AL2023 defaults).
-        """
-        return (self.nvme_gib or root_gib) * 9 // 10 - 1
+        """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB."""
+        return kubelet.disk_for_pods_gib(self.nvme_gib or root_gib)
 
     @property
     def usable_cpu_millis(self) -> int:
-        """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU.
-
-        The kubelet reserves 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others.
-        """
-        shares = [60, 10, 5, 5][: self.vcpus] + [2.5] * max(0, self.vcpus - 4)
-        return self.vcpus * 1000 - math.ceil(sum(shares)) - _ADDON_CPU_MILLIS
+        """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU."""
+        return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus) - _ADDON_CPU_MILLIS
 
 
 def _gpu(
@@ -217,6 +210,12 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
     **_cpu("r6i", 8),
     **_cpu("r7i", 8),
 }
+
+
+def max_pods(types: Iterable[InstanceType]) -> int:
+    """Return the pods per node of a group, which all of its nodes have: as many as each of its types can."""
+    return min(known.max_pods for known in types)
+
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
 CPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if not t.gpus))

@@ -14,7 +14,8 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.util import load_yaml_guess_indent
 
-from spec import files, stack_file, yaml_reader
+from spec import files, reading, stack_file, yaml_reader
+from spec.reading import Unreadable
 from spec.stack_file import CONFIG, StackFileError
 
 _BOM = b"\xef\xbb\xbf"
@@ -33,13 +34,11 @@ class StackEditor:
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
-            self._content = file.read_bytes()
+            self._content = reading.file(file)
             self._found = stack_file.read(self._content)
             self._before = yaml_reader.read(self._content).value
-        except FileNotFoundError:
-            raise NotEditable(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
-        except OSError as error:
-            raise NotEditable(f"{file}: cannot be read: {error.strerror or error}") from None
+        except Unreadable as error:
+            raise NotEditable(f"{error}; a stack's file is stacks/Pulumi.<stack>.yaml") from None
         except StackFileError as error:
             raise NotEditable("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
         self._document, self._yaml = self._loaded()

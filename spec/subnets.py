@@ -59,14 +59,25 @@ class SubnetPlan:
         return tuple(zone.intra for zone in self.zones)
 
 
+def zone_names(zones: Sequence[str] | int) -> tuple[str, ...]:
+    """Return the zones of a network: their names in order, or "1", "2", … where only their number is known."""
+    return tuple(str(number + 1) for number in range(zones)) if isinstance(zones, int) else tuple(zones)
+
+
+def nat_zones(nat: str, zones: Sequence[str] | int) -> tuple[str, ...]:
+    """Return the zones with a NAT gateway, each of which has a public address. `nat`: none, single or per_az."""
+    names = zone_names(zones)
+    return {"none": (), "single": names[:1], "per_az": names}[nat]
+
+
 def plan(cidr: IPv4Network, zones: Sequence[str] | int) -> SubnetPlan:
-    """Cut `cidr` for these zones: their names in order, or how many (they are then named "1", "2", ...).
+    """Cut `cidr` for these zones: their names in order, or how many.
 
     Raises ValueError when the range is not /16../20 (../24 for two zones) or when there are not 1..4 distinct zones.
     """
-    names = [str(position + 1) for position in range(zones)] if isinstance(zones, int) else list(zones)
+    names = zone_names(zones)
     if not 1 <= len(names) <= MAX_ZONES or len(set(names)) != len(names):
-        raise ValueError(f"a subnet plan takes 1 to {MAX_ZONES} distinct zones, not {names}")
+        raise ValueError(f"a subnet plan takes 1 to {MAX_ZONES} distinct zones, not {list(names)}")
     smallest = smallest_prefix(len(names))
     if not LARGEST_VPC_PREFIX <= cidr.prefixlen <= smallest:
         raise ValueError(f"a subnet plan of {len(names)} zones takes a /{LARGEST_VPC_PREFIX} to /{smallest}, not {cidr}")

@@ -19,6 +19,9 @@ from typing import Any, NoReturn
 
 import yaml
 
+from spec import reading
+from spec.reading import Unreadable
+
 Path = tuple[str | int, ...]
 """Where a value lies: the keys and the places in lists that lead to it."""
 
@@ -27,7 +30,6 @@ DEEPEST = 100
 MOST_VALUES = 100_000
 """Of one document, with every alias counted as what it stands for."""
 
-_BOM = b"\xef\xbb\xbf"
 _MERGE = "<<"
 _LONGEST_NUMBER = 100
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -43,23 +45,8 @@ _LARGEST_WHOLE_FLOAT = 1e21
 """From here on Go's JSON writes a float with an exponent, and smaller ones that have no fraction like whole numbers."""
 
 
-class YamlError(ValueError):
-    """A text that is refused; `problem` says why and what would be right, `line` and `column` (from 1) where, if known."""
-
-    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
-        self.problem, self.line, self.column = problem, line, column
-        super().__init__(f"{self.place}: {problem}" if line is not None else problem)
-
-    @property
-    def place(self) -> str:
-        """`line 3, column 7`, as far as it is known."""
-        numbers = (("line", self.line), ("column", self.column))
-        return ", ".join(f"{name} {number}" for name, number in numbers if number is not None)
-
-    def within(self, file: object) -> str:
-        """The sentence as editors follow it: `file:3:7: problem`."""
-        numbers = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
-        return f"{file}{numbers}: {self.problem}"
+class YamlError(Unreadable):
+    """A text that is refused."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +116,9 @@ def _text(content: bytes | str) -> str:
     if isinstance(content, str):
         return content.removeprefix("\ufeff")
     try:
-        return content.removeprefix(_BOM).decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - content.rfind(b"\n", 0, error.start)
-        raise YamlError("not UTF-8; save the file in that encoding", line, column) from None
+        return reading.text(content)
+    except Unreadable as error:
+        raise YamlError(error.problem, error.line, error.column) from None
 
 
 class _Reader:

@@ -1,5 +1,6 @@
 """Run `stackctl`."""
 
+import console.early_interrupt  # noqa: F401 - before everything else
 from console.program import main
 
 

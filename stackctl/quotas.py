@@ -6,12 +6,13 @@ Capacity Block is outside of these quotas; an on-demand reservation is within.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from spec.capacity import nodes_for
 from spec.catalog import InstanceType
 from spec.settings import GpuPool, Settings
+from spec.subnets import nat_zones
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,15 @@ def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
         return 0
     pods = settings.fewest_pods if settings.models.release is not None else 0
     pods += settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
-    places = pool.types[0].gpus * pool.sharing.replicas // settings.triton.gpus
-    return min(pool.max, math.ceil(pods / max(1, places)))
+    return min(pool.max, nodes_for(settings, pool, pods))
 
 
 def _network(settings: Settings) -> Iterator[QuotaNeed]:
-    name, nat = settings.cluster_name, settings.network.nat
+    name = settings.cluster_name
     yield QuotaNeed(VPCS, 1, 1, (name,))
     yield QuotaNeed(INTERNET_GATEWAYS, 1, 1, (name,))
-    gateways = {"none": 0, "single": 1, "per_az": _count(settings.network.zones)}[nat]
+    gateways = len(nat_zones(settings.network.nat, settings.network.zones))
     if gateways:
         taker = f"NAT: {gateways} gateway{'s' if gateways > 1 else ''} with an address each"
         yield QuotaNeed(ADDRESSES, gateways, gateways, (taker,))
         yield QuotaNeed(NAT_GATEWAYS, 1, 1, (f"NAT in {gateways} zone{'s' if gateways > 1 else ''}",))
-
-
-def _count(zones: int | tuple[str, ...]) -> int:
-    return zones if isinstance(zones, int) else len(zones)

@@ -46,5 +46,13 @@ def settings_at(revision: str, stack: str) -> Settings | None:
 
 
 def _git(*arguments: str) -> bytes | None:
-    done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)
+    except OSError as error:
+        why = "there is no git on PATH" if isinstance(error, FileNotFoundError) else f"git cannot be run: {error.strerror}"
+        raise StackUnreadable(f"a comparison needs git, and {why}; install it, or leave --against out") from None
+    except subprocess.TimeoutExpired:
+        raise StackUnreadable(f"`git {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} s; run it by hand") from None
+    if done.returncode != 0 and b"not a git repository" in done.stderr:
+        raise StackUnreadable("a comparison needs git, and this is no checkout of it; leave --against out, or clone it")
     return done.stdout if done.returncode == 0 else None

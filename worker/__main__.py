@@ -5,19 +5,32 @@ import os
 import sys
 
 from worker import log
+from worker.aws import Aws
 from worker.service import serve
-from worker.settings import InvalidSettings, from_environment
+from worker.settings import InvalidSettings, WorkerSettings, from_environment
 
 
 def main() -> int:
     """Runs until SIGTERM or SIGINT. 2: the environment does not say everything that it has to."""
     log.configure()
     try:
-        asyncio.run(serve(from_environment(os.environ)))
+        asyncio.run(serve(_settings()))
     except InvalidSettings as error:
         print(error, file=sys.stderr)
         return 2
     return 0
+
+
+def _settings() -> WorkerSettings:
+    """The settings of the environment. Raises InvalidSettings, also with what AWS's client would refuse next."""
+    try:
+        return from_environment(os.environ)
+    except InvalidSettings as error:
+        try:
+            Aws(concurrency=1).close()
+        except InvalidSettings as another:
+            raise InvalidSettings(f"{error}\n{another}") from None
+        raise
 
 
 if __name__ == "__main__":

@@ -23,10 +23,48 @@ AWS_ERRORS = (ClientError, BotoCoreError)
 _LONG_POLL_SECONDS = 20
 _OTHER_CALLS = 16
 """Beside one for each request at a time: the poll, and messages that are extended, deleted, failed or given back."""
+_PASSING = frozenset(
+    {
+        *(
+            "BandwidthLimitExceeded",
+            "LimitExceededException",
+            "PriorRequestNotComplete",
+            "ProvisionedThroughputExceededException",
+        ),
+        *(
+            "RequestLimitExceeded",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "SlowDown",
+            "Throttling",
+            "ThrottledException",
+        ),
+        *("ThrottlingException", "TooManyRequestsException", "TransactionInProgressException", "EC2ThrottledException"),
+        *(
+            "KMS.ThrottlingException",
+            "KMS.KMSInternalException",
+            "KMS.KeyUnavailableException",
+            "KMS.DependencyTimeoutException",
+        ),
+        *(
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "InternalError",
+            "ServiceUnavailable",
+            "OperationAborted",
+            "Busy",
+            "503",
+        ),
+        *("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "RequestTimeTooSkewed"),
+        *("InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken", "SignatureDoesNotMatch", "NotSignedUp"),
+        *("NoSuchBucket", "AccountProblem", "UnauthorizedAccess", "Unknown"),
+    }
+)
+"""Codes of refusals that say nothing about one object. Throttling: https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html"""
 
 
 class Service:
-    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment has no region."""
+    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment makes none."""
 
     def __init__(self, name: str, threads: int) -> None:
         config = Config(
@@ -39,6 +77,9 @@ class Service:
             self.client: Any = boto3.client(name, config=config)
         except NoRegionError:
             raise InvalidSettings("AWS_DEFAULT_REGION: is missing; give the region of the queue and the bucket") from None
+        except (BotoCoreError, ValueError) as error:
+            said = str(error).rstrip(".")
+            raise InvalidSettings(f"AWS: {said}; look at AWS_ENDPOINT_URL, AWS_DEFAULT_REGION and AWS_PROFILE") from None
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def call(self, operation: Callable[..., T], **parameters: Any) -> T:
@@ -65,6 +106,16 @@ class Aws:
         """Waits for the calls that are under way."""
         self.sqs.close()
         self.s3.close()
+
+
+def is_final(error: ClientError) -> bool:
+    """Return whether AWS would give the same answer to the same request later: it says so of the request or its object.
+
+    Not final are failures of AWS itself, throttling, and whatever is wrong with the worker's credentials, clock or bucket:
+    these concern every message alike, and pass.
+    """
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+    return 300 <= status < 500 and status not in (401, 408, 429) and code(error) not in _PASSING
 
 
 def code(error: Exception) -> str:

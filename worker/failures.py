@@ -12,12 +12,16 @@ model, a wrong shape, no such object). `timeout`: no answer within the request's
 
 class AttemptFailed(Exception):
     """This attempt is over. The message comes back after a while, and after the queue's maxReceiveCount of them goes to the
-    dead-letter queue."""
+    dead-letter queue.
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    `final`: no later attempt could end otherwise, so that the remaining ones are used up at once. What is malformed is.
+    """
+
+    def __init__(self, reason: Reason, detail: str, *, final: bool = False) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason: Reason = reason
         self.detail = detail
+        self.final = final or reason == "malformed"
 
 
 class Unavailable(Exception):

@@ -14,6 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import make_wsgi_app
 
 from worker.metrics import Metrics
+from worker.settings import InvalidSettings
 
 _LONGEST_SILENCE_SECONDS = 30.0
 
@@ -38,7 +39,10 @@ class Health:
 
 
 class HealthServer(AbstractContextManager["HealthServer"]):
-    """Serves while the context lasts, from threads of its own. `listen` is host:port; port 0 takes a free one."""
+    """Serves while the context lasts, from threads of its own. `listen` is host:port; port 0 takes a free one.
+
+    Raises InvalidSettings where nothing can listen there.
+    """
 
     def __init__(self, listen: str, health: Health, metrics: Metrics) -> None:
         host, _, port = listen.rpartition(":")
@@ -53,7 +57,13 @@ class HealthServer(AbstractContextManager["HealthServer"]):
             start_response(status, [("Content-Type", "text/plain")])
             return [status.encode()]
 
-        self._server = make_server(host, int(port), application, _Server, _Quiet)
+        try:
+            self._server = make_server(host, int(port), application, _Server, _Quiet)
+        except OSError as error:
+            said = error.strerror or error
+            raise InvalidSettings(
+                f"WORKER_LISTEN: cannot listen at {listen} ({said}); give another address and port"
+            ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
 
     @property

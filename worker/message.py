@@ -12,7 +12,9 @@
     }
 
 Elements are numbers, true or false, or text, as the datatype says: null, and what JSON has no number for (NaN, infinities),
-are refused, and so is a number beyond what the datatype holds. They stand flat, row by row, or nested as the shape says.
+are refused, and so is a number beyond what the datatype holds. A fraction becomes the nearest that the datatype has; a whole
+number of more than 53 bits, which many readers of JSON change, has to be exact. Elements stand flat, row by row, or nested
+as the shape says.
 
 A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
 `{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
@@ -49,7 +51,8 @@ TensorName = Annotated[StrictStr, Field(min_length=1, max_length=256)]
 
 # They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
 _RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
-_SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\s\x00-\x1f\x7f-\x9f]{1,1024})$")
+_SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024})$")
+_LONGEST_KEY_BYTES = 1024
 _LONGEST_DETAIL = 500
 _LONGEST_NAME = 60
 _INT64 = range(-(2**63), 2**63)
@@ -68,7 +71,7 @@ class InputTensor(_Part):
 
     name: TensorName
     datatype: Datatype
-    shape: Annotated[tuple[Annotated[StrictInt, Field(ge=0)], ...], Field(min_length=1)]
+    shape: Annotated[tuple[Annotated[StrictInt, Field(ge=0, lt=2**63)], ...], Field(min_length=1, max_length=32)]
     data: list[Any] | None = None
     source: Annotated[StrictStr, Field(pattern=_SOURCE.pattern)] | None = None
 
@@ -76,6 +79,8 @@ class InputTensor(_Part):
     def _either_data_or_source(self) -> InputTensor:
         if (self.data is None) == (self.source is None):
             raise ValueError("give either data or source")
+        if self.source is not None and (size := len(self.location[1].encode())) > _LONGEST_KEY_BYTES:
+            raise ValueError(f"source: a key of {size} bytes; S3 has none of more than {_LONGEST_KEY_BYTES}")
         return self
 
     @property
@@ -101,7 +106,7 @@ class InferenceRequest(_Part):
     """The body of a message."""
 
     model: ModelName
-    version: Annotated[StrictStr, Field(pattern=r"^[1-9]\d{0,17}$")] | None = None
+    version: Annotated[StrictStr, Field(pattern=r"^[1-9][0-9]{0,17}$")] | None = None
     inputs: Annotated[tuple[InputTensor, ...], Field(min_length=1)]
     outputs: tuple[OutputTensor, ...] = ()
     parameters: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(default_factory=dict)

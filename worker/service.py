@@ -155,9 +155,9 @@ class Worker:
             await self._store.record_failure(message, failure)
         except Unavailable as error:
             log.error("failure not recorded", message=message.id, detail=str(error))
-        # Time does not mend a body: its attempts are used up at once. Everything else may be a rollout's moment.
+        # What is not final may be a rollout's moment.
         doublings = min(message.receives - 1, 10)
-        delay = 0 if failure.reason == "malformed" else self._settings.retry_seconds * 2**doublings
+        delay = 0 if failure.final else self._settings.retry_seconds * 2**doublings
         await self._visible_after(message, delay)
 
     async def _give_back(self, message: Message) -> None:

@@ -5,13 +5,17 @@ AWS is reached as every AWS SDK is told to: AWS_DEFAULT_REGION, the role of the 
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 _PREFIX = "WORKER_"
 _LONGEST_HOLD_SECONDS = 11 * 3600
+_LARGEST_PORT = 2**16 - 1
+_URL = r"^https?://[^\s/]+(/\S*)?$"
 
 
 class InvalidSettings(Exception):
@@ -31,19 +35,39 @@ class WorkerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    queue_url: Annotated[str, Field(pattern=r"^https?://")]
-    bucket: Annotated[str, Field(min_length=3)]
-    triton_url: Annotated[str, Field(min_length=1)]
-    concurrency: Annotated[int, Field(ge=1, le=1000)]
-    visibility_seconds: Annotated[int, Field(ge=2, le=43_200)]
-    poll_seconds: Annotated[int, Field(ge=1, le=20)] = 20
-    request_seconds: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    grace_seconds: Annotated[float, Field(gt=0, le=3600)] = 90.0
+    queue_url: Annotated[str, Field(pattern=_URL, description="the queue's URL, like https://sqs.<region>.amazonaws.com/…")]
+    bucket: Annotated[
+        str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", description="the name of the requests' bucket")
+    ]
+    triton_url: Annotated[
+        str, Field(min_length=1, description="a gRPC name with a port, like dns:///triton-headless.triton:8001")
+    ]
+    concurrency: Annotated[int, Field(ge=1, le=1000, description="a whole number from 1 to 1000")]
+    visibility_seconds: Annotated[int, Field(ge=2, le=43_200, description="whole seconds from 2 to 43200")]
+    poll_seconds: Annotated[int, Field(ge=1, le=20, description="whole seconds from 1 to 20")] = 20
+    request_seconds: Annotated[float, Field(gt=0, le=3600, description="seconds, more than 0 and at most 3600")] = 60.0
+    grace_seconds: Annotated[float, Field(gt=0, le=3600, description="seconds, more than 0 and at most 3600")] = 90.0
     # SQS takes a message away 12 hours after it was received, whatever its visibility is changed to.
-    patience_seconds: Annotated[float, Field(gt=0, le=_LONGEST_HOLD_SECONDS)] = 1800.0
-    retry_seconds: Annotated[int, Field(ge=0, le=900)] = 10
-    listen: Annotated[str, Field(pattern=r"^[^:]+:\d{1,5}$")] = "127.0.0.1:8080"
-    reply_queues: frozenset[str] = frozenset()
+    patience_seconds: Annotated[
+        float, Field(gt=0, le=_LONGEST_HOLD_SECONDS, description="seconds, more than 0 and at most 39600")
+    ] = 1800.0
+    retry_seconds: Annotated[int, Field(ge=0, le=900, description="whole seconds from 0 to 900")] = 10
+    listen: Annotated[
+        str, Field(pattern=r"^[^:\s]+:[0-9]{1,5}$", description="an address and a port, like 127.0.0.1:8080")
+    ] = "127.0.0.1:8080"
+    reply_queues: Annotated[
+        frozenset[Annotated[str, Field(pattern=_URL)]], Field(description="URLs of queues, separated by commas")
+    ] = frozenset()
+
+    @field_validator("listen", "triton_url")
+    @classmethod
+    def _has_a_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or host.startswith(("http:", "https:")) or any(character.isspace() for character in value):
+            raise ValueError(f"{value} is no such address")
+        if not re.fullmatch("[0-9]{1,5}", port) or int(port) > _LARGEST_PORT:
+            raise ValueError(f"{port or 'nothing'} is no port; ports are 0 to {_LARGEST_PORT}")
+        return value
 
     @field_validator("reply_queues", mode="before")
     @classmethod
@@ -55,7 +79,7 @@ class WorkerSettings(BaseModel):
     def _ends_after_its_poll(cls, value: float, given: ValidationInfo) -> float:
         poll = given.data.get("poll_seconds", 0)
         if value <= poll:
-            raise ValueError(f"{value:g} s are over before the poll of {poll} s that is under way; give more")
+            raise ValueError(f"{value:g} s are over before the poll of {poll} s that is under way")
         return value
 
 
@@ -65,5 +89,19 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
     try:
         return WorkerSettings.model_validate(given)
     except ValidationError as error:
-        lines = [f"{_PREFIX}{str(wrong['loc'][0]).upper()}: {wrong['msg']}" for wrong in error.errors()]
-        raise InvalidSettings("\n".join(lines)) from None
+        raise InvalidSettings("\n".join(_sentence(dict(wrong)) for wrong in error.errors())) from None
+
+
+def _sentence(wrong: dict[str, Any]) -> str:
+    name = str(wrong["loc"][0])
+    if wrong["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, WorkerSettings.model_fields, n=1)
+        hint = f"did you mean {_PREFIX}{close[0].upper()}?" if close else "leave it out"
+        return f"{_PREFIX}{name.upper()}: is no setting of the worker; {hint}"
+    right = WorkerSettings.model_fields[name].description
+    if wrong["type"] == "missing":
+        return f"{_PREFIX}{name.upper()}: is missing; give {right}"
+    if not str(wrong["input"]).strip():
+        return f"{_PREFIX}{name.upper()}: is blank; give {right}"
+    problem = wrong["msg"].removeprefix("Value error, ") if wrong["type"] == "value_error" else f"{wrong['input']} is wrong"
+    return f"{_PREFIX}{name.upper()}: {problem}; give {right}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from worker import aws
 from worker.aws import Service
@@ -20,11 +20,12 @@ _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 # Another write of the same key is under way: its outcome decides, so it is asked again.
 _DECIDED, _UNDECIDED = frozenset({"412", "PreconditionFailed"}), frozenset({"409", "ConditionalRequestConflict"})
 _WRITE_ATTEMPTS = 5
-# Of this object alone: it is archived, or encrypted with a key that is not the bucket's.
-_UNREADABLE = frozenset({"403", "AccessDenied", "InvalidObjectState"})
+# Of this object, or of the worker's role for a moment, as when it is changed.
+_DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled"})
 LARGEST_INPUT_BYTES = 64 * 1024**2
 """Of one `source`. It is in memory about four times until Triton has it, as often as requests are at Triton."""
 _KEPT_BODY = 4096
+_LONGEST_DETAIL = 500
 
 
 def result_key(request: InferenceRequest, message_id: str) -> str:
@@ -59,7 +60,9 @@ class Store:
     async def read_input(self, tensor: InputTensor) -> bytes:
         """Return the content at the tensor's `source`. Raises AttemptFailed without one, or if it is no input of this queue.
 
-        An object that cannot be read fails its own message. Trying again, as in an outage, would slow down all the others.
+        An object that cannot be read fails its own message, at once where that stays so: one that is archived, or encrypted
+        with a key that is disabled or deleted, or with a customer's own (SSE-C). Trying again, as in an outage, would slow
+        down all the others.
         """
         bucket, key = tensor.location
         if bucket != self.bucket or not key.startswith(INPUTS):
@@ -77,9 +80,12 @@ class Store:
             code = aws.code(error)
             if code in _ABSENT:
                 raise AttemptFailed("rejected", f"input {tensor.name}: there is no {tensor.source}") from None
-            if code in _UNREADABLE:
-                raise AttemptFailed("rejected", f"input {tensor.name}: S3 does not give {tensor.source}: {code}") from None
+            if code in _DENIED or aws.is_final(error):
+                said = f"input {tensor.name}: S3 does not give {tensor.source}: {code}: {_message(error)}"
+                raise AttemptFailed("rejected", said, final=code not in _DENIED) from None
             raise _unavailable(error) from error
+        except ParamValidationError as error:
+            raise AttemptFailed("malformed", f"input {tensor.name}: {tensor.source}: {error}") from None
         except BotoCoreError as error:
             raise _unavailable(error) from error
         return content
@@ -100,6 +106,9 @@ class Store:
             except ClientError as error:
                 if aws.code(error) in _DECIDED:
                     return False
+                if aws.code(error) == "EntityTooLarge":
+                    said = f"its result has {len(document.body)} bytes, more than S3 takes in one piece"
+                    raise AttemptFailed("rejected", said, final=True) from None
                 if aws.code(error) not in _UNDECIDED:
                     raise _unavailable(error) from error
             except BotoCoreError as error:
@@ -136,6 +145,10 @@ class Store:
             await self._s3.call(self._s3.client.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
         except aws.AWS_ERRORS as error:
             raise _unavailable(error) from error
+
+
+def _message(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Message", "no message"))[:_LONGEST_DETAIL]
 
 
 def _unavailable(error: Exception) -> Unavailable:

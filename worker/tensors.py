@@ -20,6 +20,8 @@ HEADER_LENGTH = "inference-header-content-length"
 
 
 _LONGEST_SHOWN = 60
+_EXACT = 2**53
+"""Up to here every whole number is one of JSON's, and of FP64's."""
 # From half a step beyond its largest number on, a float of so many bits is infinity.
 _FLOATS = {
     "FP16": (2**16 - 2**4, "65504"),
@@ -126,7 +128,11 @@ def _mistake(item: Any, datatype: str) -> str | None:
         return f"{_shown(item)} where a number is expected"
     if datatype in _FLOATS:
         beyond, largest = _FLOATS[datatype]
-        return None if -beyond < item < beyond else f"{_shown(item)} is beyond {datatype}, whose largest number is {largest}"
+        if not -beyond < item < beyond:
+            return f"{_shown(item)} is beyond {datatype}, whose largest number is {largest}"
+        if isinstance(item, int) and abs(item) > _EXACT and int(float(item)) != item:
+            return f"{_shown(item)} has more than 53 bits, and {datatype} would change it"
+        return None
     limits = np.iinfo(triton_to_np_dtype(datatype))  # numpy would cut fractions off, and wrap what does not fit
     if not isinstance(item, int) or not limits.min <= item <= limits.max:
         return f"{_shown(item)} is no whole number from {limits.min} to {limits.max}"
@@ -146,6 +152,8 @@ def _from_bytes(tensor: InputTensor, content: bytes) -> np.ndarray:
     if tensor.datatype == "BYTES":
         array = deserialize_bytes_tensor(content)
     else:
+        if tensor.datatype == "BOOL" and content.strip(b"\0\1"):
+            raise ValueError(f"{tensor.source} holds bytes beside 0 and 1, which are false and true")
         array = np.frombuffer(content, dtype=triton_to_np_dtype(tensor.datatype))
     if array.size != tensor.elements:
         raise ValueError(f"{tensor.source} holds {array.size} elements and the shape {list(tensor.shape)} {tensor.elements}")

@@ -151,10 +151,9 @@ class Network(pulumi.ComponentResource):
             gateway_id=gateway.id,
             opts=self._child,
         )
-        nat_zones = {"none": (), "single": zones[:1], "per_az": zones}[self._args.network.nat]
         # A NAT gateway without the route to the internet would be created, and not work until the route is there.
         after_route = pulumi.ResourceOptions(parent=self, depends_on=[default_route])
-        gateways = {zone: self._nat_gateway(zone, after_route) for zone in nat_zones}
+        gateways = {zone: self._nat_gateway(zone, after_route) for zone in subnets.nat_zones(self._args.network.nat, zones)}
         if self._args.network.nat == "single":
             return dict.fromkeys(zones, gateways[zones[0]])
         return gateways

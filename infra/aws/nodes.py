@@ -13,6 +13,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.launch import LaunchTemplateArgs, Reservation, launch_template
 from infra.aws.stack import Stack
 from spec import gpu_pool
+from spec.catalog import max_pods
 from spec.gpu_pool import POOL_LABEL
 from spec.iam_policy import service_trust
 from spec.names import dns_suffix
@@ -105,7 +106,7 @@ class NodeGroup(pulumi.ComponentResource):
             instance_name=instance_name,
             disk_gib=group.disk_gib,
             disk_throughput_mibs=_BASELINE_THROUGHPUT_MIBS,
-            max_pods=min(instance_type.max_pods for instance_type in types),
+            max_pods=max_pods(types),
             local_nvme=all(instance_type.nvme_gib > 0 for instance_type in types),
             tags=cluster.stack.tags,
         )

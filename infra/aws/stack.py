@@ -20,11 +20,14 @@ class Stack:
     tags: Mapping[str, str]
     protected: bool
     """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (`Settings.protected`)."""
+    chart_registry: str | None = None
+    """The registry that third-party charts are copied to; None where each comes from its own project's."""
 
     @classmethod
     def of(cls, settings: Settings, account: Account) -> Stack:
         """Return the stack that has these settings, in the account that the program runs for."""
-        return cls(settings.environment, account, own_tags(settings), settings.protected)
+        registry = settings.charts.registry if settings.charts is not None else None
+        return cls(settings.environment, account, own_tags(settings), settings.protected, registry)
 
     @property
     def region(self) -> str:

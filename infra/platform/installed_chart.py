@@ -25,6 +25,15 @@ def chart_values(pin: ChartPin, computed: Mapping[str, Any]) -> dict[str, Any]:
     return merge(base_values(pin.name), computed)
 
 
+def chart_source(pin: ChartPin, registry: str | None) -> tuple[str, str | None]:
+    """Return what Helm calls the chart, and the repository that it looks for it in; None for one of an OCI registry.
+
+    `registry` has copies of all charts, and takes the place of each chart's own.
+    """
+    source = registry or pin.repository
+    return (f"{source}/{pin.name}", None) if source.startswith(_OCI) else (pin.name, source)
+
+
 def namespace(
     name: str,
     called: str,
@@ -85,13 +94,13 @@ class InstalledChart(pulumi.ComponentResource):
         `helm.v3.Release`, because hooks run in no other: webhook certificates and upgrades of CRDs are hooks. Its values are
         all that a preview shows of it.
         """
-        in_registry = pin.repository.startswith(_OCI)
+        chart, repository = chart_source(pin, self._cluster.stack.chart_registry)
         return k8s.helm.v3.Release(
             f"{self._name}-{name}",
             name=pin.name,
-            chart=f"{pin.repository}/{pin.name}" if in_registry else pin.name,
+            chart=chart,
             version=pin.version,
-            repository_opts=None if in_registry else k8s.helm.v3.RepositoryOptsArgs(repo=pin.repository),
+            repository_opts=None if repository is None else k8s.helm.v3.RepositoryOptsArgs(repo=repository),
             namespace=namespace,
             values=values,
             # A failed upgrade goes back by itself instead of leaving a release that is "pending" for ever.

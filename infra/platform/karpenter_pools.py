@@ -12,6 +12,7 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from spec import gpu_pool
+from spec.catalog import max_pods
 from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
 from spec.settings.gpu import GpuPool
 
@@ -43,7 +44,7 @@ def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pul
         "instanceProfile": instance_profile,
         "subnetSelectorTerms": [{"id": cluster.node_subnet_ids[zone]} for zone in zones],
         "securityGroupSelectorTerms": [{"id": cluster.security_group_id}],
-        "kubelet": {"maxPods": min(known.max_pods for known in types)},
+        "kubelet": {"maxPods": max_pods(types)},
         "blockDeviceMappings": [
             {
                 "deviceName": "/dev/xvda",

@@ -14,6 +14,7 @@ from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
 from modelctl.repository.load import Model
+from spec import reading
 from spec.failure import Failure
 
 
@@ -77,6 +78,6 @@ def _golden(model: Model) -> Golden | None:
     if not path.is_file():
         return None
     try:
-        return Golden.parse(str(path), path.read_text(encoding="utf-8"))
+        return Golden.parse(str(path), reading.text_file(path))
     except GoldenError as error:
         raise NoRequest(str(error)) from None

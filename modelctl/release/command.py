@@ -5,7 +5,7 @@ Each raises Failure with what is wrong; run again after Ctrl-C, it goes on where
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,7 @@ from modelctl.release.retire import refuse_retired, restore
 from modelctl.release.retire import retire as tag_as_retired
 from modelctl.release.rollback import roll_back
 from modelctl.release.verify import verify as read_back
+from modelctl.repository.problems import printable
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry
 from spec.failure import FAILED
@@ -32,6 +33,7 @@ from spec.failure import FAILED
 _CONTINUES = "interrupted; run the same command again, it continues"
 _RIGHT = ("size", "objects", "bytes", "version")
 """Columns of numbers."""
+_MOST_LEFT_OUT = 20
 
 
 def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: Path | None, pin_in: Path | None) -> None:
@@ -50,6 +52,8 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
         sent = f"{published.uploaded} objects uploaded, {published.reused} found"
         print(f"{manifest.id} released: {decimal(manifest.bytes)}, {sent}")
     print("models: " + ", ".join(f"{name} {_versions(entry)}" for name, entry in manifest.models.items()))
+    if plan.left_out:
+        print(f"left out: {_first_names(plan.left_out)}")
     if manifest.serving:
         print("configs made for the stacks: " + ", ".join(manifest.serving))
     elif stacks is None and not beside.is_dir():
@@ -163,6 +167,11 @@ def _watched() -> Iterator[Bar | Lines]:
 
 def _versions(model: ModelEntry) -> str:
     return ", ".join(map(str, (*model.others, model.version)))
+
+
+def _first_names(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - _MOST_LEFT_OUT} more" if len(paths) > _MOST_LEFT_OUT else ""
+    return ", ".join(printable(str(path)) for path in paths[:_MOST_LEFT_OUT]) + more
 
 
 def _stacks_beside(models_dir: Path) -> Path:

@@ -14,7 +14,7 @@ from modelctl.release.progress import Observer, Silent
 from modelctl.release.retire import is_retired, refuse_retired
 from modelctl.release.stack_configs import StackConfigs, stack_configs
 from modelctl.release.stacks import read_stacks
-from modelctl.repository.load import CONFIG_FILE, Model, load
+from modelctl.repository.load import CONFIG_FILE, Model, left_out_beside, load
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.digest import Digest, digest
@@ -32,10 +32,11 @@ class PlannedObject:
 
 @dataclass(frozen=True)
 class Plan:
-    """A release that is ready to be uploaded, by key relative to its prefix."""
+    """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not."""
 
     manifest: Manifest
     objects: dict[str, PlannedObject]
+    left_out: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
         datetime.now(UTC),
         made.digests,
     )
-    return Plan(manifest, objects)
+    left_out = [model.directory / path for model in models for path in model.left_out]
+    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])))
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:

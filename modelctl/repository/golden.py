@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from modelctl import documents
+from modelctl.documents import DocumentError
 
 FILE = "golden.json"
 
 
 class GoldenError(ValueError):
-    """A golden.json that cannot be used; the text is one sentence."""
+    """A golden.json that cannot be used; the text says why."""
 
 
 class Tensor(BaseModel):
@@ -20,7 +23,9 @@ class Tensor(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    datatype: Annotated[str, Field(pattern=r"^(BOOL|U?INT(8|16|32|64)|FP(16|32|64)|BYTES)$")]
+    datatype: Literal[
+        "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
+    ]
     shape: tuple[Annotated[int, Field(ge=0)], ...]
     data: list[Any]
 
@@ -38,17 +43,15 @@ class Golden(BaseModel):
 
     inputs: Annotated[dict[str, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
-    tolerance: Annotated[float, Field(ge=0)] = 1e-5
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-5
 
     @classmethod
     def parse(cls, place: str, text: str) -> Golden:
         """Read the text of `place`. Raises GoldenError."""
         try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            path = ".".join(map(str, first["loc"])) or "the document"
-            raise GoldenError(f"{place}: {path}: {first['msg'].removeprefix('Value error, ')}") from None
+            return documents.read(cls, text.encode(errors="surrogatepass"))
+        except DocumentError as error:
+            raise GoldenError(f"{place}: {error}") from None
 
     def request(self) -> dict[str, Any]:
         """Return the JSON body of the request."""

@@ -4,6 +4,7 @@ with it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +12,23 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository import backends, textproto
+from modelctl.repository import backends, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import ensembles, files, golden, instances, scheduling, tensors, warmup
+from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
+from spec import reading
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
 """Where Triton looks for the config of `--model-config-name=<name>`; here the name is that of a stack."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_VERSION = re.compile(r"[1-9]\d*")
+_LONGEST_NAME = 128
+_VERSION = re.compile(r"[1-9][0-9]*")
 _LOOKS_LIKE_VERSION = re.compile(r"[vV]?\d+")
-_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".DS_Store"})
+_LARGEST_VERSION = 2**63 - 1
 _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 
 
@@ -33,7 +36,8 @@ _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 class Model:
     """One model of a release, its config completed by what only the release decides.
 
-    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files.
+    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
+    is what lies beside them and is not released.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Model:
     config: ModelConfig
     config_text: str
     files: tuple[Path, ...]
+    left_out: tuple[Path, ...] = ()
 
     @property
     def version(self) -> int:
@@ -74,6 +79,7 @@ class _Draft:
     config_text: str = ""
     additions: ModelConfig = field(default_factory=ModelConfig)
     files: tuple[Path, ...] = ()
+    left_out: tuple[Path, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -92,21 +98,22 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        models.append(Model(name, draft.directory, draft.versions, draft.config, text, draft.files))
+        models.append(Model(name, draft.directory, draft.versions, draft.config, text, draft.files, draft.left_out))
     return models
+
+
+def left_out_beside(models_dir: Path) -> list[Path]:
+    """Return what lies beside the models and is in no release, like `.git`. Raises OSError."""
+    return [path for path in sorted(models_dir.iterdir()) if tree.is_left_out(path.name)]
 
 
 def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     if not models_dir.is_dir():
         return {}, [Problem(models_dir, "no such directory; it is the one that holds a directory per model")]
-    problems = list(_stray_files(models_dir))
-    names = sorted(path.name for path in models_dir.iterdir() if path.is_dir() and path.name not in _IGNORED)
-    names = [name for name in names if not name.startswith(".")]
-    if not names:
-        problems.append(Problem(models_dir, "holds no model; a model is a directory with a config.pbtxt"))
+    names, problems = _models(models_dir)
     selection = read_selection(models_dir, names)
     problems += selection.problems
-    drafts = {name: _read_model(models_dir / name, selection) for name in names}
+    drafts = {name: _read_model(models_dir, name, selection) for name in names}
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -121,55 +128,99 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     return drafts, sorted(unique, key=lambda p: (str(p.path), p.line or 0, p.column or 0))
 
 
-def _stray_files(models_dir: Path) -> Iterator[Problem]:
-    for path in sorted(models_dir.iterdir()):
-        if path.is_file() and not path.name.startswith(".") and path.name not in _TOP_LEVEL_FILES:
-            yield Problem(path, "belongs to no model; a model's files lie in <model>/ and <model>/<version>/")
+def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
+    """Return the names of the models, and what is wrong with what lies beside them."""
+    try:
+        paths = [path for path in sorted(models_dir.iterdir()) if not tree.is_left_out(path.name)]
+    except OSError as error:
+        return [], [Problem(models_dir, f"cannot be read: {error.strerror or error}")]
+    names: list[str] = []
+    problems = list(tree.alike(paths))
+    for path in paths:
+        if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
+            wrong = tree.link_problem(models_dir, path) if path.is_symlink() else _name_problem(path)
+            if wrong is None:
+                names.append(path.name)
+            else:
+                problems.append(wrong)
+        elif path.is_symlink() and not path.exists() and path.name != RELEASE_FILE:
+            problems.append(Problem(path, f"a link to {path.readlink()}, where nothing is; remove it"))
+        elif path.name not in _TOP_LEVEL_FILES or (path.is_dir() and path.name != RELEASE_FILE):
+            message = "belongs to no model; a model's files lie in <model>/ and <model>/<version>/"
+            problems.append(Problem(path, message if path.is_file() else "neither a file nor a directory"))
+    if not paths or all(path.name in _TOP_LEVEL_FILES for path in paths):
+        problems.append(Problem(models_dir, "holds no model; a model is a directory with a config.pbtxt"))
+    return names, problems
 
 
-def _read_model(directory: Path, selection: Selection) -> _Draft:
-    draft = _Draft(directory)
-    if not _NAME.fullmatch(directory.name):
-        draft.problems.append(
-            Problem(directory, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
-        )
+def _name_problem(path: Path) -> Problem | None:
+    if not _NAME.fullmatch(path.name):
+        return Problem(path, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
+    if len(path.name) > _LONGEST_NAME:
+        return Problem(path, f"a name of {len(path.name)} characters; a model's has at most {_LONGEST_NAME}")
+    return None
+
+
+def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
+    draft = _Draft(models_dir / name)
+    directory = draft.directory
     available = _versions(directory, draft.problems)
-    draft.versions = selection.versions_of(directory.name, available, draft.problems)
-    _read_config(draft)
-    draft.files = tuple(_walk(directory, Path(), draft))
+    draft.versions = selection.versions_of(name, available, draft.problems)
+    found = tree.read(models_dir, directory, wanted=lambda path: _is_wanted(path, draft.versions))
+    draft.problems += found.problems
+    draft.files = tuple(path for path in found.files if path != Path(CONFIG_FILE))
+    draft.left_out = tuple(found.left_out)
+    if os.path.lexists(directory / CONFIGS_DIRECTORY):
+        message = "is made by modelctl, a config per stack from its models.serving; remove this directory"
+        draft.problems.append(Problem(directory / CONFIGS_DIRECTORY, message))
+    if Path(CONFIG_FILE) in found.files or not os.path.lexists(directory / CONFIG_FILE):
+        _read_config(draft)
+    elif (directory / CONFIG_FILE).is_dir():
+        draft.problems.append(Problem(directory / CONFIG_FILE, "a directory; it is to be the file with the model's config"))
     if draft.config is not None:
         _complete(draft, draft.config)
         draft.problems += [
             Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.versions)
         ]
-        for version in draft.versions:
-            draft.problems += files.check_model_files(draft.config, directory, version)
+        released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
+        draft.problems += files.check_config_files(draft.config, released, draft.versions)
     for relative in draft.files:
-        entry = relative in _entry_points(draft)
-        draft.problems += files.check_contents(directory / relative, entry_point=entry)
+        draft.problems += contents.check(directory / relative)
+        draft.problems += files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
     return draft
+
+
+def _is_wanted(path: Path, versions: Sequence[int]) -> bool:
+    """Return whether the release of these versions looks into a file or directory of the model."""
+    if path == Path(CONFIGS_DIRECTORY):
+        return False
+    return path.parent != Path() or not _VERSION.fullmatch(path.name) or int(path.name[:20]) in versions
 
 
 def _versions(directory: Path, problems: list[Problem]) -> list[int]:
     names = sorted(path.name for path in directory.iterdir() if path.is_dir())
+    versions = []
     for name in names:
-        if _LOOKS_LIKE_VERSION.fullmatch(name) and not _VERSION.fullmatch(name):
+        if _VERSION.fullmatch(name) and (len(name) > 19 or int(name) > _LARGEST_VERSION):
+            problems.append(Problem(directory / name, f"not a version, the server has none beyond {_LARGEST_VERSION}"))
+        elif _VERSION.fullmatch(name):
+            versions.append(int(name))
+        elif _LOOKS_LIKE_VERSION.fullmatch(name):
             problems.append(Problem(directory / name, "not a version, the server ignores it; versions are named 1, 2, 3 …"))
-    versions = sorted(int(name) for name in names if _VERSION.fullmatch(name))
     if not versions:
         problems.append(Problem(directory, "has no version; the model's files belong in a directory named 1"))
-    return versions
+    return sorted(versions)
 
 
 def _read_config(draft: _Draft) -> None:
     path = draft.directory / CONFIG_FILE
-    if not path.is_file():
+    if not os.path.lexists(path):
         draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
         return
     try:
-        draft.config_text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        draft.problems.append(Problem(path, f"not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"))
+        draft.config_text = reading.text(reading.file(path, textproto.LARGEST_BYTES))
+    except reading.Unreadable as error:
+        draft.problems.append(Problem(path, error.problem, error.line, error.column))
         return
     draft.config, problems = textproto.parse(path, draft.config_text)
     draft.problems += problems
@@ -188,7 +239,8 @@ def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int
     yield from tensors.check_compute_capabilities(config)
     yield from scheduling.check(config)
     yield from instances.check(config)
-    yield from warmup.check(config, directory)
+    yield from warmup.check(config)
+    yield from responses.check(config)
 
 
 def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:
@@ -245,26 +297,3 @@ def _entry_points(draft: _Draft) -> set[Path]:
     if draft.config is None or backends.backend_of(draft.config) != "python":
         return set()
     return {Path(str(version)) / (draft.config.default_model_filename or "model.py") for version in draft.versions}
-
-
-def _walk(root: Path, relative: Path, draft: _Draft) -> Iterator[Path]:
-    """Yield what the release holds beside the config: the chosen versions, and whatever is shared between versions."""
-    for path in sorted((root / relative).iterdir()):
-        inner = relative / path.name
-        if inner == Path(CONFIGS_DIRECTORY):
-            draft.problems.append(
-                Problem(path, "is made by modelctl, a config per stack from its models.serving; remove this directory")
-            )
-            continue
-        if path.name in _IGNORED or inner == Path(CONFIG_FILE):
-            continue
-        if path.is_symlink() and not path.is_file():
-            draft.problems.append(Problem(path, "a link to a directory or to nothing; only links to files are followed"))
-        elif path.is_dir():
-            is_version = relative == Path() and _VERSION.fullmatch(path.name)
-            if not is_version or int(path.name) in draft.versions:
-                yield from _walk(root, inner, draft)
-        elif path.is_file():
-            yield inner
-        else:
-            draft.problems.append(Problem(path, "neither a file nor a directory"))

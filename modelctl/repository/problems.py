@@ -19,7 +19,12 @@ class Problem:
 
     def __str__(self) -> str:
         place = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
-        return f"{self.path}{place}: {self.message}"
+        return f"{printable(str(self.path))}{place}: {printable(self.message)}"
+
+
+def printable(text: str) -> str:
+    """Return the text with whatever a terminal would obey, or could not show, written out: `\\n`, `\\x1b`, `\\udcff`."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class ValidationFailed(Failure):

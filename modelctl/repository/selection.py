@@ -7,6 +7,7 @@ the file does not name are served in their highest version.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,12 @@ class Selection:
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
     """Return the selection in `models_dir`, empty when it has no release.yaml."""
     selection = Selection(models_dir / RELEASE_FILE)
-    if not selection.path.exists():
+    if not os.path.lexists(selection.path):
+        return selection
+    if not selection.path.is_file():
+        selection.problems.append(
+            Problem(selection.path, "not a file, or a link to none; write versions: {<model>: <version>}")
+        )
         return selection
     try:
         content = yaml_reader.read(selection.path.read_bytes()).value

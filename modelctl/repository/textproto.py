@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import descriptor_pool, text_format
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository.problems import Problem
@@ -22,6 +24,10 @@ _UNKNOWN_FIELD = re.compile(r'Message type "(?P<message>[\w.]+)" has no field na
 _UNKNOWN_ENUM = re.compile(r'Enum type "(?P<enum>[\w.]+)" has no value named (?P<value>[\w.]+)')
 _TOKEN = re.compile(r"""\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}\[\]<>:;,]|[^\s{}\[\]<>:;,"'#]+""")
 _OPENING, _CLOSING = "{[<", "}]>"
+
+LARGEST_BYTES = 1024 * 1024
+_MOST_PROBLEMS = 50
+_LONGEST_MESSAGE = 300
 
 _ADVICE = {
     "backend_config": "settings of a backend are server flags, --backend-config=<backend>,<key>=<value>",
@@ -47,11 +53,32 @@ def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
             problems.append(Problem(path, _sentence(error, text, line), line, column))
             unknown = _UNKNOWN_FIELD.search(str(error))
             shortened = _without_field(text, line, column) if unknown else text
-            if shortened == text:
+            if shortened == text or len(problems) >= _MOST_PROBLEMS:
                 return None, problems
             text = shortened
         else:
-            return config, problems
+            unnamed = [Problem(path, message) for message in _numbers_without_a_name(config)]
+            # What has no name cannot be told by the later checks, which would name it.
+            return (None if unnamed else config), [*problems, *unnamed]
+
+
+def _numbers_without_a_name(message: Message, where: str = "") -> Iterator[str]:
+    """Yield values of enumerations that are none, such as `kind: 99`: the text format takes any number there."""
+    for field, value in message.ListFields():
+        place = f"{where}.{field.name}".removeprefix(".")
+        for index, item in _items(field, value):
+            inner = f"{place}[{index}]" if index is not None else place
+            if field.enum_type is not None and item not in field.enum_type.values_by_number:
+                yield f"{inner}: there is no {item}; valid: {', '.join(value.name for value in field.enum_type.values)}"
+            elif isinstance(item, Message):
+                yield from _numbers_without_a_name(item, inner)
+
+
+def _items(field: FieldDescriptor, value: Any) -> Iterable[tuple[object, Any]]:
+    """Return the values of a field with their place among them; None is that of a single one."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return list(value.items())
+    return list(enumerate(value)) if field.is_repeated else [(None, value)]
 
 
 def _sentence(error: text_format.ParseError, text: str, line: int) -> str:
@@ -62,6 +89,8 @@ def _sentence(error: text_format.ParseError, text: str, line: int) -> str:
     if line <= len(lines):
         message = message.removeprefix(f"'{lines[line - 1]}': ")
     message = re.sub(r"^'.*?': (?=[A-Z])", "", message).rstrip(".")
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]}…"
     if unknown := _UNKNOWN_ENUM.search(message):
         enum = descriptor_pool.Default().FindEnumTypeByName(unknown["enum"])
         valid = ", ".join(value.name for value in enum.values if value.name not in {"TYPE_INVALID", "KIND_AUTO"})

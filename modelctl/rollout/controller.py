@@ -15,13 +15,12 @@ from enum import StrEnum
 from modelctl.release import catalog
 from modelctl.release.retire import refuse_retired
 from modelctl.rollout import plan
-from modelctl.rollout.fleet import Fleet, FleetAbsent
+from modelctl.rollout.fleet import Fleet, FleetAbsent, ServedVersion
 from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.phases import Breach, Phases, Site, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
 from modelctl.rollout.pod_client import PodProblem
-from modelctl.rollout.served import ServedVersion
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent

@@ -17,9 +17,8 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
 
 from modelctl.rollout import key_files
-from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod
+from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import ServedVersion
 from spec.names import SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
 
 _HTTP_PORT_NAME = "http"

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from modelctl.rollout import configs
-from modelctl.rollout.fleet import Fleet, FleetAbsent
+from modelctl.rollout.fleet import Fleet, FleetAbsent, ServedVersion
 from modelctl.rollout.gate import Canary, Tally, breaches, unjudged
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import VersionOf
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pods import Pods, Target
-from modelctl.rollout.served import ServedVersion
 from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 

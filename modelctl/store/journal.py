@@ -9,8 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from modelctl import documents
+from modelctl.documents import DocumentError
 from modelctl.store.manifest import ReleaseId
 from spec.failure import Failure
 
@@ -103,12 +105,10 @@ class Journal(_Document):
     def parse(cls, text: str) -> Self:
         """Read a journal from JSON. Raises JournalError."""
         try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the document"
+            return documents.read(cls, text.encode(errors="surrogatepass"))
+        except DocumentError as error:
             raise JournalError(
-                f"live/rollout.json: {place}: {first['msg']}; restore its earlier object version, modelctl writes it"
+                f"live/rollout.json: {error}; restore its earlier object version, modelctl writes it"
             ) from None
 
     @property

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from modelctl import documents
+from modelctl.documents import DocumentError
 from spec.failure import Failure
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -85,11 +87,9 @@ class Manifest(BaseModel):
     def parse(cls, text: str) -> Manifest:
         """Read a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
         try:
-            manifest = cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the document"
-            raise ManifestError(f"{place}: {first['msg']}") from None
+            manifest = documents.read(cls, text.encode(errors="surrogatepass"))
+        except DocumentError as error:
+            raise ManifestError(f"manifest.json: {error}; restore its earlier object version, modelctl writes it") from None
         if (expected := content_id(manifest.objects)) != manifest.id:
             raise ManifestError(f"id: {manifest.id} is not the id of its objects, {expected}")
         if (expected_bytes := total_bytes(manifest.objects.values())) != manifest.bytes:

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from spec.prometheus.rule import SCRAPE_SECONDS, Group, group, record, series
 
+PENDING = "pod_model:triton_pending_requests:sum"
+QUEUE_LENGTH = "pod_model:triton_queue_length:rate1m"
+CONCURRENCY = "pod_model:triton_concurrency:rate1m"
+BUSY = "pod_model:triton_busy_instances:rate1m"
+
 _BY = "sum by (namespace, pod, model)"
 
 
@@ -31,22 +36,22 @@ def recording_group() -> Group:
         "triton.recording",
         [
             record(
-                "pod_model:triton_pending_requests:sum",
+                PENDING,
                 f"{_BY} ({series('nv_inference_pending_request_count')})",
             ),
             # Little's law. Counts requests that left the queue: late in an overload, 0 where a server is stuck.
             record(
-                "pod_model:triton_queue_length:rate1m",
+                QUEUE_LENGTH,
                 f"{_rate('nv_inference_queue_duration_us')} / 1e6",
             ),
             record(
-                "pod_model:triton_concurrency:rate1m",
+                CONCURRENCY,
                 f"{_rate('nv_inference_request_duration_us')} / 1e6",
             ),
             # Each request of a batch is charged the time of the whole batch, hence executions per executed request. An
             # idle pod has 0 busy instances, which an autoscaler must not take for a missing number.
             record(
-                "pod_model:triton_busy_instances:rate1m",
+                BUSY,
                 f"{_rate('nv_inference_compute_infer_duration_us')} / 1e6\n"
                 f"* {_EXECUTIONS}\n"
                 f"/ (({_EXECUTED}) > 0)\n"

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from spec.prometheus import recording
 from spec.prometheus.rule import series
 from spec.settings.autoscaling import Target
 from spec.settings.model import Settings
@@ -33,8 +34,8 @@ class Recording:
     metric: str
 
 
-PENDING = Recording("pod_model:triton_pending_requests:sum", "triton_pending_requests")
-BUSY = Recording("pod_model:triton_busy_instances:rate1m", "triton_busy_instances")
+PENDING = Recording(recording.PENDING, "triton_pending_requests")
+BUSY = Recording(recording.BUSY, "triton_busy_instances")
 RECORDINGS = (PENDING, BUSY)
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from spec import names
 from spec.catalog import INSTANCE_TYPES
 from spec.settings.autoscaling import Autoscaling
+from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
 from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
@@ -27,7 +28,7 @@ from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Absent, Section
 from spec.settings.tracing import Tracing
-from spec.settings.triton import PodAutoscaler, Triton
+from spec.settings.triton import PodAutoscaler, Triton, owner_of_pods
 from spec.settings.worker import Worker
 
 PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
@@ -111,6 +112,10 @@ class Document(Section):
         default=None,
         description="the request queue and the workers that answer from it; without it: neither",
     )
+    charts: Charts | None = Field(
+        default=None,
+        description="a registry of yours that has the third-party charts; without it: each comes from its own project's",
+    )
     cost: CostLimits | None = Field(
         default=None, description="a monthly budget and an alarm for unusual costs; without it: neither"
     )
@@ -131,7 +136,7 @@ class Document(Section):
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
         """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
-        return self.triton.autoscaler or ("keda" if self.autoscaling is not None else "none")
+        return owner_of_pods(self.triton.autoscaler, self.autoscaling)
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:

@@ -10,7 +10,7 @@ from spec.settings.fields import Cidr, LogRetention, Zones
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
-from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix
+from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix, zone_names
 
 _PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
@@ -43,7 +43,7 @@ class Network(Section):
     @rule
     def _cidr_is_of_a_usable_size(self, at: Place) -> Iterator[Problem]:
         """Require a range from /16, the largest that AWS allows, to /20, or to /24 for one or two zones."""
-        zones = self.zones if isinstance(self.zones, int) else len(self.zones)
+        zones = len(zone_names(self.zones))
         smallest = smallest_prefix(zones)
         if self.cidr.prefixlen < LARGEST_VPC_PREFIX:
             yield at.problem("cidr", f"{self.cidr} is larger than AWS allows; use a /{LARGEST_VPC_PREFIX} to /{smallest}")

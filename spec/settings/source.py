@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec import stack_file as spec_stack_file
 from spec.settings.model import Document, Settings
 from spec.settings.problem import Problem, SettingsError
@@ -14,6 +15,7 @@ from spec.stack_file import StackFileError
 from spec.stack_names import stack_file
 from spec.versions import PROJECT
 from spec.wording import did_you_mean, nearest
+from spec.yaml_reader import LARGEST_BYTES
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
 # Top-level keys of a Pulumi stack file. Only `config` is ours.
@@ -37,10 +39,10 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
-    """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, FileNotFoundError without a file."""
+    """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, and Unreadable."""
     path = Path(path)
     stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    return load(read_config(path.read_bytes(), stack_file(stack)), stack, today=today)
+    return load(read_config(reading.file(path, LARGEST_BYTES), stack_file(stack)), stack, today=today)
 
 
 def read_config(content: bytes | str, source: str) -> dict[str, Any]:

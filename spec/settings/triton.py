@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,12 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NO_SERVER = re.compile(r"/tritonserver.*[-_./](sdk|min|base|buildbase)(?![a-z0-9])")
 _BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
+_Owner = TypeVar("_Owner", bound=str)
+
+
+def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Literal["keda", "none"]:
+    """Return who owns a number of pods: who is named, else KEDA where there are bounds, else nobody, which is `none`."""
+    return named or ("none" if bounds is None else "keda")
 
 
 class Triton(Section):

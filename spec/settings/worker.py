@@ -12,6 +12,7 @@ from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn, betwee
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
+from spec.settings.triton import owner_of_pods
 
 _EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
 """The digest that the shipped stack files have in place of the one of your mirror; no image has it."""
@@ -79,7 +80,7 @@ class Worker(Section):
     @property
     def autoscaler(self) -> Literal["none", "keda"]:
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
-        return self.scaler or ("keda" if self.max_replicas is not None else "none")
+        return owner_of_pods(self.scaler, self.max_replicas)
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from console.not_aws import NotAws
+from console import aws_errors
 from spec.failure import NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
@@ -39,13 +39,8 @@ def caller(readers: Readers) -> Caller:
         raise AwsUnusable(
             f"AWS does not accept the credentials ({code}): log in again, for example `aws sso login`"
         ) from None
-    except NotAws as error:
-        raise AwsUnusable(f"AWS cannot be asked: {error}") from None
     except BotoCoreError as error:
-        raise AwsUnusable(
-            f"AWS cannot be asked: {error}; set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY"
-        ) from None
+        raise AwsUnusable(str(aws_errors.explain(error))) from None
     return Caller(account=identity["Account"], arn=identity["Arn"])
 
 

@@ -9,6 +9,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from console import aws_errors
 from console.not_aws import A_PAGE, is_page, refuse_others_answers
 from spec.failure import NOT_TRIED, Failure
 from spec.iam_policy import allow, document
@@ -46,15 +47,16 @@ class Readers:
         try:
             self._session = boto3.Session(region_name=region)
         except BotoCoreError as error:
-            raise AwsUnusable(
-                f"the AWS configuration cannot be used: {error}; check AWS_PROFILE and ~/.aws/config"
-            ) from None
+            raise AwsUnusable(str(aws_errors.explain(error))) from None
 
     def __call__(self, service: str, region: str | None = None) -> Any:
         """Return a client of `service`, in another region where one is named."""
         key = (service, region or self.region)
         if key not in self._clients:
-            client = self._session.client(service, region_name=key[1], config=_CONFIG)
+            try:
+                client = self._session.client(service, region_name=key[1], config=_CONFIG)
+            except (BotoCoreError, ValueError) as error:  # the latter for an address that is none
+                raise AwsUnusable(str(aws_errors.explain(error))) from None
             # Before anything else that may look at the call, and so before a request could be made.
             client.meta.events.register_first("provide-client-params.*.*", self._refuse_what_is_not_listed)
             refuse_others_answers(client)

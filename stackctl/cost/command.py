@@ -10,6 +10,7 @@ from decimal import Decimal
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 
+from console import aws_errors
 from console.terminal import output, print_json
 from spec.failure import FAILED
 from stackctl.account.read_only import AwsUnusable, Readers
@@ -71,7 +72,7 @@ def _asked(region: str, old: Mapping[str, prices.Price]) -> Refreshed:
     try:
         return look_up(Readers(API_REGION, PRICES)("pricing"), region, old, date.today())
     except (ClientError, BotoCoreError) as error:
-        raise AwsUnusable(f"the Price List API: {error}") from None
+        raise AwsUnusable(aws_errors.explain(error) or f"the Price List API: {error}") from None
 
 
 def _table(stack: str, now: Estimate, before: Estimate | None) -> Table:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec.capacity import pods_per_node
 from spec.settings import Settings
 from stackctl.cost import usage
 from stackctl.cost.prices import EC2, HOURS, PriceTable
@@ -74,5 +75,5 @@ def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
     """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
     pool = settings.triton_pool
-    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / usage.pods_per_node(settings, pool)
+    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / pods_per_node(settings, pool)
     return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}

@@ -14,8 +14,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
+from spec.reading import Unreadable
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
@@ -129,8 +131,10 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
     if not file.exists():
         return PriceTable(region, {})
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = reading.json_file(file)
         prices = {key: _price(entry) for key, entry in document["prices"].items()}
+    except Unreadable as error:
+        raise PriceError(f"{file} is not a price table: {error.problem}") from None
     except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
         raise PriceError(f"{file} is not a price table: {error!r}") from None
     return PriceTable(region, prices)

@@ -6,7 +6,6 @@ old one. What was not found keeps its price and its date.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from spec import reading
 from spec.catalog import INSTANCE_TYPES
 from stackctl.cost.prices import EC2, KEYS, Price, PriceTable
 
@@ -135,7 +135,7 @@ def _products(pricing: Any, region: str, question: Question) -> Iterator[dict[st
     )
     for page in pages:
         for text in page["PriceList"]:
-            yield json.loads(text)
+            yield reading.json_object(text)
 
 
 def _unit_prices(product: Mapping[str, Any], question: Question) -> Iterable[Decimal]:

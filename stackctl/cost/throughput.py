@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
 from spec.settings import Settings
 
 RESULTS = Path("benchmarks") / "results"
@@ -47,9 +48,11 @@ def measured_rates(settings: Settings) -> dict[str, float]:
 
 def _read(file: Path, model: str) -> Measured:
     try:
-        evidence: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        evidence = reading.json_file(file)
         of, rate, where = evidence["model"], float(evidence["winner"]["rate"]), _machine(evidence["machine"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Unreadable as error:
+        raise EvidenceError(f"{file.name}: evidence that a stack file names cannot be read: {error}") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise EvidenceError(
             f"{file.name}: evidence that a stack file names cannot be read from {file.parent}: {error!r}"
         ) from None

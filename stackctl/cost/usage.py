@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec.capacity import nodes_for
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME
+from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
 from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
 from stackctl.cost.throughput import measured, measured_rates
@@ -107,17 +109,6 @@ def keys(settings: Settings) -> int:
     return _KEYS_OF_EVERY_STACK + (settings.worker is not None)
 
 
-def zones(settings: Settings) -> int:
-    """Count the availability zones of the network."""
-    wanted = settings.network.zones
-    return wanted if isinstance(wanted, int) else len(wanted)
-
-
-def nat_gateways(settings: Settings) -> int:
-    """Count the NAT gateways, each with a public address."""
-    return {"none": 0, "single": 1, "per_az": zones(settings)}[settings.network.nat]
-
-
 def system_nodes(settings: Settings) -> Nodes:
     """Return the nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
     group = settings.nodes.system
@@ -148,16 +139,6 @@ def expected_pods(settings: Settings) -> tuple[int, int]:
     rates = measured_rates(settings)
     wanted = [math.ceil(settings.models.serving[model].expected_rate / rate) for model, rate in rates.items()]
     return fewest + warm, min(max([fewest, *wanted]), most) + warm
-
-
-def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Return the nodes of the pool that so many of Triton's pods fill."""
-    return math.ceil(pods / pods_per_node(settings, pool))
-
-
-def pods_per_node(settings: Settings, pool: GpuPool) -> int:
-    """Return the pods of Triton for which a node of the pool has GPUs, or shares of them."""
-    return max(pool.types[0].gpus * pool.sharing.replicas // settings.triton.gpus, 1)
 
 
 def part_of(pool: GpuPool) -> str:
@@ -253,20 +234,21 @@ def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share
 
 
 def _network(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    gateways, address = nat_gateways(settings), prices.usd("public-ipv4.hour")
+    network, address = settings.network, prices.usd("public-ipv4.hour")
+    zones, gateways = len(zone_names(network.zones)), len(nat_zones(network.nat, network.zones))
     if gateways:
         yield Item("network", f"{gateways} NAT gateways", always(gateways * HOURS) * prices.usd("nat.hour"))
         yield Item("network", "their public addresses", always(gateways * HOURS) * address)
-    endpoints = len(INTERFACE_SERVICES[settings.network.endpoints])
+    endpoints = len(INTERFACE_SERVICES[network.endpoints])
     if endpoints:
-        hours = always(endpoints * zones(settings) * HOURS)
+        hours = always(endpoints * zones * HOURS)
         yield Item("network", f"{endpoints} interface endpoints in each zone", hours * prices.usd("endpoint.hour"))
     if settings.gateway is not None:
         units = Amounts(Decimal(0), HOURS, HOURS)
         balancer = always(HOURS) * prices.usd("nlb.hour") + units * prices.usd("nlb.lcu-hour")
         yield Item("network", "load balancer, one capacity unit", balancer)
         if settings.gateway.exposure == "public":
-            yield Item("network", "its public addresses", always(zones(settings) * HOURS) * address)
+            yield Item("network", "its public addresses", always(zones * HOURS) * address)
 
 
 def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
 from stackctl.destroy import state
 from stackctl.destroy.state import Resource
 
 _EXPORT_SECONDS = 300
+_DEEPEST = 200
+"""A definition of custom resources has objects sixty deep in each other."""
+_RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
+_EXPORTED = {"deployment": {"resources": [_RESOURCE]}}
+"""Of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go), what is read here."""
 
 
 class EngineFailed(Failure):
@@ -37,7 +43,14 @@ class Engine:
         done = self._run(command, capture=True)
         if done.returncode != 0:
             raise EngineUnusable(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
-        return state.read(json.loads(done.stdout).get("deployment") or {})
+        try:
+            exported = reading.checked(reading.json_object(done.stdout, _DEEPEST), _EXPORTED, "the export")
+            return state.read(exported.get("deployment") or {})
+        except Unreadable as error:
+            raise EngineUnusable(
+                f"the state of {self.stack} cannot be read: of what `pulumi stack export` prints, {error}; is the pulumi on "
+                "PATH Pulumi's?"
+            ) from None
 
     def destroy(self, targets: Sequence[str] = ()) -> None:
         """Delete the targets and what depends on them, or, without targets, everything. Raises EngineFailed."""
@@ -59,12 +72,15 @@ class Engine:
             return subprocess.run(
                 command,
                 env=environment,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 capture_output=capture,
                 timeout=_EXPORT_SECONDS if capture else None,
                 check=False,
             )
         except FileNotFoundError:
             raise EngineUnusable("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
+        except OSError as error:
+            raise EngineUnusable(f"pulumi on PATH cannot be run: {error.strerror}; install it anew") from None
         except subprocess.TimeoutExpired:
             raise EngineUnusable(f"`{' '.join(command)}` has not ended after {_EXPORT_SECONDS} s") from None

@@ -1,22 +1,61 @@
-"""The teardown itself: phase by phase, each with its wait."""
+"""The teardown itself: phase by phase, each with its wait for what AWS deletes late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spec.failure import Failure
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, Phase
-from stackctl.destroy.waits import Finder, until_gone
 from stackctl.orphans import computing, networking
 from stackctl.orphans.find import leftovers
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
+
+Finder = Callable[[Search], Iterator[Leftover]]
+
+_POLL_SECONDS = 10.0
+_SECONDS = 1800
+"""A node is drained before it goes, and a load balancer drains its connections."""
+
+
+class StillThere(Failure):
+    """Something has not gone in time; the text says what, and what to look at."""
+
+
+def until_gone(
+    look: Callable[[], Search],
+    finders: Sequence[Finder],
+    seconds: float,
+    say: Callable[[str], None],
+    *,
+    poll_seconds: float = _POLL_SECONDS,
+) -> None:
+    """Wait until the finders find nothing, and say what is waited for whenever that changes.
+
+    `look` begins a new search each time. Raises StillThere after `seconds`.
+    """
+    deadline, said = time.monotonic() + seconds, ""
+    while True:
+        search = look()
+        left = [item for finder in finders for item in finder(search)]
+        if not left:
+            return
+        names = ", ".join(f"{item.kind} {item.id}" for item in left)
+        if time.monotonic() > deadline:
+            raise StillThere(
+                f"still there after {seconds:g} s: {names}. Nothing that takes them away was removed: look at the log of "
+                "their controller in the cluster, then run the same command again"
+            )
+        if names != said:
+            say(f"  waiting for AWS to delete {names} ...")
+            said = names
+        time.sleep(poll_seconds)
+
 
 _BEHIND_PULUMIS_BACK: Sequence[Finder] = (networking.load_balancers, networking.target_groups, computing.node_claims)
 _VOLUMES: Sequence[Finder] = (computing.claimed_volumes,)
-_SECONDS = 1800
-"""A node is drained before it goes, and a load balancer drains its connections."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +66,7 @@ class Teardown:
     look: Callable[[], Search]
     say: Callable[[str], None]
     seconds: float = _SECONDS
-    poll_seconds: float = 10.0
+    poll_seconds: float = _POLL_SECONDS
 
     def run(self) -> list[Leftover]:
         """Take everything away; returns what AWS still has afterwards, but for what is meant to stay (`retained`).

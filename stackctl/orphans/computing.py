@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from spec.ownership import tags_of
 from stackctl.cost.prices import EC2, HOURS
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Item, Search, name_of
+from stackctl.orphans.search import Item, Leftover, Search, name_of
 
 _LIVING = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
 _NODE_CLAIM = "karpenter.sh/nodeclaim"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from stackctl.orphans import computing, networking, storing
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
 
 FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
     "cluster": computing.cluster,

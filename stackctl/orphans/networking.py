@@ -8,8 +8,7 @@ from itertools import islice
 from botocore.exceptions import ClientError
 
 from stackctl.cost.prices import HOURS
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Item, Search, name_of
+from stackctl.orphans.search import Item, Leftover, Search, name_of
 
 _TAGS_AT_A_TIME = 20
 """ARNs that one DescribeTags of the load balancers takes."""

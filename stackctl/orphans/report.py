@@ -10,7 +10,7 @@ from rich.console import Console
 
 from console.terminal import table
 from stackctl.cost.prices import PriceTable
-from stackctl.orphans.leftover import Leftover
+from stackctl.orphans.search import Leftover
 
 
 def show(stack: str, found: Sequence[Leftover], prices: PriceTable, console: Console) -> None:

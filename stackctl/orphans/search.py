@@ -1,4 +1,4 @@
-"""The search that a finder is given: the account, and how the stack's own things are told from others'."""
+"""The search that a finder is given, which tells the stack's own things from others', and the leftover that it yields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ from stackctl.cost.prices import PriceTable, product
 Item = Mapping[str, Any]
 _CENT = Decimal("0.01")
 _SOMEBODY_ELSES = "somebody else's"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A thing that is left; nothing here removes it.
+
+    `reason`: why it counts as the stack's. `usd_a_month`: 0 where AWS charges nothing, None where it depends on use, NaN
+    where there is no price. `remove`: the command with which somebody removes it.
+    """
+
+    kind: str
+    id: str
+    name: str
+    reason: str
+    usd_a_month: float | None
+    remove: str
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from decimal import Decimal
 
 from spec.names import control_plane_log_group, flow_log_group
 from spec.ownership import tags_of
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search, name_of
+from stackctl.orphans.search import Leftover, Search, name_of
 
 _GIB = 1024**3
 _KEY_ON_ITS_WAY_OUT = ("PendingDeletion", "PendingReplicaDeletion")

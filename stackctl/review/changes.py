@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from spec import reading
+from spec.reading import Unreadable
+from stackctl.review.plan import Change
+from stackctl.review.redaction import SECRET, has_secret, names_a_secret
 
 LONGEST_VALUE = 80
 """Characters of one value that are shown."""
 MOST_CHANGES = 40
 """Of one resource; the rest is counted."""
 
-SECRET, UNKNOWN, ABSENT = "(secret)", "(known after the update)", "(none)"
+UNKNOWN, ABSENT = "(known after the update)", "(none)"
 
 _UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
                                 "3eeb2bf0-c639-47a8-9e75-3b44932eb421", "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
@@ -23,30 +27,12 @@ _UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "1c4a061
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the engine's mark of a secret, not one
 _SECRET_TEXT = "[secret]"  # noqa: S105 - what the engine writes in the place of one
-_SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)|secret(?!s?_?(name|ref|manager|arn))|private_?key|credential|api_?key|access_?key|auth_?token|bearer"
-    r"|user_?data|kubeconfig",
-    re.IGNORECASE,
-)
-"""Properties whose value is not shown whoever forgot to mark it as a secret."""
-_SECRET_VALUE = re.compile(
-    r"-----BEGIN .*?(?:-----END [^-]*-----|\Z)|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\b(?:gh[pousr]|github_pat)_\w{20,}"
-    r"|\beyJ[\w-]{10,}\.[\w.-]*|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
-    re.DOTALL,
-)
-"""Keys, tokens and passwords in addresses, wherever they stand."""
 _OBJECTS_OF_SECRETS = frozenset({"kubernetes:core/v1:Secret"})
-_INDEX = re.compile(r"\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]|\.?([^.\[\]]+)")
+_NAMING = re.compile(r"(?:[a-z]*[._-]?)?(?:name|key)", re.IGNORECASE)
+_NAMED = re.compile(r"(?:[a-z]*[._-]?)?value", re.IGNORECASE)
+"""How pairs call what names a value, and the value: `name`, `key`, `ParameterKey`, `ParameterValue`."""
+_INDEX = re.compile(r"\[([0-9]{1,9})\]|\[\"((?:[^\"\\]|\\.)*)\"\]|\.?([^.\[\]]+)")
 _MISSING = object()
-
-
-@dataclass(frozen=True)
-class Change:
-    """One property that changes: its path, and both values as they may be shown."""
-
-    path: str
-    before: str
-    after: str
 
 
 def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: Iterable[str]) -> tuple[Change, ...]:
@@ -55,20 +41,17 @@ def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: I
     `old` and `new` are states as the engine has them: `inputs`, `outputs`, `additionalSecretOutputs`. A path that can be
     looked up in neither is told without values.
     """
-    hidden = frozenset((*old.get("additionalSecretOutputs", ()), *new.get("additionalSecretOutputs", ())))
+    hidden = frozenset(name for state in (old, new) for name in state.get("additionalSecretOutputs") or ())
+    old, new = ({part: _with_marked_pairs(state.get(part)) for part in ("inputs", "outputs")} for state in (old, new))
     found: dict[str, Change] = {}
     for path in paths:
         before, after = _both(old, new, path)
         for leaf, left, right in _leaves(path, before, after):
-            secret = type_ in _OBJECTS_OF_SECRETS or _names_a_secret(leaf) or _first(leaf) in hidden
+            named = names_a_secret(leaf) and (_may_be_secret(left) or _may_be_secret(right))
+            secret = type_ in _OBJECTS_OF_SECRETS or named or _first(leaf) in hidden
             secret = secret or _contains_secret(left) or _contains_secret(right)  # it is one before and after
             found[leaf] = Change(leaf, _shown(left, secret), _shown(right, secret))
     return tuple(found[path] for path in sorted(found))
-
-
-def without_secrets(text: str) -> str:
-    """Return the text with what looks like a key, a token or a password in an address taken out."""
-    return _SECRET_VALUE.sub(SECRET, text)
 
 
 def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
@@ -93,19 +76,28 @@ def is_unknown(text: str) -> bool:
 def at(value: Any, path: str) -> Any:
     """Return the value at a property path of a state's inputs or outputs; one that equals no other where there is none."""
     for match in _INDEX.finditer(path):
+        if _is_secret(value):
+            return value
         index, quoted, plain = match.groups()
         if index is not None and isinstance(value, list):
             if int(index) >= len(value):
                 return _MISSING
             value = value[int(index)]
         elif isinstance(value, dict):
-            key = index or (json.loads(f'"{quoted}"') if quoted is not None else plain)
+            key = index or (_unquoted(quoted) if quoted is not None else plain)
             if key not in value:
                 return _MISSING
             value = value[key]
         else:
             return _MISSING
     return value
+
+
+def _unquoted(key: str) -> str:
+    try:
+        return str(reading.json_value(f'"{key}"'))
+    except Unreadable:
+        return key
 
 
 def _leaves(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -138,11 +130,8 @@ def _member(path: str, key: str) -> str:
 def _parsed(before: Any, after: Any) -> tuple[Any, Any]:
     if not (isinstance(before, str) and isinstance(after, str) and before[:1] in "{[" and after[:1] in "{["):
         return before, after
-    try:
-        left, right = json.loads(before), json.loads(after)
-    except ValueError:
-        return before, after
-    return (left, right) if type(left) is type(right) else (before, after)
+    left, right = _structure(before), _structure(after)
+    return (left, right) if left is not None and type(left) is type(right) else (before, after)
 
 
 def _is_secret(value: Any) -> bool:
@@ -153,12 +142,18 @@ def _contains_secret(value: Any) -> bool:
     if _is_secret(value):
         return True
     if isinstance(value, str):
-        return _SECRET_TEXT in value or _SECRET_VALUE.search(value) is not None or _contains_secret(_structure(value))
+        return _SECRET_TEXT in value or has_secret(value) or _contains_secret(_structure(value))
     if isinstance(value, dict):
-        return any(_contains_secret(item) or _SECRET_NAME.search(str(key)) for key, item in value.items())
+        named = any(_may_be_secret(item) and names_a_secret(key) for key, item in value.items())
+        return named or any(map(_contains_secret, value.values()))
     if isinstance(value, list):
         return any(_contains_secret(item) for item in value)
     return False
+
+
+def _may_be_secret(value: Any) -> bool:
+    """Return whether a value can be one at all: `automountServiceAccountToken: false` is to be seen."""
+    return not (value is None or value is _MISSING or isinstance(value, bool))
 
 
 def _structure(text: str) -> Any:
@@ -166,13 +161,25 @@ def _structure(text: str) -> Any:
     if text[:1] not in ("{", "["):
         return None
     try:
-        return json.loads(text)
-    except ValueError:
+        return _with_marked_pairs(reading.json_value(text))
+    except Unreadable:
         return None
 
 
-def _names_a_secret(path: str) -> bool:
-    return _SECRET_NAME.search(path) is not None
+def _with_marked_pairs(value: Any) -> Any:
+    """Mark the values of pairs that name themselves: `{name: DB_PASSWORD, value: …}`, `{Key: password, Value: …}`."""
+    if isinstance(value, list):
+        return [_with_marked_pairs(item) for item in value]
+    if not isinstance(value, dict) or _is_secret(value):
+        return value
+    names = [str(item) for key, item in value.items() if _NAMING.fullmatch(key) and isinstance(item, str)]
+    secret = any(map(names_a_secret, names))
+    return {
+        key: {_SIGNATURE: _SECRET_SIGNATURE, "value": item}
+        if secret and _NAMED.fullmatch(key) and isinstance(item, str)
+        else _with_marked_pairs(item)
+        for key, item in value.items()
+    }
 
 
 def _first(path: str) -> str:

@@ -6,10 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from spec import reading
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.files import rewrite
+from spec.reading import Unreadable
 from stackctl.review import collect as collecting
-from stackctl.review import document, plan, report_files, verdict
+from stackctl.review import document, redaction, report_files, verdict
+from stackctl.review import preview as preview_of_the_engine
+from stackctl.review.plan import Plan
 
 
 class WrongPreview(Failure):
@@ -20,20 +24,22 @@ class WrongPreview(Failure):
 
 def collect(stack: str, preview: Path, against: str | None, output: Path | None) -> None:
     """Write the report of a stack as JSON. `preview` is the engine's output, `-` standard input. Raises Failure."""
-    text = sys.stdin.read() if str(preview) == "-" else preview.read_text(encoding="utf-8")
+    given = reading.stream(sys.stdin.buffer, "standard input") if str(preview) == "-" else reading.file(preview)
+    told = None
     try:
-        found = plan.read(text)
-    except plan.UnreadablePlan as error:
-        found = plan.Plan((), errors=(f"the preview said nothing that can be read: {error}",))
-    made = collecting.report(stack, found, against)
-    if (told := plan.stack_of(text)) not in (None, stack):
+        text = reading.text(given)
+        told, found = preview_of_the_engine.stack_of(text), preview_of_the_engine.read(text)
+    except Unreadable as error:
+        found = Plan((), errors=(f"the preview said nothing that can be read: {error}",))
+    made = redaction.everywhere(collecting.report(stack, found, against))
+    if told not in (None, stack):
         raise WrongPreview(f"{preview} is a preview of the stack {told}, not of {stack}")
     _write(made.to_json(), output)
 
 
 def render(reports: Sequence[Path], stacks: Sequence[str], title: str, name: str, output: Path | None) -> None:
     """Write the comment of reports as Markdown. Of `stacks` those without a report are told as failed. Raises Failure."""
-    found = report_files.read_for_comment(reports, stacks)
+    found = redaction.everywhere(tuple(report_files.read_for_comment(reports, stacks)))
     _write(document.render(found, title=title, name=name), output)
 
 

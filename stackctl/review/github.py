@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
 
+from spec import reading
 from spec.failure import Failure
+from spec.reading import Unreadable
 
 BOT = "github-actions[bot]"
 """Who a workflow's token writes as: who we are where GitHub does not tell."""
@@ -138,7 +140,7 @@ class Repository:
         try:
             answer = self._send("POST", self.graphql, {"query": "{ viewer { login } }"})
             login = answer["data"]["viewer"]["login"]
-        except (OSError, HTTPException, ValueError, RecursionError, TypeError, KeyError):
+        except (OSError, HTTPException, Unreadable, TypeError, KeyError):
             return BOT
         return login if isinstance(login, str) and login else BOT
 
@@ -170,7 +172,9 @@ class Repository:
                     raise GitHubError(f"{method} {url}: {error.code} {said}") from None
                 wait = error.headers.get("Retry-After", "")
                 time.sleep(min(float(wait) if wait.isdigit() else self.pause * attempt, _LONGEST_WAIT_SECONDS))
-            except (OSError, HTTPException, ValueError, RecursionError) as error:
+            except Unreadable as error:  # it will not be another one the next time
+                raise GitHubError(self._hidden(str(error))) from None
+            except (OSError, HTTPException) as error:
                 if method != "GET" or attempt == _ATTEMPTS:  # whether a write has arrived is not known
                     raise GitHubError(self._hidden(f"{method} {url}: {getattr(error, 'reason', error)}")) from None
                 time.sleep(self.pause * attempt)
@@ -178,7 +182,7 @@ class Repository:
 
     def _send(self, method: str, url: str, content: dict[str, Any] | None) -> Any:
         with _OPENER.open(self._request(method, url, content), timeout=_TIMEOUT_SECONDS) as answer:
-            return json.load(answer)
+            return reading.answer(answer.read(reading.LARGEST_ANSWER), f"{method} {url}")
 
     def _url(self, path: str) -> str:
         return f"{self.api}/repos/{self.name}/{path}"
@@ -224,6 +228,7 @@ def _message(error: urllib.error.HTTPError) -> str:
     if location:
         return f"it is at {location} now, where nothing was sent; set GITHUB_REPOSITORY and GITHUB_API_URL to that"
     try:
-        return str(json.load(error).get("message", ""))
-    except (OSError, HTTPException, ValueError, RecursionError, AttributeError):
+        answer = reading.json_object(error.read(reading.LARGEST_ANSWER))
+    except (OSError, HTTPException, Unreadable):
         return str(error.reason)
+    return str(answer.get("message") or error.reason)

@@ -1,56 +1,24 @@
-"""Read what the engine intends to do, from the JSON that it prints.
-
-Two forms are read: the document of `pulumi preview --json`, and the stream of events, one a line, that the same command
-prints with PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true. Only the stream has the results of policies: the engine leaves them
-out of the document (pulumi pkg/backend/display/json.go).
-"""
+"""What the engine intends to do with one stack, as data. The standard library is all it needs."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-from spec.failure import NOT_TRIED, Failure
-from stackctl.review import changes
-from stackctl.review.causes import Replacement, roots
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 Action = Literal["create", "update", "replace", "delete"]
 
-# The engine's words for one step, by what they mean for the resource. A replacement is told as up to three steps. `refresh`
-# is not among them: it is told of every resource that was looked at, and what differs is an update or a creation after it.
-_ACTIONS: Mapping[str, Action] = {
-    "create": "create",
-    "import": "create",
-    "update": "update",
-    "delete": "delete",
-    "replace": "replace",
-    "create-replacement": "replace",
-    "import-replacement": "replace",
-    "delete-replaced": "replace",
-}
-_LAST_WORDS = re.compile(
-    r"(error: )?(preview failed|an unhandled error occurred: program exited with non-zero exit code: -?[0-9]+)"
-)
-"""How the engine ends when something has failed. Of a program it has a second error, beside the program's own."""
-_CUT_OFF = "the engine's output ends before its summary: the preview was cut off"
-_CANNOT_RUN = "can't run policy "
-"""How the engine begins where a policy asks for a value that is not known yet."""
 WAITING_POLICY = "judged-at-up"
 """The policy of our pack that says, once for all the others, what they judge in the update alone."""
-_PROVIDER = "pulumi:providers:"
-_STACK_TYPE = "pulumi:pulumi:Stack"
-_STACK_IN_URN = re.compile(r'"urn": ?"urn:pulumi:([^:"]+)::')
-_MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
-"""The engine's own colour tags, and a terminal's."""
 
 
-class UnreadablePlan(Failure):
-    """Text that is neither of the engine's two forms; the message says what is wrong with it."""
+@dataclass(frozen=True)
+class Change:
+    """One property that changes: its path, and both values as they may be shown."""
 
-    exit_code = NOT_TRIED
+    path: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +32,7 @@ class Step:
     action: Action
     type: str
     name: str
-    changed: tuple[changes.Change, ...] = ()
+    changed: tuple[Change, ...] = ()
     replace_reasons: tuple[str, ...] = ()
     protected: bool = False
     caused_by: str | None = None
@@ -109,221 +77,3 @@ class Plan:
     def ended_before_resources(self) -> bool:
         """Whether the preview failed when there was nothing but the stack itself: policies have then judged nothing."""
         return bool(self.errors) and not self.steps and sum(self.counts.values()) <= 1
-
-
-def read(text: str) -> Plan:
-    """Return the plan in what the engine printed. Raises UnreadablePlan."""
-    if not text.strip():
-        raise UnreadablePlan("the engine's JSON is empty: the preview has not begun, or its output went elsewhere")
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return _from_events(list(_lines(text)))
-    if not isinstance(document, dict):
-        raise UnreadablePlan("the engine's JSON is not an object")
-    if any(key.endswith("Event") for key in document):
-        return _from_events([document])
-    return _from_document(document)
-
-
-def stack_of(text: str) -> str | None:
-    """Return the stack whose resources the engine's JSON tells of; None where it tells of none."""
-    found = _STACK_IN_URN.search(text)
-    return found[1] if found is not None else None
-
-
-def _lines(text: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            event = json.loads(line)
-        except ValueError as error:
-            raise UnreadablePlan(f"line {number} of the engine's output is not JSON: {error}") from None
-        if not isinstance(event, dict):
-            raise UnreadablePlan(f"line {number} of the engine's output is not an event")
-        yield event
-
-
-def _from_document(document: Mapping[str, Any]) -> Plan:
-    if not document.keys() & {"changeSummary", "diagnostics"}:
-        raise UnreadablePlan(
-            "this is not a document of `pulumi preview --json`; `twin preview --json` prints one of its own: take `--events`"
-        )
-    diagnostics = document.get("diagnostics") or []
-    return Plan(
-        steps=_merged([_document_step(raw) for raw in document.get("steps") or ()]),
-        counts=dict(document.get("changeSummary") or {}),
-        errors=_messages(diagnostics, "error"),
-        warnings=_messages(diagnostics, "warning"),
-    )
-
-
-@dataclass(frozen=True)
-class _Told:
-    """A step, and the states that the engine tells it with."""
-
-    urn: str
-    step: Step | None
-    old: Mapping[str, Any]
-    new: Mapping[str, Any]
-
-
-def _document_step(raw: Mapping[str, Any]) -> _Told:
-    old, new = raw.get("oldState") or {}, raw.get("newState") or {}
-    step = _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffReasons", "replaceReasons")
-    return _Told(raw["urn"], step, old, new)
-
-
-def _event_step(raw: Mapping[str, Any]) -> _Told:
-    old, new = raw.get("old") or {}, raw.get("new") or {}
-    step = _step(raw["op"], raw["urn"], old, new, raw.get("detailedDiff"), raw, "diffs", "keys")
-    return _Told(raw["urn"], step, old, new)
-
-
-def _from_events(events: list[dict[str, Any]]) -> Plan:
-    steps, violations, diagnostics = [], [], []
-    packs: dict[str, str] | None = None
-    counts: Mapping[str, int] = {}
-    for event in events:
-        if (resource := event.get("resourcePreEvent")) is not None:
-            steps.append(_event_step(resource["metadata"]))
-        elif (diagnostic := event.get("diagnosticEvent")) is not None:
-            if not diagnostic.get("ephemeral"):
-                diagnostics.append(diagnostic)
-        elif (failure := event.get("errorEvent")) is not None:
-            diagnostics.append({"severity": "error", "message": failure.get("error", "")})
-        elif (violation := event.get("policyEvent")) is not None:
-            violations.append(_violation(violation))
-        elif (summary := event.get("summaryEvent")) is not None:
-            counts = dict(summary.get("resourceChanges") or {})
-            # A pack from a folder is called `<name>|local|<folder>`.
-            packs = {name.partition("|")[0]: version for name, version in (summary.get("PolicyPacks") or {}).items()}
-    errors = _messages(diagnostics, "error")
-    if packs is None and not errors:  # an engine that is killed says nothing, and what it said until then looks like success
-        errors = (_CUT_OFF,)
-    ordered = sorted(set(violations), key=lambda one: (not one.mandatory, one.policy, one.resource, one.message))
-    return Plan(
-        steps=_merged(steps),
-        counts=counts,
-        violations=tuple(ordered),
-        packs=packs,
-        errors=_reasons(errors, violations),
-        warnings=_messages(diagnostics, "warning"),
-    )
-
-
-def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[str, ...]:
-    """Return the errors without the engine's last words, where something else says why."""
-    others = tuple(error for error in errors if not _LAST_WORDS.fullmatch(error))
-    return others if others or any(violation.mandatory for violation in violations) else errors
-
-
-def _violation(raw: Mapping[str, Any]) -> Violation:
-    message, mandatory = plain(str(raw.get("message", ""))), raw.get("enforcementLevel") in ("mandatory", "remediate")
-    policy = str(raw.get("policyName", ""))
-    return Violation(
-        policy=policy,
-        mandatory=mandatory,
-        severity=str(raw.get("severity") or ""),
-        resource=name_of(str(raw.get("resourceUrn") or "")),
-        message=message,
-        deferred=not mandatory and (policy == WAITING_POLICY or message.startswith(_CANNOT_RUN)),
-    )
-
-
-def _step(
-    op: str,
-    urn: str,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    detailed: Mapping[str, Any] | None,
-    raw: Mapping[str, Any],
-    changed_key: str,
-    replaces_key: str,
-) -> Step | None:
-    action = _ACTIONS.get(op)
-    type_ = type_of(urn)
-    if action is None or not _told(action, type_, new or old):
-        return None
-    reasons = set(raw.get(replaces_key) or ())
-    reasons |= {
-        path for path, diff in (detailed or {}).items() if str(diff.get("kind", diff.get("diffKind"))).endswith("replace")
-    }
-    changed: tuple[changes.Change, ...] = ()
-    if action in ("update", "replace") and old and new:
-        paths = list(detailed) if detailed else list(raw.get(changed_key) or ())
-        changed = changes.between(type_, old, new, paths)
-    return Step(
-        action,
-        type_,
-        name_of(urn),
-        changed,
-        tuple(sorted(_most_precise(reasons))) if action == "replace" else (),
-        bool((old or new).get("protect")),
-    )
-
-
-def _told(action: Action, type_: str, state: Mapping[str, Any]) -> bool:
-    """Return whether people are told of a step.
-
-    Components and the stack are only names for what is in them; a new or changed provider is the engine's affair.
-    """
-    if type_ == _STACK_TYPE or not state.get("custom", True):
-        return False
-    return not (type_.startswith(_PROVIDER) and action in ("create", "update"))
-
-
-def _most_precise(paths: Iterable[str]) -> list[str]:
-    """Return the paths without those that only begin another one: `vpcConfig` beside `vpcConfig.subnetIds`."""
-    kept = set(paths)
-    return [path for path in kept if not any(other != path and other.startswith((f"{path}.", f"{path}[")) for other in kept)]
-
-
-def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
-    """Return one step for each resource: the three of a replacement are one, told by the one that knows most."""
-    by_urn: dict[str, _Told] = {}
-    steps: dict[str, Step] = {}
-    for one in told:
-        if one.step is None:
-            continue
-        known = steps.get(one.urn)
-        rank = one.step.action == "replace", len(one.step.changed)
-        if known is None or rank > (known.action == "replace", len(known.changed)):
-            by_urn[one.urn], steps[one.urn] = one, one.step
-    causes = roots(
-        [
-            Replacement(urn, str(one.old.get("id") or ""), one.old, one.new, steps[urn].replace_reasons)
-            for urn, one in by_urn.items()
-            if steps[urn].action == "replace"
-        ]
-    )
-    return tuple(
-        replace(step, caused_by=steps[causes[urn]].key) if urn in causes else step for urn, step in sorted(steps.items())
-    )
-
-
-def type_of(urn: str) -> str:
-    """Return the type of a resource: what stands after the types of its parents in the third part of its URN."""
-    parts = urn.split("::", 3)
-    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
-
-
-def name_of(urn: str) -> str:
-    """Return the name that the program gives a resource; empty for the stack itself, which a stack policy names."""
-    parts = urn.split("::", 3)
-    return parts[3] if len(parts) == 4 and type_of(urn) != _STACK_TYPE else ""
-
-
-def plain(text: str) -> str:
-    """Return a message of the engine without colours, and without what looks like a secret."""
-    return changes.without_secrets(_MARKUP.sub("", text).strip())
-
-
-def _messages(diagnostics: Iterable[Mapping[str, Any]], severity: str) -> tuple[str, ...]:
-    found = (
-        plain(f"{one.get('prefix') or ''}{one.get('message') or ''}")
-        for one in diagnostics
-        if one.get("severity") == severity
-    )
-    return tuple(dict.fromkeys(message for message in found if message))

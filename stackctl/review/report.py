@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
 from stackctl.review.plan import Plan
 
 SCHEMA = 3
-MOST_CHARACTERS = 20_000_000
+MOST_BYTES = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
 _LARGEST = Decimal(10**12)
 """US dollars: of the world, not of a stack."""
@@ -117,13 +119,13 @@ class Report:
 
 def from_json(text: str) -> Report:
     """Return the report in a text. Raises UnreadableReport."""
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_BYTES:
         raise UnreadableReport(f"{len(text)} characters are more than a report has")
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableReport(f"it is not JSON: {error}") from None
-    if isinstance(document, dict) and document.get("schema") != SCHEMA:
+        document = reading.json_object(text)
+    except Unreadable as error:
+        raise UnreadableReport(str(error)) from None
+    if document.get("schema") != SCHEMA:
         raise UnreadableReport(f"schema {document.get('schema')!r}; this program reads schema {SCHEMA}")
     report: Report = _build(Report, document, "report")
     return report

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
 from stackctl.review import report
 from stackctl.review.plan import Plan
 from stackctl.review.report import Report
@@ -73,7 +75,9 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _read(file: Path) -> Report:
+    content = reading.file(file, report.MOST_BYTES)
     try:
-        return report.from_json(file.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise report.UnreadableReport(f"it is not text: {error}") from None
+        text = reading.text(content)
+    except Unreadable as error:
+        raise report.UnreadableReport(str(error)) from None
+    return report.from_json(text)

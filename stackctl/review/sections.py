@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from stackctl.review import consequences, refusals
-from stackctl.review.changes import Change
 from stackctl.review.markdown import block, code, prose, shortened
-from stackctl.review.plan import WAITING_POLICY, Plan, Step, Violation
+from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 MOST_CHANGES = 12

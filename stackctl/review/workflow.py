@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from console.program import guard
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 from stackctl.review import document, report_files, verdict
@@ -51,7 +52,7 @@ def render() -> None:
 def comment() -> None:
     """Write `TEXT` as the comment of a pull request, or in the place of the one that is there. Raises Failure."""
     repository = Repository.from_environment()
-    text, marker = TEXT.read_text(encoding="utf-8"), document.marker(_variable("REVIEW_NAME"))
+    text, marker = reading.text_file(TEXT), document.marker(_variable("REVIEW_NAME"))
     print(repository.comment(_pull_request(repository), marker, text))
 
 
@@ -62,7 +63,7 @@ def issue() -> None:
     if os.environ.get("LOOKED") == "success" and not _some_change():
         print(repository.close_issue(marker, label, _AGAIN_ALIKE) or "there is no open issue")
     else:
-        print(repository.issue(marker, _variable("REVIEW_TITLE"), TEXT.read_text(encoding="utf-8"), label))
+        print(repository.issue(marker, _variable("REVIEW_TITLE"), reading.text_file(TEXT), label))
 
 
 def _pull_request(repository: Repository) -> int:
@@ -84,7 +85,7 @@ def _some_change() -> bool:
 
 def _variable(name: str) -> str:
     value = os.environ.get(name, "")
-    if not value:
+    if not value.strip():
         raise WrongStep(f"the step does not set {name}")
     return value
 

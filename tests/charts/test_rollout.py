@@ -6,6 +6,7 @@ import pytest
 
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE, RELEASE_ID
+from twin.plugins.chart_order import DEPENDS_ON
 
 EXTERNAL = {"autoscaling": {"owner": "external"}, "replicaCount": None}
 
@@ -55,17 +56,17 @@ def test_the_progress_deadline_covers_placement_start_and_drain(spare: bool, dra
 def test_the_deadline_annotation_covers_all_pods_one_after_the_other(overrides: dict[str, Any], factor: int) -> None:
     deployment = rendering.deployment({"rollout": {"deadlineAnnotation": "pulumi.com/timeoutSeconds"}, **overrides})
     expected = deployment["spec"]["progressDeadlineSeconds"] * factor
-    assert deployment["metadata"]["annotations"] == {"pulumi.com/timeoutSeconds": str(expected)}
+    assert deployment["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] == str(expected)
 
 
 def test_the_environments_tell_pulumi_how_long_a_rollout_takes() -> None:
     for environment in rendering.ENVIRONMENTS:
         annotations = rendering.deployment(environment=environment)["metadata"]["annotations"]
-        assert list(annotations) == ["pulumi.com/timeoutSeconds"]
+        assert list(annotations) == [DEPENDS_ON, "pulumi.com/timeoutSeconds"]
 
 
 def test_without_a_deadline_annotation_the_deployment_has_none() -> None:
-    assert "annotations" not in rendering.deployment()["metadata"]
+    assert list(rendering.deployment()["metadata"]["annotations"]) == [DEPENDS_ON]
 
 
 def test_a_new_release_changes_the_pod_template() -> None:

@@ -127,7 +127,7 @@ def test_refreshing_prices_ends_with_that_sentence(instead_of_aws: Callable[[int
     done = run("stackctl", "cost", "refresh", "us-west-2")
     assert (done.exit_code, done.stderr) == (
         2,
-        f"error: the Price List API: {address} answers GetProducts with a page of HTML: {WHY}\n",
+        f"error: AWS cannot be asked: {address} answers GetProducts with a page of HTML: {WHY}\n",
     )
 
 

@@ -1,13 +1,12 @@
 """A wrong or missing stack name: one sentence and one exit code in every command that takes one."""
 
-import os
-import subprocess
-import sys
+import io
 from pathlib import Path
 
 import pytest
 
 from spec.stack_names import NoSuchStack, file_of
+from tests.command import run
 from tests.paths import ROOT
 
 COMMANDS = [
@@ -22,19 +21,15 @@ COMMANDS = [
 THERE_ARE = "there are: dev, local, prod, staging"
 
 
+@pytest.fixture(autouse=True)
+def _in_the_checkout_with_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+
 def refused(command: list[str], *stack: str) -> tuple[int, str]:
-    environment = {**os.environ, "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", *command, *stack],
-        cwd=ROOT,
-        env=environment,
-        input="",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    return done.returncode, done.stderr
+    done = run(*command, *stack)
+    return done.exit_code, done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -7,6 +7,7 @@ import tritonclient.grpc as grpc
 from tritonclient.utils import triton_to_np_dtype
 
 from modelctl.repository.golden import FILE, Golden, Tensor, flat
+from tests import waiting
 
 
 def golden_difference(client: grpc.InferenceServerClient, model: str, version_directory: Path) -> str | None:
@@ -17,7 +18,7 @@ def golden_difference(client: grpc.InferenceServerClient, model: str, version_di
         given = grpc.InferInput(name, list(tensor.shape), tensor.datatype)
         given.set_data_from_numpy(_array(tensor))
         inputs.append(given)
-    answer = client.infer(model, inputs, client_timeout=60)
+    answer = waiting.answer(client, model, inputs)
     outputs = []
     for name, tensor in golden.outputs.items():
         values = answer.as_numpy(name)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.subnets import addresses_per_node, plan, usable_addresses
+from spec.subnets import addresses_per_node, nat_zones, plan, usable_addresses
 
 _VPCS = st.builds(
     lambda address, prefix: IPv4Network((address, prefix), strict=False),
@@ -79,3 +79,9 @@ def test_a_node_takes_whole_prefixes_one_in_advance_and_its_interfaces() -> None
 
 def test_aws_keeps_five_addresses_of_a_subnet() -> None:
     assert usable_addresses(IPv4Network("10.0.0.0/24")) == 251
+
+
+@pytest.mark.parametrize(("nat", "count"), [("none", 0), ("single", 1), ("per_az", 3)])
+def test_nat_gateways_stand_in_no_zone_the_first_or_all(nat: str, count: int) -> None:
+    zones = ("us-west-2a", "us-west-2b", "us-west-2d")
+    assert (nat_zones(nat, zones), nat_zones(nat, 3)) == (zones[:count], ("1", "2", "3")[:count])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from typing import Any
 
@@ -71,13 +72,90 @@ def test_a_full_message_is_read() -> None:
         (json.dumps(echo(1, parameters={"a": 1})).replace('"a"', '"a": 2, "a"'), 'the key "a" is there twice in one object'),
         (json.dumps(echo(7)).replace("7", "9" * 5000), "number out of range"),
         ("[" * 100_000, "recursion limit exceeded"),
+        ("", "Invalid JSON: EOF while parsing a value"),
+        ("\ufeff" + json.dumps(echo(1)), "Invalid JSON: expected value at line 1 column 1"),
+        (json.dumps(echo(1)) + "x", "Invalid JSON: trailing characters"),
+        (json.dumps(echo(1, version="1\u0663")), "version: String should match pattern"),
+        (json.dumps(echo(1, parameters={"a": None})), "parameters.a.bool: Input should be a valid boolean"),
+        (json.dumps(echo(1, parameters={"a": [1]})), "parameters.a.bool: Input should be a valid boolean"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "shape": [True]}])), "inputs[0].shape[0]: Input should be a valid integer"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "shape": [2.0]}])), "inputs[0].shape[0]: Input should be a valid integer"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "shape": [2**63]}])), "inputs[0].shape[0]: Input should be less than"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "shape": [1] * 33}])), "inputs[0].shape: Tuple should have at most 32 items"),
+        (json.dumps(echo(1)).replace("1]", "01]", 1), "Invalid JSON"),
+        (json.dumps(echo(1, model="a")).replace('"a"', '"\\ud800"'), "Invalid JSON: unexpected end of hex escape"),
+        (
+            json.dumps(echo(1, inputs=[{**TENSOR, "data": None, "source": "s3://bucket/inputs/" + "é" * 509}])),
+            "source: a key of 1025 bytes; S3 has none of more than 1024",
+        ),
     ],
-    ids=range(22),
+    ids=range(35),
 )
 def test_a_mistake_is_said_with_its_place(body: str, said: str) -> None:
     with pytest.raises(Malformed) as caught:
         parse(body)
     assert said in str(caught.value)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+_KEYS = ["model", "inputs", "version", "outputs", "parameters", "result", "reply_to"]
+_TENSOR_KEYS = ["name", "datatype", "shape", "data", "source"]
+
+
+@given(_JSON, st.sampled_from([*_KEYS, *_TENSOR_KEYS, "other"]))
+def test_any_value_in_any_place_is_read_or_refused(value: Any, key: str) -> None:
+    tensor_ = {**TENSOR, key: value} if key in _TENSOR_KEYS else TENSOR
+    body = (
+        echo(1, inputs=[tensor_], **({} if key in _TENSOR_KEYS else {key: value}))
+        if key != "inputs"
+        else echo(1, inputs=value)
+    )
+    try:
+        request = parse(json.dumps(body))
+        for wanted in request.inputs:
+            to_input(wanted, None if wanted.source is None else b"\0")
+    except Malformed as error:
+        assert 0 < len(str(error)) < 1000
+
+
+_TYPES = {
+    "BOOL": np.bool_,
+    **{f"{sign}INT{bits}": np.dtype(f"{sign.lower()}int{bits}").type for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    "FP16": np.float16,
+    "FP32": np.float32,
+    "FP64": np.float64,
+}
+_NUMBERS = st.integers() | st.sampled_from([2**e + d for e in (7, 8, 15, 16, 31, 32, 53, 63, 64, 100) for d in (-1, 0, 1)])
+_ELEMENT = st.booleans() | _NUMBERS | _NUMBERS.map(lambda n: -n) | st.floats() | st.text() | st.none()
+
+
+@given(st.lists(_ELEMENT, min_size=1, max_size=4), st.sampled_from([*_TYPES, "BYTES"]), st.booleans())
+def test_what_is_accepted_is_what_was_sent(data: list[Any], datatype: str, nested: bool) -> None:
+    given_ = {
+        "name": "IN",
+        "datatype": datatype,
+        "shape": [len(data), 1],
+        "data": [[item] for item in data] if nested else data,
+    }
+    try:
+        (wanted,) = parse(json.dumps(echo(1, inputs=[given_]))).inputs
+        content = sent(wanted)
+    except Malformed:
+        return
+    if datatype == "BYTES":
+        assert content == b"".join(struct.pack("<I", len(item.encode())) + item.encode() for item in data)
+        return
+    back = np.frombuffer(content, _TYPES[datatype]).tolist()
+    if datatype.startswith("FP"):
+        assert all(type(item) in (int, float) and abs(item) != math.inf for item in back + data)
+        assert back == [_TYPES[datatype](item) for item in data]
+    else:
+        assert back == data
+        assert [type(item) for item in back] == [type(item) for item in data]
 
 
 @given(st.text())
@@ -102,6 +180,8 @@ def test_no_body_is_a_fault_of_the_worker(body: str) -> None:
         ({"datatype": "FP16", "data": [65519, -65504]}, b"\xff\x7b\xff\xfb"),
         ({"data": [3.4028235e38, 0.1]}, struct.pack("<2f", 3.4028235e38, 0.1)),
         ({"datatype": "FP64", "data": [1.7976931348623157e308, 5e-324]}, struct.pack("<2d", 1.7976931348623157e308, 5e-324)),
+        ({"datatype": "FP64", "data": [-(2**53), 10**22]}, struct.pack("<2d", -(2**53), 10**22)),
+        ({"datatype": "INT64", "data": [2**53 + 1, -(2**63)]}, struct.pack("<2q", 2**53 + 1, -(2**63))),
         ({"datatype": "UINT64", "data": [0, 2**64 - 1]}, struct.pack("<2Q", 0, 2**64 - 1)),
     ],
 )
@@ -152,6 +232,11 @@ def test_elements_become_what_triton_takes(changes: dict[str, Any], bytes_: byte
             f"data[1]: {2**63} is no whole number from {-(2**63)} to {2**63 - 1}",
         ),
         ({"datatype": "UINT64", "data": [1, -1]}, f"data[1]: -1 is no whole number from 0 to {2**64 - 1}"),
+        (
+            {"datatype": "FP64", "data": [1, 2**53 + 1]},
+            f"data[1]: {2**53 + 1} has more than 53 bits, and FP64 would change it",
+        ),
+        ({"data": [-(10**17) - 1, 1]}, f"data[0]: {-(10**17) - 1} has more than 53 bits, and FP32 would change it"),
         ({"data": [1, 10**400]}, "data[1]: 1" + "0" * 59 + "… is beyond FP32, whose largest number is 3.4028e38"),
         (
             {"datatype": "FP64", "data": [1, 10**400]},

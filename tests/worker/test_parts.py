@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 import worker
+from worker import log
+from worker.__main__ import main
 from worker.aws import Aws
 from worker.batches import Batcher, EntryRefused
 from worker.failures import Stopping
@@ -24,6 +26,14 @@ from worker.limit import ConcurrencyLimit
 from worker.metrics import Metrics
 from worker.queue import Message
 from worker.settings import InvalidSettings, from_environment
+
+_ENVIRONMENT = {
+    "WORKER_QUEUE_URL": "https://q",
+    "WORKER_BUCKET": "bucket",
+    "WORKER_TRITON_URL": "t:1",
+    "WORKER_CONCURRENCY": "1",
+    "WORKER_VISIBILITY_SECONDS": "60",
+}
 
 
 def message(name: str = "m") -> Message:
@@ -127,7 +137,7 @@ def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_
         keeping.cancel()
         return sorted(queue.kept)
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == ["gone", "long", "long"]
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == ["gone", "long", "long"]
 
 
 class SlowQueue:
@@ -169,7 +179,7 @@ def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_e
         keeping.cancel()
         return early, [name for name in queue.asked if name == "slow"]
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == (False, ["slow"])
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == (False, ["slow"])
 
 
 def test_no_message_waits_for_the_extension_of_another_one() -> None:
@@ -183,7 +193,7 @@ def test_no_message_waits_for_the_extension_of_another_one() -> None:
         keeping.cancel()
         return queue.asked
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)).count("slow") == 1
+    assert asyncio.run(asyncio.wait_for(work(), 60)).count("slow") == 1
 
 
 def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
@@ -193,7 +203,7 @@ def test_probes_are_told_whether_the_loop_runs_and_the_queue_answers() -> None:
 
         def ask(path: str) -> int:
             try:
-                return int(urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5).status)
+                return int(urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60).status)
             except urllib.error.HTTPError as error:
                 return int(error.code)
 
@@ -223,16 +233,82 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
         Aws(concurrency=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("QUEUE_URL", "", "is blank; give the queue's URL, like https://sqs.<region>.amazonaws.com/…"),
+        ("QUEUE_URL", "queue", "queue is wrong; give the queue's URL, like https://sqs.<region>.amazonaws.com/…"),
+        ("BUCKET", "  ", "is blank; give the name of the requests' bucket"),
+        ("BUCKET", "s3://bucket", "s3://bucket is wrong; give the name of the requests' bucket"),
+        *(
+            ("TRITON_URL", value, f"{said}; give a gRPC name with a port, like dns:///triton-headless.triton:8001")
+            for value, said in (
+                ("triton", "triton is no such address"),
+                ("http://triton:8001", "http://triton:8001 is no such address"),
+                ("dns:///triton:99999", "99999 is no port; ports are 0 to 65535"),
+                ("dns:///triton:", "nothing is no port; ports are 0 to 65535"),
+            )
+        ),
+        ("CONCURRENCY", "many", "many is wrong; give a whole number from 1 to 1000"),
+        ("CONCURRENCY", "1.5", "1.5 is wrong; give a whole number from 1 to 1000"),
+        ("REQUEST_SECONDS", "nan", "nan is wrong; give seconds, more than 0 and at most 3600"),
+        (
+            "LISTEN",
+            "127.0.0.1:99999",
+            "99999 is no port; ports are 0 to 65535; give an address and a port, like 127.0.0.1:8080",
+        ),
+        ("LISTEN", "8080", "8080 is wrong; give an address and a port, like 127.0.0.1:8080"),
+        ("REPLY_QUEUES", "https://q/1/a,queue", "queue is wrong; give URLs of queues, separated by commas"),
+        ("REPLY_QUEUE", "https://q/1/a", "is no setting of the worker; did you mean WORKER_REPLY_QUEUES?"),
+    ],
+)
+def test_a_wrong_variable_is_told_with_what_would_be_right(name: str, value: str, said: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        from_environment({**_ENVIRONMENT, f"WORKER_{name}": value})
+    assert str(caught.value) == f"WORKER_{name}: {said}"
+
+
+def test_a_busy_port_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with HealthServer("127.0.0.1:0", Health(), Metrics()) as server:
+        with pytest.raises(InvalidSettings) as caught:
+            HealthServer(f"127.0.0.1:{server.port}", Health(), Metrics())
+        assert str(caught.value) == (
+            f"WORKER_LISTEN: cannot listen at 127.0.0.1:{server.port} (Address already in use); "
+            "give another address and port"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("AWS_ENDPOINT_URL", "nonsense", "AWS: Invalid endpoint: nonsense; look at AWS_ENDPOINT_URL"),
+        ("AWS_PROFILE", "nobody", "AWS: The config profile (nobody) could not be found; look at AWS_ENDPOINT_URL"),
+    ],
+)
+def test_what_awss_client_refuses_is_told_beside_the_other_variables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str, said: str
+) -> None:
+    for variable in [variable for variable in os.environ if variable.startswith(("AWS_", "WORKER_"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    monkeypatch.setenv(name, value)
+    for variable, given in _ENVIRONMENT.items():
+        monkeypatch.setenv(variable, given)
+    monkeypatch.setenv("WORKER_BUCKET", "B")
+
+    monkeypatch.setattr(log, "configure", lambda: None)  # it is of the whole process
+
+    assert main() == 2
+
+    wrong, aws = capsys.readouterr().err.splitlines()
+    assert wrong == "WORKER_BUCKET: B is wrong; give the name of the requests' bucket"
+    assert aws.startswith(said)
+
+
 def test_a_grace_that_is_over_before_the_poll_is_refused() -> None:
-    given = {
-        "QUEUE_URL": "https://q",
-        "BUCKET": "bucket",
-        "TRITON_URL": "t:1",
-        "CONCURRENCY": "1",
-        "VISIBILITY_SECONDS": "60",
-    }
     with pytest.raises(InvalidSettings, match=r"WORKER_GRACE_SECONDS: .*20 s are over before the poll of 20 s"):
-        from_environment({**{f"WORKER_{name}": value for name, value in given.items()}, "WORKER_GRACE_SECONDS": "20"})
+        from_environment({**_ENVIRONMENT, "WORKER_GRACE_SECONDS": "20"})
 
 
 def test_the_image_holds_everything_that_the_worker_imports() -> None:

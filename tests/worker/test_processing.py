@@ -92,7 +92,7 @@ def process(outside: Outside, received: Message, *, patience: float = 60.0, stop
         if stopping:
             ending.set()
         parts: Any = (settings, outside, outside, outside, ConcurrencyLimit(1), Metrics(), ending)
-        return await asyncio.wait_for(Processor(*parts).process(received), 20)
+        return await asyncio.wait_for(Processor(*parts).process(received), 60)
 
     return asyncio.run(work())
 

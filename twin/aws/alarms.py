@@ -86,11 +86,8 @@ class MetricAlarm(Handler):
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._put(clients, new)
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            clients("cloudwatch").untag_resource(ResourceARN=old["arn"], TagKeys=gone)
-        if new.get("tags"):
-            clients("cloudwatch").tag_resource(ResourceARN=old["arn"], Tags=tags.to_list(new["tags"]))
+        cloudwatch = clients("cloudwatch")
+        tags.retag(old, new, cloudwatch.untag_resource, cloudwatch.tag_resource, ResourceARN=old["arn"])
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

@@ -13,6 +13,7 @@ from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import UNKNOWN, Handler, Values, known
 from twin.aws.base.lookup import gone_is_fine, or_none
+from twin.aws.base.recorded import Recorded
 
 _EMAILS_PER_NOTIFICATION = 10
 _TOPICS_PER_NOTIFICATION = 1
@@ -145,7 +146,7 @@ def _tags_term(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"Key": values["key"], "Values": values["values"], "MatchOptions": values.get("matchOptions", [])}
 
 
-class _Recorded(Handler):
+class _OfCostExplorer(Recorded):
     """One of Cost Explorer's that moto lacks: a record, whose request botocore's model has accepted."""
 
     kind: ClassVar[str]
@@ -159,35 +160,25 @@ class _Recorded(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         name = inputs["name"]
-        if records.get(clients, self._path(name)) is not None:
+        if records.get(clients, self.record_name(inputs)) is not None:
             raise HandlerError(f"{self.kind} {name} already exists")
         strict.check(clients("ce"), self.operation, self.request(clients, inputs))
         digest = hashlib.sha256(f"{clients.account_id}/{self.kind}/{name}".encode()).hexdigest()
         id = "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))
         arn = f"arn:{clients.partition}:ce::{clients.account_id}:{self.kind.replace('-', '')}/{id}"
         outputs = self.outputs(inputs, {"arn": arn})
-        records.put(clients, self._path(name), outputs)
+        records.put(clients, self.record_name(inputs), outputs)
         return arn, outputs
-
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        return records.get(clients, self._path(state["name"]))
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         strict.check(clients("ce"), self.operation, self.request(clients, new))
-        outputs = self.kept(new, old)
-        if old["name"] != new["name"]:
-            records.delete(clients, self._path(old["name"]))
-        records.put(clients, self._path(new["name"]), outputs)
-        return outputs
+        return super().update(clients, id, old, new)
 
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        records.delete(clients, self._path(state["name"]))
-
-    def _path(self, name: str) -> str:
-        return records.path("ce", self.kind, name)
+    def record_name(self, values: Values) -> str:
+        return records.path("ce", self.kind, values["name"])
 
 
-class AnomalyMonitor(_Recorded):
+class AnomalyMonitor(_OfCostExplorer):
     token = "aws:costexplorer/anomalyMonitor:AnomalyMonitor"
     kind = "anomaly-monitor"
     operation = "CreateAnomalyMonitor"
@@ -223,7 +214,7 @@ class AnomalyMonitor(_Recorded):
         }
 
 
-class AnomalySubscription(_Recorded):
+class AnomalySubscription(_OfCostExplorer):
     token = "aws:costexplorer/anomalySubscription:AnomalySubscription"
     kind = "anomaly-subscription"
     operation = "CreateAnomalySubscription"

@@ -61,11 +61,7 @@ class EventRule(Handler):
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._put(clients, new, [])
-        events, gone = clients("events"), tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            events.untag_resource(ResourceARN=old["arn"], TagKeys=gone)
-        if new.get("tags"):
-            events.tag_resource(ResourceARN=old["arn"], Tags=tags.to_list(new["tags"]))
+        tags.retag(old, new, clients("events").untag_resource, clients("events").tag_resource, ResourceARN=old["arn"])
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

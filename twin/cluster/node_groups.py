@@ -7,10 +7,10 @@ import functools
 import re
 from typing import Any
 
-import boto3
 from botocore.config import Config
 
 from twin.aws import moto_server
+from twin.aws.base.clients import session
 from twin.cluster.node_objects import Machine, NodeGroup
 
 _DEFAULT_DISK_GIB = 20
@@ -21,15 +21,11 @@ class AwsReader:
     """Reads one region of one AWS endpoint. Not for several threads at once."""
 
     def __init__(self, endpoint_url: str, region: str) -> None:
-        session = boto3.session.Session(
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            region_name=region,
-        )
+        aws = session(region)
         config = Config(retries={"max_attempts": 1}, connect_timeout=3, read_timeout=10)
-        self._eks = session.client("eks", endpoint_url=endpoint_url, config=config)
-        self._ec2 = session.client("ec2", endpoint_url=endpoint_url, config=config)
-        self._ssm = session.client("ssm", moto_server.MARKER_REGION, endpoint_url=endpoint_url, config=config)
+        self._eks = aws.client("eks", endpoint_url=endpoint_url, config=config)
+        self._ec2 = aws.client("ec2", endpoint_url=endpoint_url, config=config)
+        self._ssm = aws.client("ssm", moto_server.MARKER_REGION, endpoint_url=endpoint_url, config=config)
         self._machine = functools.cache(self._describe_machine)
 
     def settled(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spec import kubelet
 from twin.cluster import device_plugin
 
 NODE_GROUP_LABEL = "eks.amazonaws.com/nodegroup"
@@ -65,15 +65,8 @@ def nodes(group: NodeGroup, plugin_values: Mapping[str, Any] | None) -> list[dic
 
 
 def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return capacity and allocatable of a machine, without GPUs.
-
-    The reserves are those that the EKS AMIs compute: CPU 6 %, 1 %, 0.5 %, 0.5 %, then 0.25 % of each further core; memory
-    255 MiB + 11 MiB for each pod, and 100 MiB before eviction; 10 % of the disk and 1 GiB.
-    """
-    pods = 110 if machine.vcpus < 30 else 250
-    shares = [60, 10, 5, 5] + [2.5] * max(0, machine.vcpus - 4)
-    cpu = machine.vcpus * 1000 - math.ceil(sum(shares[: machine.vcpus]))
-    memory = machine.memory_mib - (255 + 11 * pods) - 100
+    """Return capacity and allocatable of a machine, without GPUs."""
+    pods = kubelet.max_pods(machine.vcpus)
     capacity = {
         "cpu": str(machine.vcpus),
         "memory": f"{machine.memory_mib}Mi",
@@ -82,9 +75,9 @@ def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[s
     }
     offered = {
         **capacity,
-        "cpu": f"{cpu}m",
-        "memory": f"{memory}Mi",
-        "ephemeral-storage": f"{max(0, disk_gib * 9 // 10 - 1)}Gi",
+        "cpu": f"{machine.vcpus * 1000 - kubelet.reserved_cpu_millis(machine.vcpus)}m",
+        "memory": f"{machine.memory_mib - kubelet.reserved_memory_mib(pods)}Mi",
+        "ephemeral-storage": f"{kubelet.disk_for_pods_gib(disk_gib)}Gi",
     }
     return capacity, offered
 

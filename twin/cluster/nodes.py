@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from spec.versions import NVIDIA_DEVICE_PLUGIN
-from twin.cluster import device_plugin, node_objects, quantity, release_marks
+from twin.cluster import device_plugin, helm_releases, node_objects, quantity, release_marks
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import ApiError
 from twin.cluster.node_groups import AwsReader
@@ -72,11 +72,13 @@ class NodeSimulator:
             await self._remove(present[name])
 
     async def _plugin_values(self) -> dict[str, Any] | None:
+        """Return the values of the device plugin's release: of the twin's record of it, else of Helm's; None without one."""
         listed = await self._api.get("/api/v1/configmaps", labelSelector=f"{release_marks.LABEL}=true")
         for config_map in listed["items"]:
             if config_map["data"]["chart"] == NVIDIA_DEVICE_PLUGIN.name:
                 return yaml.safe_load(config_map["data"]["values.yaml"]) or {}
-        return None
+        secrets = await self._api.get("/api/v1/secrets", labelSelector=helm_releases.DEPLOYED)
+        return helm_releases.values(secrets["items"], NVIDIA_DEVICE_PLUGIN.name)
 
     async def _create(self, node: Object) -> None:
         try:

@@ -1,13 +1,12 @@
 """The cluster's Services by their names, and where their ready pods listen on this machine.
 
-One look-up for both that answer for a Service: the cluster's DNS (cluster_dns.py) and its HTTP proxy (cluster_proxy.py).
+One look-up for all that answer for a Service: the cluster's DNS (dns.py), its HTTP proxy (proxy.py) and the load generator.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeApi, Object
@@ -28,7 +27,7 @@ class ClusterServices:
         if found is None:
             return None
         _, slices = found
-        return sorted({address for one in slices for address in _ready(one)})
+        return _listening(slices)
 
     async def listeners(self, name: str, port: int) -> list[tuple[str, int]] | None:
         """Return address and port of each ready pod behind `port` of a Service, sorted; None when there is no such port.
@@ -40,7 +39,7 @@ class ClusterServices:
             return None
         spec, slices = found
         if spec.get("clusterIP") == "None":
-            return sorted({(address, port) for one in slices for address in _ready(one)})
+            return [(address, port) for address in _listening(slices)]
         named = [entry.get("name", "") for entry in spec.get("ports") or [] if entry["port"] == port]
         if not named:
             return None
@@ -50,7 +49,7 @@ class ClusterServices:
                 for one in slices
                 for target in one.get("ports") or []
                 if target.get("name", "") == named[0]
-                for address in _ready(one)
+                for address in _listening([one])
             }
         )
 
@@ -62,12 +61,41 @@ class ClusterServices:
         found = await self._api.find(f"/api/v1/namespaces/{namespace}/services/{service}")
         if found is None:
             return None
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-        listed = await self._api.get(path, labelSelector=f"kubernetes.io/service-name={service}")
+        listed = await self._api.get(_slices(namespace), labelSelector=of_service(service))
         return found.get("spec") or {}, listed["items"]
 
+    async def follow(self, namespace: str, service: str, tell: Callable[[list[str]], None]) -> None:
+        """Tell where the ready pods of a Service listen, sorted: at once, and whenever that changes, for ever."""
+        slices: dict[str, Object] = {}
+        told: list[str] | None = None
+        async for kind, changed in self._api.watch(_slices(namespace), labelSelector=of_service(service)):
+            if kind == "SYNC":
+                slices = {item["metadata"]["name"]: item for item in changed["items"]}
+            elif kind == "DELETED":
+                slices.pop(changed["metadata"]["name"], None)
+            else:
+                slices[changed["metadata"]["name"]] = changed
+            addresses = _listening(slices.values())
+            if addresses != told:
+                told = addresses
+                tell(addresses)
 
-def _ready(endpoint_slice: dict[str, Any]) -> Iterator[str]:
-    for endpoint in endpoint_slice.get("endpoints") or []:
-        if (endpoint.get("conditions") or {}).get("ready"):
-            yield from map(pod_addresses.loopback, endpoint["addresses"])
+
+def of_service(service: str) -> str:
+    """Return the selector of a Service's EndpointSlices."""
+    return f"kubernetes.io/service-name={service}"
+
+
+def ready(slices: Iterable[Object]) -> list[str]:
+    """Return the addresses that take new requests, as the API has them, sorted, each once; a pod that ends has none."""
+    endpoints = [endpoint for part in slices for endpoint in part.get("endpoints") or []]
+    taking = [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready")]
+    return sorted({address for endpoint in taking for address in endpoint["addresses"]})
+
+
+def _listening(slices: Iterable[Object]) -> list[str]:
+    return [pod_addresses.loopback(address) for address in ready(slices)]
+
+
+def _slices(namespace: str) -> str:
+    return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeClient, Object, object_path
 from twin.cluster.node_objects import NODE_GROUP_LABEL
+from twin.cluster.services import of_service, ready
 
 _ENDING = "Terminating"
 """The word that kubectl shows in the place of the phase of a pod that was deleted."""
@@ -67,13 +68,11 @@ class ClusterView:
 
         They are what a client, or kube-proxy, would use.
         """
-        slices = self._list("discovery.k8s.io/v1", "endpointslices", namespace, labelSelector=selector)
-        endpoints = [endpoint for s in slices for endpoint in s.get("endpoints") or []]
-        return sorted({a for e in endpoints if (e.get("conditions") or {}).get("ready") for a in e["addresses"]})
+        return ready(self._list("discovery.k8s.io/v1", "endpointslices", namespace, labelSelector=selector))
 
     def service_addresses(self, namespace: str, service: str) -> list[str]:
         """Return the IPs behind a Service that take new requests, sorted."""
-        return self.ready_addresses(f"kubernetes.io/service-name={service}", namespace)
+        return self.ready_addresses(of_service(service), namespace)
 
     def warnings(self, namespace: str, pod: str) -> list[str]:
         """Return what the cluster complained about in a pod, oldest first, a line each."""

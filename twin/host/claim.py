@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,11 @@ class NotATwin(Failure):
 
 def resolved(given: str) -> Path:
     """Return the directory that TWIN_HOME names, links followed. Raises NotATwin for a name that no twin can have."""
+    if any("\udc80" <= character <= "\udcff" for character in given):  # a byte that is none of this Python's encoding
+        raise NotATwin(
+            f"TWIN_HOME is {given!r}, in which this Python, which reads paths as {sys.getfilesystemencoding()}, cannot read "
+            "every character: set it to a directory in ASCII, or LC_ALL to C.UTF-8 and PYTHONUTF8 to 1"
+        )
     if not given.isprintable():
         raise NotATwin(f"TWIN_HOME is {given!r}: a path with a character that cannot be seen; set it to another directory")
     try:

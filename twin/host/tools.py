@@ -238,6 +238,7 @@ def building(families: Sequence[str], console: Console | None) -> Iterator[Tools
         yield Tools(there, None, console)
         return
     go = find_go(f"building {missing[0].name}")
+    _require_cache(cache_directory())
     build_progress.say(plan(missing), console)
     programs = [family.programs() for family in missing]
     try:
@@ -283,6 +284,19 @@ def _minutes(seconds: tuple[int, int]) -> str:
 def cache_directory() -> Path:
     """Return where builds are kept, for all checkouts of one user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
+
+
+def _require_cache(cache: Path) -> None:
+    """Make the directory. Raises ToolError where it cannot be made or written, as in a home directory that is read-only."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        cause = None if os.access(cache, os.W_OK) else "Permission denied"
+    except OSError as error:
+        cause = error.strerror
+    if cause is not None:
+        raise ToolError(
+            f"{cache}, where built programs are kept, cannot be written: {cause}; set XDG_CACHE_HOME to a directory of yours"
+        )
 
 
 def find_go(purpose: str) -> Path:

@@ -7,9 +7,9 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
 
+from twin.aws.base.clients import session
 from twin.identity.irsa import Claims, IdentityRefused, Provider, check_trust, claims
 
 
@@ -17,14 +17,10 @@ class IdentityExchange:
     """STS and IAM of one AWS endpoint. Its methods block."""
 
     def __init__(self, endpoint_url: str, region: str) -> None:
-        session = boto3.session.Session(
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            region_name=region,
-        )
-        self._iam = session.client("iam", endpoint_url=endpoint_url)
-        self._sts = session.client("sts", endpoint_url=endpoint_url)
-        self._eks = session.client("eks", endpoint_url=endpoint_url)
+        aws = session(region)
+        self._iam = aws.client("iam", endpoint_url=endpoint_url)
+        self._sts = aws.client("sts", endpoint_url=endpoint_url)
+        self._eks = aws.client("eks", endpoint_url=endpoint_url)
 
     def check(self, role_arn: str, token: str, cluster: str | None = None) -> None:
         """Raise IdentityRefused unless the role exists and trusts the token, as one of the EKS cluster `cluster`.

@@ -17,6 +17,8 @@ from modelctl.loadgen.result import OK
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
 from modelctl.repository.load import Model
+from spec import reading
+from spec.reading import Unreadable
 from twin.load.record import Moment, Tally
 from twin.load.refused import LoadRefused
 from twin.load.scaling import Scale
@@ -65,8 +67,8 @@ def message_of(model: Model) -> str:
     """
     path = model.directory / str(model.version) / GOLDEN_FILE
     try:
-        golden = Golden.parse(str(path), path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, GoldenError) as error:
+        golden = Golden.parse(str(path), reading.text_file(path))
+    except (Unreadable, GoldenError) as error:
         raise LoadRefused(f"what a message that asks {model.name} says is taken from its {GOLDEN_FILE}: {error}") from None
     tensors = []
     for name, tensor in golden.inputs.items():

@@ -14,7 +14,7 @@ from modelctl.repository.load import Model, load
 from modelctl.repository.problems import ValidationFailed
 from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.kube_api import KubeApi
-from twin.load import endpoints
+from twin.cluster.services import ClusterServices
 from twin.load.balancer import Balancer
 from twin.load.record import Moment, Tally
 from twin.load.refused import LoadRefused
@@ -61,7 +61,7 @@ class RequestLoad:
             if addresses:
                 ready.set()
 
-        following = asyncio.create_task(endpoints.follow(self._api, TRITON_NAMESPACE, TRITON_SERVICE, tell))
+        following = asyncio.create_task(ClusterServices(self._api).follow(TRITON_NAMESPACE, TRITON_SERVICE, tell))
         try:
             await self._wait_for_a_pod(ready)
             result = await run(self._schedule, self._balancer.send, drain_seconds=_DRAIN_SECONDS, stop_when=self._count)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from pulumi.runtime.proto import provider_pb2
 
 from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import Unreachable
-from twin.plugins import kube_rules
-from twin.plugins.components import ChildOptions, Component, Registered, urns
+from twin.plugins import chart_order, kube_rules
+from twin.plugins.components import ChildOptions, Component, EngineStopping, Registered, urns
 from twin.plugins.errors import NotSupported, PluginError
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, Values, has_unknown, is_asset, resource_reference, secret, without_nulls
@@ -31,9 +32,6 @@ INPUTS = frozenset(
 """The inputs that mean something for a chart in a folder of the project."""
 
 KEEP = "helm.sh/resource-policy"
-
-WORKLOADS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"})
-FIRST = frozenset({"CustomResourceDefinition", "Namespace"})
 
 _rendering = threading.Lock()
 """Helm is a library in another language; one rendering at a time is what it was tried with."""
@@ -51,21 +49,34 @@ def build(component: Component, client: KubeClient, log: EngineLog, namespace: s
         )
         return component.finish({"resources": UNKNOWN})
     objects = _render(component, client, log, inputs.get("namespace") or namespace)
-    registered: list[tuple[str, Registered]] = []
-    for manifest in objects:
+    children = _register(component, objects)
+    return component.finish({"resources": [resource_reference(child.urn, child.id) for child in children]})
+
+
+def _register(component: Component, objects: Sequence[Values]) -> list[Registered]:
+    """Register the objects as children, each as soon as what goes before it is there; return them in the chart's order.
+
+    Raises PluginError with what the engine refused first, EngineStopping.
+    """
+    tasks: dict[int, Future[Registered]] = {}
+
+    def register(manifest: Values, before: list[int]) -> Registered:
         options = ChildOptions(
-            depends_on=urns(found for kind, found in registered if _goes_before(kind, manifest["kind"])),
+            depends_on=urns(tasks[index].result() for index in before),
             retain_on_delete=kube_rules.annotation(manifest, KEEP) == "keep",
             secret_outputs=("data", "stringData") if manifest["kind"] == "Secret" else (),
         )
-        child = component.register(
-            type_token(manifest),
-            child_name(inputs.get("resourcePrefix") or component.name, manifest),
-            _with_secrets(manifest, component.secret),
-            options,
-        )
-        registered.append((manifest["kind"], child))
-    return component.finish({"resources": [resource_reference(child.urn, child.id) for _, child in registered]})
+        name = child_name(component.inputs.get("resourcePrefix") or component.name, manifest)
+        return component.register(type_token(manifest), name, _with_secrets(manifest, component.secret), options)
+
+    # A thread for each: some wait for others.
+    with ThreadPoolExecutor(max_workers=max(len(objects), 1)) as pool:
+        for index, before in chart_order.sorted_with_dependencies(objects):
+            tasks[index] = pool.submit(register, objects[index], before)
+    errors = [error for task in tasks.values() if (error := task.exception()) is not None]
+    for error in sorted(errors, key=lambda error: isinstance(error, EngineStopping)):
+        raise error
+    return [tasks[index].result() for index in range(len(objects))]
 
 
 def type_token(manifest: Mapping[str, Any]) -> str:
@@ -148,11 +159,6 @@ def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
         served = None
     namespaced = served.namespaced if served else manifest["kind"] not in kube_rules.CLUSTER_SCOPED
     return kube_rules.with_namespace(manifest, namespaced, namespace)
-
-
-def _goes_before(earlier: str, kind: str) -> bool:
-    """Return whether an object of kind ``earlier`` must be there first: definitions before all, workloads last."""
-    return earlier in FIRST or (kind in WORKLOADS and earlier not in WORKLOADS)
 
 
 def _with_secrets(manifest: Values, secret_values: bool) -> Values:

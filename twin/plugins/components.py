@@ -128,7 +128,7 @@ class Component:
                 supportsPartialValues=True,
             ),
         )
-        self.children.append(response.urn)
+        self.children.append(response.urn)  # of any thread
         return Registered(response.urn, response.id or UNKNOWN, strip_secrets(from_struct(response.object)))
 
     def resolve(self, urn: str) -> Values:
@@ -155,7 +155,7 @@ class Component:
         state = to_struct(outputs)
         with _answers(f"the outputs of {self.name}"):
             self.monitor.RegisterResourceOutputs(resource_pb2.RegisterResourceOutputsRequest(urn=self.urn, outputs=state))
-        dependencies = provider_pb2.ConstructResponse.PropertyDependencies(urns=self.children)
+        dependencies = provider_pb2.ConstructResponse.PropertyDependencies(urns=sorted(self.children))
         return provider_pb2.ConstructResponse(
             urn=self.urn, state=state, stateDependencies={key: dependencies for key in outputs}
         )

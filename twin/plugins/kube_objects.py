@@ -26,6 +26,13 @@ DELETE_SECONDS = 300.0
 
 POLL_SECONDS = 0.25
 
+CONFLICT = 409
+_GIVE_BACK = (
+    "Somebody else has set these fields: set them back to what the stack has (of .spec.replicas: `kubectl scale` to its "
+    "number) and run it again, see docs/autoscaling.md#scaled-by-hand"
+)
+"""The remedy for a conflict of field managers. The official provider says `server-side apply field conflict detected`."""
+
 
 class KubeObjects:
     """Operations on objects of any kind.
@@ -201,7 +208,8 @@ def _interrupted_create(existing: Object) -> bool:
 
 def _refused(error: ApiError, inputs: Mapping[str, Any]) -> PluginError:
     name = (inputs.get("metadata") or {}).get("name", "")
-    return PluginError(f"the API server refused {inputs['kind']} {name}: {error}")
+    remedy = f". {_GIVE_BACK}" if error.status == CONFLICT and "conflict with" in str(error) else ""
+    return PluginError(f"the API server refused {inputs['kind']} {name}: {error}{remedy}")
 
 
 def _holding(found: Object) -> str:

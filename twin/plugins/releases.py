@@ -31,6 +31,7 @@ from twin.releases.chart import Chart
 
 TOKEN = "kubernetes:helm.sh/v3:Release"
 
+REPOSITORY = re.compile(r"https?://[A-Za-z0-9]")
 EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
 
 
@@ -191,8 +192,19 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
                 f"must be one exact version such as 0.17.4, not {version!r}: every run installs the same",
             )
         )
-    if repository != UNKNOWN and not repository.get("repo") and not str(chart).startswith("oci://"):
-        failures.append(Failure("repositoryOpts.repo", "is required: the URL of the chart's repository"))
+    if repository != UNKNOWN and not str(chart).startswith("oci://"):
+        url = repository.get("repo")
+        if not url:
+            failures.append(Failure("repositoryOpts.repo", "is required: the URL of the chart's repository"))
+        elif url != UNKNOWN and not REPOSITORY.match(str(url)):
+            # In a preview too, where the official provider loads the chart. Here nothing is asked of other hosts.
+            failures.append(
+                Failure(
+                    "repositoryOpts.repo",
+                    f"{url!r} is not a valid chart repository: give one that begins with https://; a registry (oci://) "
+                    "stands before the chart's name",
+                )
+            )
     return failures
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spec.settings.triton import owner_of_pods
+
 
 def scalers(config: Mapping[str, Any]) -> frozenset[str]:
-    """Return who scales Triton's pods and the workers (`keda`, `hpa`, …), from what stands below `config` of a stack file.
+    """Return who scales Triton's pods and the workers (`keda`, `hpa`, `none`), from what stands below `config` of a file.
 
-    Where nobody is named, bounds make it KEDA, as `spec.settings.model` has it.
+    The file may have mistakes: only what these four keys say is read.
     """
-    bounded = (config.get("triton-eks:autoscaling"), _section(config, "worker").get("maxReplicas"))
-    named = (_section(config, "triton").get("autoscaler"), _section(config, "worker").get("scaler"))
-    owners = (owner or ("keda" if bounds is not None else None) for owner, bounds in zip(named, bounded, strict=True))
-    return frozenset(filter(None, owners))
+    triton, worker = _section(config, "triton"), _section(config, "worker")
+    return frozenset(
+        (
+            owner_of_pods(triton.get("autoscaler"), config.get("triton-eks:autoscaling")),
+            owner_of_pods(worker.get("scaler"), worker.get("maxReplicas")),
+        )
+    )
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -248,3 +248,27 @@ exec:
       done
 {{- end -}}
 {{- end }}
+
+{{- /*
+Return what is there before the Deployment and is deleted after it: pods that still answer keep their account, addresses and rules.
+Read by deployment tools (https://kpt.dev/reference/annotations/depends-on/), Pulumi for one; Helm has an order of its own.
+*/}}
+{{- define "triton.dependsOn" -}}
+{{- $name := include "triton.fullname" . -}}
+{{- $objects := list -}}
+{{- if .Values.serviceAccount.create }}
+{{- $objects = append $objects (printf "/namespaces/%s/ServiceAccount/%s" .Release.Namespace (include "triton.serviceAccountName" .)) }}
+{{- end }}
+{{- if .Values.networkPolicy.enabled }}
+{{- $objects = append $objects (printf "networking.k8s.io/namespaces/%s/NetworkPolicy/%s" .Release.Namespace $name) }}
+{{- end }}
+{{- range list $name (printf "%s-headless" $name) (printf "%s-metrics" $name) }}
+{{- $objects = append $objects (printf "/namespaces/%s/Service/%s" $.Release.Namespace .) }}
+{{- end }}
+{{- join "," $objects }}
+{{- end }}
+
+{{- /* Pulumi waits until a Service has pods, and these are there before them; for the pods it waits with the Deployment. */}}
+{{- define "triton.serviceAnnotations" -}}
+pulumi.com/skipAwait: "true"
+{{- end }}

@@ -29,3 +29,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 80
 {{- end -}}
 {{- end }}
+
+{{- /*
+Return what is there before the Deployment and is deleted after it: pods that still answer keep their account, addresses and rules.
+Read by deployment tools (https://kpt.dev/reference/annotations/depends-on/), Pulumi for one; Helm has an order of its own.
+*/}}
+{{- define "worker.dependsOn" -}}
+{{- $name := include "worker.fullname" . -}}
+{{- $objects := list -}}
+{{- if .Values.serviceAccount.create }}
+{{- $objects = append $objects (printf "/namespaces/%s/ServiceAccount/%s" .Release.Namespace (include "worker.serviceAccountName" .)) }}
+{{- end }}
+{{- if .Values.networkPolicy.enabled }}
+{{- $objects = append $objects (printf "networking.k8s.io/namespaces/%s/NetworkPolicy/%s" .Release.Namespace $name) }}
+{{- end }}
+{{- join "," $objects }}
+{{- end }}

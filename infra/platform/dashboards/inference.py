@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
+from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods, series
 from spec.prometheus.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
 from spec.settings.model import Settings
@@ -47,9 +48,6 @@ def _overview() -> Row:
             number("Pods", "Pods of Triton that Prometheus reaches.", "short", f"count({series('up', job=JOB)} == 1)"),
         ],
     )
-
-
-PENDING = "pod_model:triton_pending_requests:sum"
 
 
 def _requests(settings: Settings) -> Row:
@@ -150,7 +148,6 @@ def _latency(settings: Settings) -> Row:
 
 
 def _queues() -> Row:
-    length = "pod_model:triton_queue_length:rate1m"
     return Row(
         "Queues",
         [
@@ -165,7 +162,7 @@ def _queues() -> Row:
                 "From the time that requests spent in the queue: without the chance of the moment, and late in an overload, "
                 "because it counts a request when it leaves.",
                 "short",
-                Query(f"sum by (model) ({_of(length)})", "{{model}}"),
+                Query(f"sum by (model) ({_of(QUEUE_LENGTH)})", "{{model}}"),
             ),
             timeseries(
                 "Longest queue of a pod",
@@ -200,14 +197,14 @@ def _batches(settings: Settings) -> Row:
                 "Executions at a time, on average, in the busiest pod of each model, and the instances that a pod has. When "
                 "the two meet, the model is at its limit and requests wait.",
                 "short",
-                Query(f"max by (model) ({_of('pod_model:triton_busy_instances:rate1m')})", "{{model}} busy"),
+                Query(f"max by (model) ({_of(BUSY)})", "{{model}} busy"),
                 *configured,
             ),
             timeseries(
                 "Requests at a time",
                 "Inside the server, waiting or executing.",
                 "short",
-                Query(f"sum by (model) ({_of('pod_model:triton_concurrency:rate1m')})", "{{model}}"),
+                Query(f"sum by (model) ({_of(CONCURRENCY)})", "{{model}}"),
             ),
         ],
     )

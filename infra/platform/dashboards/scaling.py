@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, stages, timeseries
 from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT
+from spec.prometheus.recording import BUSY, PENDING
 from spec.prometheus.rule import pods, series
 
 _AUTOSCALER = "{{horizontalpodautoscaler}}"
@@ -62,8 +63,8 @@ def _signal() -> Row:
                 "Waiting and executing",
                 "What the signal is made of: requests in the queues, and busy instances, of all pods.",
                 "short",
-                Query(f"sum by (model) ({series('pod_model:triton_pending_requests:sum')})", "{{model}} waiting"),
-                Query(f"sum by (model) ({series('pod_model:triton_busy_instances:rate1m')})", "{{model}} busy"),
+                Query(f"sum by (model) ({series(PENDING)})", "{{model}} waiting"),
+                Query(f"sum by (model) ({series(BUSY)})", "{{model}} busy"),
             ),
             timeseries(
                 "Blind",

@@ -1,14 +1,18 @@
-"""The files of a model: what the server would look for, and what it would choke on.
+"""The files of a model: what its config names and its backend loads has to be in the release.
 
-A version directory without its model file is the worst of them: the python backend then hangs for ever while
+A version directory without its model file is the worst that is missing: the python backend then hangs for ever while
 loading (docs/facts/triton-server.md#missing-model-file).
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -16,41 +20,121 @@ from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of, is_ens
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import golden
 
-MAX_OBJECT_BYTES = 5 * 1024**4
-"""S3's limit for one object."""
+LARGEST_PYTHON_BYTES = 4 * 1024**2
+_CONFIG = "config.pbtxt"
+_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+"""How a parameter of the python backend names the directory of its model."""
+_NAMES_A_FILE = re.compile(r"(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
+_NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|folder)s?", re.IGNORECASE)
 
 
-def check_model_files(config: ModelConfig, directory: Path, version: int) -> Iterator[Problem]:
-    """Yield files that the config names or the backend expects, in the version that is released."""
-    version_directory = directory / str(version)
+@dataclass(frozen=True)
+class Released:
+    """The files that a release takes of the model in `directory`, and those that it leaves out, by paths relative to it."""
+
+    directory: Path
+    files: frozenset[Path]
+    left_out: frozenset[Path]
+
+    def has(self, path: Path) -> bool:
+        """Return whether the file, or a file of the directory, is released."""
+        return path in self.files or any(path in file.parents for file in self.files)
+
+    def missing(self, path: Path) -> str | None:
+        """Return why what a config names is not released; None where it is, or where it is told elsewhere."""
+        if self.has(path):
+            return None
+        if any(left == path or left in path.parents for left in self.left_out):
+            return "left out of the release, as its name begins with a dot or is that of a backup or cache; rename it"
+        return None if (self.directory / path).is_file() else "missing"
+
+
+def place_problem(name: str) -> str | None:
+    """Return why the name of a file in a config leads out of its model, or could mean another one; None for a right one."""
+    if any(not character.isprintable() for character in name):
+        return "has a character that no name of a file has"
+    if "\\" in name:
+        return "has a backslash; directories are separated by /"
+    if not PurePosixPath(name).parts:
+        return "is no name of a file"
+    if longest := max((len(part.encode()) for part in PurePosixPath(name).parts if len(part.encode()) > 255), default=0):
+        return f"has a name of {longest} bytes in it; a file's has at most 255"
+    if name.startswith("/"):
+        return "is absolute; it has to be in the model's directory, and relative to it"
+    if ".." in PurePosixPath(name).parts:
+        return "leads out with ..; it has to be in the model's directory"
+    return None
+
+
+def check_config_files(config: ModelConfig, released: Released, versions: Sequence[int]) -> Iterator[Problem]:
+    """Yield files that the config names or the backend expects, and that are not in the release of these versions."""
+    path = released.directory / _CONFIG
+    for version in versions:
+        yield from _model_files(config, released, version)
+    for output in config.output:
+        name = output.label_filename
+        if name and (wrong := place_problem(name)):
+            yield Problem(path, f'label_filename: "{name}" {wrong}')
+        elif name and (wrong := released.missing(Path(name))):
+            yield Problem(released.directory / name, f"{wrong}; output {output.name} takes its labels from it")
+    for index, state in enumerate(config.sequence_batching.state):
+        for number, initial in enumerate(state.initial_state):
+            where = f"sequence_batching.state[{index}].initial_state[{number}].data_file"
+            if message := _in_folder("initial_state", initial.data_file, released):
+                yield Problem(path, f"{where}: {message}")
+    for index, sample in enumerate(config.model_warmup):
+        for name in sorted(sample.inputs):
+            where = f"model_warmup[{index}].inputs[{name}].input_data_file"
+            if message := _in_folder("warmup", sample.inputs[name].input_data_file, released):
+                yield Problem(path, f"{where}: {message}")
+    for name in config.model_operations.op_library_filename:
+        if wrong := place_problem(name) or released.missing(Path(name)):
+            yield Problem(path, f'model_operations.op_library_filename: "{name}" {wrong}')
+    yield from (Problem(path, message) for message in _parameters(config, released))
+
+
+def _in_folder(folder: str, name: str, released: Released) -> str | None:
+    if not name:
+        return None
+    if wrong := place_problem(name):
+        return f'"{name}" {wrong}'
+    wrong = released.missing(Path(folder, name))
+    place = f"{released.directory.name}/{folder}/{name}"
+    return f"there is no {place}" if wrong == "missing" else f"{place} is {wrong}" if wrong else None
+
+
+def _model_files(config: ModelConfig, released: Released, version: int) -> Iterator[Problem]:
+    here = released.directory / str(version)
     if is_ensemble(config):
-        if not any(path.is_file() for path in version_directory.iterdir()):
+        if not released.has(Path(str(version))):
             yield Problem(
-                version_directory,
+                here,
                 "empty; an ensemble needs its version directory, and neither git nor S3 keeps an empty one: "
                 "put a file into it, for example .keep",
             )
     elif config.cc_model_filenames:
         for name in sorted(set(config.cc_model_filenames.values())):
-            yield from _model_file(version_directory, name, "cc_model_filenames")
+            yield from _model_file(released, version, name, "cc_model_filenames")
     elif config.default_model_filename:
-        yield from _model_file(version_directory, config.default_model_filename, "default_model_filename")
+        yield from _model_file(released, version, config.default_model_filename, "default_model_filename")
     elif backend := backend_of(config):
         expected = DEFAULT_MODEL_FILES[backend]
         if expected:
-            yield from _model_file(version_directory, expected, f"the {backend} backend")
-        elif not _beside_golden(version_directory):
-            yield Problem(version_directory, f"empty; the {backend} backend needs its model here")
-    for output in config.output:
-        if output.label_filename and not (directory / output.label_filename).is_file():
-            yield Problem(directory / output.label_filename, f"missing; output {output.name} takes its labels from it")
+            yield from _model_file(released, version, expected, f"the {backend} backend")
+        elif not _beside_golden(here):
+            yield Problem(here, f"empty; the {backend} backend needs its model here")
 
 
-def _model_file(version_directory: Path, name: str, wanted_by: str) -> Iterator[Problem]:
-    path = version_directory / name
-    if not path.exists():
-        others = ", ".join(_beside_golden(version_directory)) or "nothing"
-        yield Problem(path, f"missing; {wanted_by} loads it, and {version_directory.name}/ holds {others}")
+def _model_file(released: Released, version: int, name: str, wanted_by: str) -> Iterator[Problem]:
+    if wrong := "is empty" if not name else place_problem(name):
+        yield Problem(released.directory / _CONFIG, f'{wanted_by}: "{name}" {wrong}')
+        return
+    path = released.directory / str(version) / name
+    if wrong := released.missing(Path(str(version), name)):
+        others = ", ".join(_beside_golden(path.parents[len(Path(name).parts) - 1])) or "nothing"
+        yield Problem(path, f"{wrong}; {wanted_by} loads it, and {version}/ holds {others}")
+    elif path.is_dir() and path.suffix == ".py":
+        yield Problem(path, f"a directory; {wanted_by} loads a file")
     elif path.is_file() and path.stat().st_size == 0:
         yield Problem(path, "empty; a model file cannot be")
 
@@ -60,25 +144,55 @@ def _beside_golden(version_directory: Path) -> list[str]:
     return sorted(path.name for path in version_directory.iterdir() if path.name != golden.FILE)
 
 
-def check_contents(path: Path, *, entry_point: bool) -> Iterator[Problem]:
-    """Yield one file of the release: its size, and for Python its syntax; `entry_point`: a python backend loads
-    it.
-    """
-    size = path.stat().st_size
-    if size > MAX_OBJECT_BYTES:
-        yield Problem(path, f"{size} bytes; an S3 object holds at most {MAX_OBJECT_BYTES} (5 TiB)")
+def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
+    """Yield parameters whose file is not in the model. Paths of directories of the image, as engines need, are let be."""
+    for key in sorted(config.parameters):
+        value = config.parameters[key].string_value
+        where = f"parameters[{key}]"
+        if value.startswith(_MODEL_DIRECTORY):
+            name = value.removeprefix(_MODEL_DIRECTORY).lstrip("/")
+            if name and (wrong := place_problem(name)):
+                yield f'{where}: "{value}" {wrong}'
+            elif name and (wrong := released.missing(Path(name))):
+                yield f"{where}: {released.directory.name}/{name} is {wrong}"
+        elif key == "EXECUTION_ENV_PATH" and value:
+            yield f'{where}: "{value}" is not in the model; put the archive there and write {_MODEL_DIRECTORY}/<its name>'
+        elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
+            absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
+            if not absolute or ".." in PurePosixPath(value).parts:
+                yield f'{where}: "{value}" {wrong}'
+
+
+def check_python(path: Path, *, entry_point: bool) -> Iterator[Problem]:
+    """Yield what is wrong with the syntax of a Python file; `entry_point`: a python backend loads it."""
+    if path.suffix != ".py" or (size := path.stat().st_size) == 0:
         return
-    if path.suffix != ".py" or size == 0:
+    if size > LARGEST_PYTHON_BYTES:
+        yield Problem(path, f"{size} bytes of Python; at most {LARGEST_PYTHON_BYTES} are read, data belongs in other files")
         return
+    content = path.read_bytes()
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        tree = ast.parse(content, filename=str(path))
     except SyntaxError as error:
         yield Problem(path, f"not valid Python: {error.msg}", error.lineno, error.offset)
     except ValueError as error:
         yield Problem(path, f"not valid Python: {error}")
+    except (RecursionError, MemoryError):
+        yield Problem(path, "not valid Python: nested deeper than Python reads", _longest_line(content))
     else:
         if entry_point:
             yield from _python_model(path, tree)
+
+
+def _longest_line(content: bytes) -> int:
+    """Return the number of the line with the most tokens: an expression that is too deep stands there."""
+    counts: dict[int, int] = {}
+    try:
+        for token in tokenize.tokenize(io.BytesIO(content).readline):
+            counts[token.start[0]] = counts.get(token.start[0], 0) + 1
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return max(counts, key=counts.__getitem__, default=1)
 
 
 def _python_model(path: Path, tree: ast.Module) -> Iterator[Problem]:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
+from modelctl import documents
+from modelctl.documents import DocumentError
 from modelctl.repository.golden import FILE, Golden, Tensor, flat
 
 # The protocol's name of each type of a config that has a form in JSON (FP16 and BF16 have none).
@@ -36,11 +37,13 @@ def check(config: ModelConfig, version_directory: Path) -> Iterator[str]:
     """Yield what is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
     path = version_directory / FILE
     if not path.is_file():
+        if path.exists():
+            yield "not a file; it is to be one inference and its answer"
         return
     try:
-        golden = Golden.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        yield from dict.fromkeys(_sentence(dict(details)) for details in error.errors())
+        golden = documents.read(Golden, path.read_bytes())
+    except DocumentError as error:
+        yield from error.mistakes
         return
     for tensor in config.input:
         if tensor.name not in golden.inputs and not tensor.optional:
@@ -98,9 +101,3 @@ def _fits(value: Any, datatype: str) -> bool:
     bits = int(datatype.lstrip("UINT"))
     low, high = (0, 2**bits - 1) if datatype.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return isinstance(value, int) and low <= value <= high
-
-
-def _sentence(details: dict[str, Any]) -> str:
-    messages = {"missing": "missing", "extra_forbidden": "unknown key"}
-    message = messages.get(details["type"], str(details["msg"]).removeprefix("Value error, "))
-    return ".".join(map(str, details["loc"])) + (": " if details["loc"] else "") + message

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,26 @@ def check(config: ModelConfig) -> Iterator[str]:
         yield f"max_batch_size: {config.max_batch_size} is negative; 0 means that the model does not batch"
     yield from _tensors("input", config.input)
     yield from _tensors("output", config.output)
+    for index, tensor in enumerate(config.input):
+        if tensor.format != ModelInput.FORMAT_NONE and len(tensor.dims) != 3:
+            layout = ModelInput.Format.Name(tensor.format)
+            yield f"input[{index}].format: {layout} needs 3 dims, and there are {len(tensor.dims)}"
+    for field, tensors in (("input", config.input), ("output", config.output)):
+        for index, tensor in enumerate(tensors):
+            if tensor.HasField("reshape"):
+                yield from _reshape(f"{field}[{index}].reshape", tensor.dims, tensor.reshape.shape, config.max_batch_size)
+
+
+def _reshape(where: str, dims: Sequence[int], shape: Sequence[int], max_batch_size: int) -> Iterator[str]:
+    """Yield what `ValidateIOShape` of Triton's core refuses: another number of elements, or of sizes that vary."""
+    if not shape and not max_batch_size:
+        yield f"{where}: empty, but the model does not batch (max_batch_size 0), and the server knows no scalars"
+    elif [size for size in shape if size < 1 and size != -1]:
+        yield f"{where}: {list(shape)}; a size is at least 1, or -1 when it varies"
+    elif math.prod(abs(size) for size in dims) != math.prod(abs(size) for size in shape) or (
+        list(dims).count(-1) != list(shape).count(-1)
+    ):
+        yield f"{where}: {list(shape)} has not as many elements as dims {list(dims)}"
 
 
 def _tensors(field: str, tensors: Sequence[ModelInput] | Sequence[ModelOutput]) -> Iterator[str]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelWarmup
 
 
-def check(config: ModelConfig, directory: Path) -> Iterator[str]:
-    """Yield samples that do not fit the model's inputs and batch size (fatal); `directory` is the model's."""
+def check(config: ModelConfig) -> Iterator[str]:
+    """Yield samples that do not fit the model's inputs and batch size (fatal)."""
     for index, sample in enumerate(config.model_warmup):
         where = f"model_warmup[{index}]"
         if config.max_batch_size > 0 and not 1 <= sample.batch_size <= config.max_batch_size:
             yield (f"{where}.batch_size: {sample.batch_size} is not between 1 and max_batch_size {config.max_batch_size}")
         if config.max_batch_size == 0 and sample.batch_size > 1:
             yield f"{where}.batch_size: {sample.batch_size}, but the model does not batch (max_batch_size 0); leave it out"
-        yield from _inputs(where, sample, config, directory)
+        yield from _inputs(where, sample, config)
 
 
-def _inputs(where: str, sample: ModelWarmup, config: ModelConfig, directory: Path) -> Iterator[str]:
+def _inputs(where: str, sample: ModelWarmup, config: ModelConfig) -> Iterator[str]:
     declared = {tensor.name: tensor for tensor in config.input}
     for name, tensor in declared.items():
         if name and name not in sample.inputs and not tensor.optional:
@@ -33,11 +32,8 @@ def _inputs(where: str, sample: ModelWarmup, config: ModelConfig, directory: Pat
         if given.data_type != tensor.data_type:
             yield f"{place}.data_type: {_type(given.data_type)}, but the input is {_type(tensor.data_type)}"
         yield from _dims(place, list(given.dims), list(tensor.dims), sample.batch_size)
-        source = given.WhichOneof("input_data_type")
-        if source is None:
+        if given.WhichOneof("input_data_type") is None:
             yield f"{place}: no data; one of zero_data: true, random_data: true, input_data_file"
-        elif source == "input_data_file" and not (directory / "warmup" / given.input_data_file).is_file():
-            yield f"{place}.input_data_file: there is no {directory.name}/warmup/{given.input_data_file}"
 
 
 def _dims(place: str, given: Sequence[int], expected: Sequence[int], batch: int) -> Iterator[str]:

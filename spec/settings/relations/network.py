@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from spec.catalog import InstanceType, partition_of
+from spec.catalog import InstanceType, max_pods, partition_of
 from spec.names import dns_suffix
 from spec.settings.model import Document
 from spec.settings.problem import Problem
@@ -16,6 +16,7 @@ from spec.subnets import (
     plan,
     smallest_prefix,
     usable_addresses,
+    zone_names,
 )
 
 _WITHOUT_NAT = "mirror images to ECR and name them in helm-values, and give services in brackets an endpoint of their own"
@@ -114,11 +115,8 @@ def _private_subnets_hold_full_nodes(subject: Subject) -> Iterator[Problem]:
 def _crowded_zone(subject: Subject, *, full: bool) -> Iterator[tuple[int, int]]:
     """Yield the addresses that there are and that are needed in the first zone that lacks some."""
     network = subject.document.network
-    zones = network.zones if isinstance(network.zones, int) else len(network.zones)
-    if not LARGEST_VPC_PREFIX <= network.cidr.prefixlen <= smallest_prefix(zones):
-        return
-    names = [str(n + 1) for n in range(network.zones)] if isinstance(network.zones, int) else list(network.zones)
-    if len(set(names)) != len(names):
+    names = zone_names(network.zones)
+    if not LARGEST_VPC_PREFIX <= network.cidr.prefixlen <= smallest_prefix(len(names)) or len(set(names)) != len(names):
         return
     needed = addresses_per_zone(subject.document, names, full=full)
     for block in plan(network.cidr, names).zones:
@@ -144,6 +142,7 @@ def addresses_per_zone(document: Document, zones: Sequence[str], *, full: bool =
 
 def addresses_of_nodes(types: Sequence[InstanceType], nodes: int, *, full: bool = True) -> int:
     """Return the most addresses that so many nodes take, of whichever of the types they are."""
-    interfaces = [(known, max(2, known.efa_interfaces)) for known in types]
-    each = (addresses_per_node(t.max_pods, count) if full else fewest_addresses_per_node(count) for t, count in interfaces)
-    return nodes * max(each, default=0)
+    if not types:
+        return 0
+    interfaces = max(2, *(known.efa_interfaces for known in types))
+    return nodes * (addresses_per_node(max_pods(types), interfaces) if full else fewest_addresses_per_node(interfaces))

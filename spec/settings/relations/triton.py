@@ -9,6 +9,7 @@ from spec.catalog import InstanceType
 from spec.helm_values import local_chart, rendered_values
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
+from spec.settings.model import Document
 from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
@@ -161,7 +162,7 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
     pool, types = pool_of(subject)
-    per_node = min(_pods_per_node(subject, pool, known) for known in types)
+    per_node = min(pods_per_node(subject.document, pool, known) for known in types)
     path, pods = _most_pods(subject)
     grows = subject.document.node_autoscaler != "none"
     key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
@@ -186,13 +187,14 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
     raise Absent("triton.replicas")
 
 
-def _pods_per_node(subject: Subject, pool: GpuPool, known: InstanceType) -> int:
-    triton = subject.document.triton
+def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
+    """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
+    triton = document.triton
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
         int(known.usable_memory_gib // triton.memory_gib),
         known.usable_cpu_millis // cpu_millis(triton.cpu),
-        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(subject),
+        _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
 
 
@@ -204,10 +206,10 @@ def _cache_copies(rollout: str) -> int:
     return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
 
 
-def _disk_of_a_pod_gib(subject: Subject) -> int:
-    models = subject.document.models
+def _disk_of_a_pod_gib(document: Document) -> int:
+    models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
-    return pod_disk_gib(release_bytes, subject.document.triton.rollout, copied=models.access == "s3")
+    return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3")
 
 
 def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stackctl.account.guard import ALLOWED_ACCOUNTS_KEY, WrongAccount, require_account
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spec.versions import KUBERNETES
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:

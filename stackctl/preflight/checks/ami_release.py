@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from spec.versions import KUBERNETES
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 _VARIANTS = ("standard", "nvidia")
 

@@ -10,8 +10,7 @@ from botocore.exceptions import ClientError
 
 from spec.ownership import tags_of
 from spec.settings import GpuPool
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 from stackctl.preflight.checks.usage import instances
 from stackctl.quotas import nodes_at_start
 

@@ -1,9 +1,10 @@
-"""A check, the subject that it is given, and how a permission that is missing becomes a finding."""
+"""A check: the subject that it is given, its findings, and how a missing permission becomes one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -11,7 +12,44 @@ from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers, is_denied, one_line
-from stackctl.preflight.checks.finding import Finding, unknown
+
+
+class Status(StrEnum):
+    """`unknown`: AWS did not tell, so that the check says nothing either way."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about the account, and one about what to do ("" where there is nothing to do)."""
+
+    status: Status
+    message: str
+    remedy: str = ""
+
+
+def ok(message: str) -> Finding:
+    """Return the finding that something is as it has to be."""
+    return Finding(Status.OK, message)
+
+
+def warn(message: str, remedy: str) -> Finding:
+    """Return the finding that `pulumi up` works and something will not, later."""
+    return Finding(Status.WARN, message, remedy)
+
+
+def fail(message: str, remedy: str) -> Finding:
+    """Return the finding that `pulumi up` fails, or what it makes does not work."""
+    return Finding(Status.FAIL, message, remedy)
+
+
+def unknown(message: str, remedy: str = "") -> Finding:
+    """Return the finding that something could not be found out."""
+    return Finding(Status.UNKNOWN, message, remedy)
 
 
 @dataclass(frozen=True)

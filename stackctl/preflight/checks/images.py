@@ -9,8 +9,7 @@ from botocore.exceptions import ClientError
 
 from spec.versions import example_digest, triton_upstream_tag
 from stackctl.account.read_only import is_denied
-from stackctl.preflight.checks.check import Subject, unanswered
-from stackctl.preflight.checks.finding import Finding, fail, ok, unknown
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unanswered, unknown
 
 _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^@]+)")
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from spec.settings import SettingsError
 from spec.stack_names import stack_file
 from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:

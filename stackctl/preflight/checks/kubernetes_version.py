@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from botocore.exceptions import ClientError
 
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX, model_bucket
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from stackctl.account.read_only import Readers
-from stackctl.preflight.checks.check import Subject, unanswered
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unanswered, warn
 from stackctl.preflight.checks.usage import used_by_others
 from stackctl.quotas import QuotaNeed, needed_quotas
 

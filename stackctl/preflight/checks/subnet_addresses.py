@@ -8,8 +8,7 @@ from typing import Any
 from spec.catalog import INSTANCE_TYPES
 from spec.ownership import tags_of
 from spec.settings.relations.network import addresses_of_nodes, addresses_per_zone
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, fail, ok, warn
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 from stackctl.preflight.checks.usage import instances
 
 

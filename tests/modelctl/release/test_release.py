@@ -256,9 +256,9 @@ def test_two_at_once_end_with_one_release(models: Path, store: Store, monkeypatc
     ("old", "new", "sentence"),
     [
         ('"bytes": 5', '"bytes": 6', "id: "),
-        ('"schema": 1', '"schema": 2', "schema: Input should be 1"),
-        ('"created"', '"creation"', "created: Field required"),
-        ("{", "", "the document: Invalid JSON"),
+        ('"schema": 1', '"schema": 2', "manifest.json: schema: 2 is not 1;"),
+        ('"created"', '"creation"', "manifest.json: created: is missing; creation: unknown key;"),
+        ("{", "", "manifest.json: line 2, column 11: not valid JSON: Extra data"),
     ],
 )
 def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str, new: str, sentence: str) -> None:

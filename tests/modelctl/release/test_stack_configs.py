@@ -102,7 +102,7 @@ def _make_a_plan_of(model: Path, *names: str) -> None:
     config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"').replace("KIND_CPU", "KIND_GPU"))
     (model / "1" / "model.py").unlink()
     for name in names:
-        (model / "1" / name).write_bytes(b"plan")
+        (model / "1" / name).write_bytes(b"ftrt" + b"\0" * 24)
 
 
 def test_everything_that_is_wrong_is_said_with_stack_and_model(models: Path, stacks: Path) -> None:

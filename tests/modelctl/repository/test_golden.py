@@ -58,8 +58,8 @@ def test_type_and_shape_and_presence_count() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[]", "m/1/golden.json: the document: Input should be an object"),
-        ('{"inputs": {}, "outputs": {}}', "m/1/golden.json: inputs: Dictionary should have at least 1 item"),
+        ("[]", "m/1/golden.json: the document: [] where an object is expected"),
+        ('{"inputs": {}, "outputs": {}}', "m/1/golden.json: inputs: is empty; give at least one; outputs: is empty"),
         (
             '{"inputs": {"IN": {"datatype": "FP32", "shape": [2], "data": [1]}}, "outputs": {}}',
             "m/1/golden.json: inputs.IN: 1 values do not fill the shape [2]",

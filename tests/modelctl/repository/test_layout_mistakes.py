@@ -1,12 +1,13 @@
 """Mistakes in the files of a repository: each found, with its path, and nothing else reported with it."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from modelctl.repository.load import load, validate
-from modelctl.repository.rules.files import MAX_OBJECT_BYTES
+from modelctl.repository.rules.contents import MAX_OBJECT_BYTES
 
 
 def _messages(models: Path) -> list[str]:
@@ -129,11 +130,11 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a link to nothing": (
         _link("normalize/1/weights.bin", "nowhere"),
-        ["normalize/1/weights.bin: a link to a directory or to nothing; only links to files are followed"],
+        ["normalize/1/weights.bin: a link to nowhere, where nothing is; put the file itself here"],
     ),
     "a link to a directory": (
         _link("normalize/shared", "../classify"),
-        ["normalize/shared: a link to a directory or to nothing; only links to files are followed"],
+        ["normalize/shared: a link to the directory ../classify; only links to files are followed"],
     ),
     "an object that S3 cannot hold": (
         _oversized("normalize/1/weights.bin"),
@@ -141,7 +142,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "a config that is not text": (
         _write_bytes("normalize/config.pbtxt", b'name: "\xff"'),
-        ["normalize/config.pbtxt: not UTF-8 text: byte 7 is 0xff"],
+        ["normalize/config.pbtxt:1:8: not UTF-8; save the file in that encoding"],
     ),
     "a version that does not exist": (
         _write("release.yaml", "versions: {classify: 3}\n"),
@@ -193,6 +194,22 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         _write("release.yaml", "versions: {classify: 1\n"),
         ["release.yaml:2:1: not valid YAML: did not find expected ',' or '}'"],
     ),
+}
+
+
+def _in_its_place(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def change(models: Path) -> None:
+        (models / "release.yaml").unlink()
+        make(models / "release.yaml")
+
+    return change
+
+
+NO_RELEASE_FILE = ["release.yaml: not a file, or a link to none; write versions: {<model>: <version>}"]
+MISTAKES |= {
+    "a release.yaml that is a directory": (_in_its_place(Path.mkdir), NO_RELEASE_FILE),
+    "a release.yaml that is a pipe": (_in_its_place(os.mkfifo), NO_RELEASE_FILE),
+    "a release.yaml that leads to nothing": (_in_its_place(lambda path: path.symlink_to("gone")), NO_RELEASE_FILE),
 }
 
 

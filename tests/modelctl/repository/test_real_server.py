@@ -12,6 +12,7 @@ from tritonclient.utils import InferenceServerException
 from modelctl.release.publish import release
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest
+from tests import waiting
 from tests.modelctl.conftest import BUCKET, SAMPLES
 from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.servers import loopback_address, moto_server, process, wait_until
@@ -89,7 +90,7 @@ def test_the_released_ensemble_answers_exactly(
     features = grpc.InferInput("FEATURES", list(FEATURES.shape), "FP32")
     features.set_data_from_numpy(FEATURES)
 
-    answer = client.infer("pipeline", [features], client_timeout=20)
+    answer = waiting.answer(client, "pipeline", [features])
 
     assert answer.as_numpy("SCORES").tolist() == SCORES_OF_VERSION[version]
     assert answer.as_numpy("CLASS").tolist() == CLASSES_OF_VERSION[version]
@@ -113,7 +114,7 @@ def test_versions_of_one_release_answer_side_by_side_and_the_highest_by_default(
     request = grpc.InferInput("NORMALIZED", list(normalized.shape), "FP32")
     request.set_data_from_numpy(normalized)
 
-    answers = {asked: client.infer("classify", [request], asked, client_timeout=20) for asked in ("1", "2", "")}
+    answers = {asked: waiting.answer(client, "classify", [request], asked) for asked in ("1", "2", "")}
 
     scores = {asked: answer.as_numpy("SCORES").tolist() for asked, answer in answers.items()}
     assert scores == {"1": SCORES_OF_VERSION[1], "2": SCORES_OF_VERSION[2], "": SCORES_OF_VERSION[2]}

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from modelctl.rollout.fleet import FleetError, Pod
-from modelctl.rollout.served import ServedVersion
+from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 
 
 class IdleFleet:

@@ -47,7 +47,7 @@ def test_canary_steps_ascend_to_all_requests(steps: str) -> None:
 
 def test_a_stack_without_a_file_is_named() -> None:
     done = _run("rollout", "--bucket", "b" * 5, "--stacks", "nowhere", "--stack", "local", "0123456789ab")
-    assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: No such file or directory\n")
+    assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: there is no such file; check the path\n")
 
 
 def test_a_translation_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

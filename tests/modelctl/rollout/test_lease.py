@@ -84,7 +84,7 @@ def test_a_living_holder_is_not_waited_for(live: LiveRepository) -> None:
 def test_it_is_renewed_while_it_is_held(live: LiveRepository) -> None:
     with Lease(live, holder="one", seconds=2):
         taken = _expires(live)
-        wait_until(lambda: _expires(live) > taken, "the lease to move", 30)
+        wait_until(lambda: _expires(live) > taken, "the lease to move", 60)
 
 
 def _expires(live: LiveRepository) -> datetime:

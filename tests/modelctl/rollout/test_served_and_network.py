@@ -2,8 +2,8 @@
 
 import pytest
 
+from modelctl.rollout.fleet import ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import ServedVersion
 
 
 def test_a_served_version_is_the_json_that_clients_read() -> None:

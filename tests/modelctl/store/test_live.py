@@ -122,7 +122,7 @@ def test_a_journal_that_somebody_changed_is_said_to_be_none(live: LiveRepository
     with pytest.raises(JournalError) as failure:
         live.read_journal()
     assert str(failure.value) == (
-        "live/rollout.json: serving: Input should be a valid string; restore its earlier object version, modelctl writes it"
+        "live/rollout.json: serving: 7 where text is expected; restore its earlier object version, modelctl writes it"
     )
 
 

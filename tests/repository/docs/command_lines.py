@@ -37,7 +37,8 @@ def source(module: str) -> Path | None:
 def is_of_others(module: str) -> bool:
     """Whether it is a module of Python or of an installed package (`venv`, `pip`)."""
     top = module.partition(".")[0]
-    return not any((root / top).exists() for root in _ROOTS) and importlib.util.find_spec(top) is not None
+    ours = any((root / top).exists() and not (root / top / "pyvenv.cfg").exists() for root in _ROOTS)
+    return not ours and importlib.util.find_spec(top) is not None
 
 
 def has_a_command_line(program: Path) -> bool:

@@ -31,7 +31,7 @@ _TARGET = r"make ([a-z][a-z0-9-]*)"
 
 _GO = {".go", ".mod"}
 _HASH_COMMENTS = {".yaml", ".yml", ".toml", ".sh", ".in", ".pbtxt", ".txt"}
-_HASH_NAMES = {"Makefile", "Dockerfile", "run", ".gitignore", ".dockerignore", ".helmignore"}
+_HASH_NAMES = {"Makefile", "Dockerfile", "run", "slow", ".gitignore", ".dockerignore", ".helmignore"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ class Files:
 
     def __post_init__(self) -> None:
         folders = {str(parent) for path in self.paths for parent in PurePosixPath(path).parents}
-        object.__setattr__(self, "_known", frozenset(self.paths) | folders)
+        # Git knows by its path, too, what commands make in a checkout.
+        ignored = self.text(".gitignore").split() if ".gitignore" in self.paths else []
+        made = {line.strip("/") for line in ignored if line.startswith("/")}
+        object.__setattr__(self, "_known", frozenset(self.paths) | folders | made)
 
     @property
     def folders(self) -> set[str]:
@@ -75,6 +78,7 @@ class Files:
         return _headings(self.text(page))
 
 
+@cache
 def prose(path: str, text: str) -> str:
     """Return what people read in a file: a page as it is, of anything else comments and docstrings."""
     name, suffix = PurePosixPath(path).name, PurePosixPath(path).suffix

@@ -314,8 +314,7 @@ COMMANDS = [
     ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),
-    ("nightly", "e2e-slow", "KEDA, Prometheus and its adapter, pods that follow a load, upgrades", "make e2e-slow"),
-    ("nightly", "properties", "Properties, each with 500 examples", "make test-properties"),
+    ("nightly", "e2e", "The twin, end to end and part by part, and the long tests on real servers", "make e2e"),
     ("nightly", "audit", "Known vulnerabilities of the pinned packages, their licences and SBOMs", "make audit"),
 ]
 
@@ -330,6 +329,18 @@ def test_a_step_is_one_command_and_ends_as_it_ends(
         stand_ins.answer({command: ("", code)})
         assert run(files.step(workflow, job, name), checkout, STACK="dev").returncode == code
     assert stand_ins.calls == [command] * 2
+
+
+@runs("nightly/slow/One group of the slow tests")
+def test_every_night_each_group_of_slow_tests_is_run_and_ends_as_it_ends(checkout: Path, stand_ins: StandIns) -> None:
+    (checkout / ".ci").mkdir()
+    shutil.copy(files.ROOT / ".ci" / "slow", checkout / ".ci")
+    stand_ins.put("make")
+    for code in (0, 2):
+        stand_ins.answer({"make e2e-slow GROUP=keda": ("", code)})
+        step = files.step("nightly", "slow", "One group of the slow tests")
+        assert run(step, checkout, GROUP="keda").returncode == bool(code)
+    assert [call for call in stand_ins.calls if "GROUP" in call] == ["make e2e-slow GROUP=keda"] * 2
 
 
 _PACKAGES = "Python packages of the program and of its policies, by hash"

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from spec.capacity import pods_per_node
 from spec.catalog import INSTANCE_TYPES
 from spec.settings import Settings, load, read_config
+from spec.subnets import nat_zones, zone_names
 from stackctl.cost import throughput, usage
 from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
@@ -101,8 +103,14 @@ def test_shared_gpus_take_several_pods() -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
         sections["nodes"]["autoscaler"] = "cluster-autoscaler"
 
+    def small(sections: dict[str, Any]) -> None:
+        share(sections)
+        sections["triton"] |= {"cpu": "500m", "memoryGiB": 3}
+
     settings = stack("staging", share)
-    assert usage.pods_per_node(settings, settings.gpu.pools[0]) == 4
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
+    settings = stack("staging", small)
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 4
     assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
 
 
@@ -146,15 +154,18 @@ def test_keys_are_those_that_the_program_registers(name: str) -> None:
 def test_gateways_and_endpoints_are_those_that_the_program_registers(name: str) -> None:
     snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
     settings = stack(name)
-    assert usage.nat_gateways(settings) == sum(label.endswith("(aws:ec2/natGateway:NatGateway)") for label in snapshot)
+    network, zones = settings.network, len(zone_names(settings.network.zones))
+    assert len(nat_zones(network.nat, network.zones)) == sum(
+        label.endswith("(aws:ec2/natGateway:NatGateway)") for label in snapshot
+    )
     interfaces = [
         entry
         for label, entry in snapshot.items()
         if label.endswith("(aws:ec2/vpcEndpoint:VpcEndpoint)") and entry["inputs"]["vpcEndpointType"] == "Interface"
     ]
-    assert all(len(entry["inputs"]["subnetIds"]) == usage.zones(settings) for entry in interfaces)
+    assert all(len(entry["inputs"]["subnetIds"]) == zones for entry in interfaces)
     table = prices(endpoint_hour="1", nat_hour="0", public_ipv4_hour="0", nlb_hour="0", nlb_lcu_hour="0")
-    assert part(settings, table, "network").min == len(interfaces) * usage.zones(settings) * 730
+    assert part(settings, table, "network").min == len(interfaces) * zones * 730
 
 
 def test_parts_add_up_and_less_is_never_more() -> None:

@@ -14,8 +14,7 @@ from stackctl.cost import prices
 from stackctl.cost.prices import PriceTable
 from stackctl.orphans import computing, networking, storing
 from stackctl.orphans.find import FINDERS, leftovers
-from stackctl.orphans.leftover import Leftover
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, STRANGERS, Tags, client, new_search
@@ -379,7 +378,7 @@ def test_in_another_account_the_command_refuses(account: str, monkeypatch: pytes
     """It would say that nothing is left, and be believed."""
     (tmp_path / "stacks").mkdir()
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
-    other = text.replace('allowedAccountIds: ["123456789012"]', 'allowedAccountIds: ["999999999999"]')
+    other = text.replace("123456789012", "999999999999")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(other)
     done = orphans("dev", monkeypatch, tmp_path)
     assert done.exit_code == 2

@@ -9,8 +9,7 @@ import pytest
 from stackctl.account.guard import Caller, WrongAccount, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.preflight.checks import account as check
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Status
+from stackctl.preflight.checks.check import Status, Subject
 from tests.spec.stack_config import REMOVED, settings
 
 
@@ -45,7 +44,7 @@ def test_what_deletes_refuses_a_stack_that_names_no_account() -> None:
 def test_without_credentials_there_is_a_sentence(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with pytest.raises(AwsUnusable, match=r"^AWS cannot be asked: Unable to locate credentials; set AWS_PROFILE "):
+    with pytest.raises(AwsUnusable, match=r"^there are no AWS credentials: set AWS_PROFILE "):
         caller(Readers("us-west-2", {"sts": {"GetCallerIdentity": "sts:GetCallerIdentity"}}))
 
 

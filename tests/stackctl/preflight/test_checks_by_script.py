@@ -15,8 +15,7 @@ from botocore.stub import Stubber
 
 from spec.versions import KUBERNETES
 from stackctl.preflight.checks import add_ons, ami_release, capacity_reservations, kubernetes_version
-from stackctl.preflight.checks.check import Check, Subject, findings
-from stackctl.preflight.checks.finding import Finding, Status
+from stackctl.preflight.checks.check import Check, Finding, Status, Subject, findings
 from tests.spec.stack_config import complaints
 
 PINS = KUBERNETES["1.35"]

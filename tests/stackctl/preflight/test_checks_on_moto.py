@@ -13,8 +13,7 @@ from botocore.stub import Stubber
 
 from spec.versions import example_digest
 from stackctl.preflight.checks import images, instance_offerings, model_release, subnet_addresses
-from stackctl.preflight.checks.check import Check, Subject, findings
-from stackctl.preflight.checks.finding import Status
+from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
 
 REGION = "us-west-2"

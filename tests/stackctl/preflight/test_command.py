@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from stackctl.preflight.checks import CHECKS
-from stackctl.preflight.checks.finding import fail, ok, unknown, warn
-from stackctl.preflight.report import Row, failed, show, summary
+from stackctl.preflight.checks.check import fail, ok, unknown, warn
+from stackctl.preflight.command import Row, failed, show, summary
 from tests.command import Ended, run
 from tests.paths import ROOT
 
@@ -89,7 +89,7 @@ def test_without_credentials_it_says_how_one_logs_in(account: str, checkout: Non
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     done = preflight("dev")
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: AWS cannot be asked: Unable to locate credentials; set AWS_PROFILE")
+    assert done.stderr.startswith("error: there are no AWS credentials: set AWS_PROFILE")
 
 
 def test_the_table_says_what_was_found_and_the_list_below_what_to_do() -> None:

@@ -10,8 +10,7 @@ from botocore.stub import Stubber
 
 from stackctl import quotas as needs
 from stackctl.preflight.checks import service_quotas
-from stackctl.preflight.checks.check import Subject
-from stackctl.preflight.checks.finding import Finding, Status
+from stackctl.preflight.checks.check import Finding, Status, Subject
 from stackctl.preflight.checks.usage import used_by_others
 from stackctl.quotas import Quota, QuotaNeed
 

@@ -6,7 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from stackctl.review import plan
+from stackctl.review import preview
 from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
 
 Event = dict[str, Any]
@@ -105,7 +105,7 @@ def much() -> Report:
     )
     return Report(
         stack="prod",
-        plan=plan.read(text),
+        plan=preview.read(text),
         base="4f1d2c3b",
         models=(ModelChange("classify", None, 1), ModelChange("old", 2, None), ModelChange("resnet50", 3, 4)),
         release_before="9e0e34d8d342",
@@ -143,7 +143,7 @@ def moved() -> Report:
     # The VPC comes last: what it brings about is below it all the same, and before nothing.
     return Report(
         "dev",
-        plan.read(
+        preview.read(
             stream(
                 replacement(tag, "a-tag", {"autoscalingGroupName": "eks-1"}, {"autoscalingGroupName": UNKNOWN}),
                 *(
@@ -182,7 +182,7 @@ def moved() -> Report:
 
 def nothing() -> Report:
     """A pull request that changes no resource of the stack; policies kept."""
-    return Report("dev", plan.read(stream(summary({"triton-eks": "1.0.0"}, same=113))), base="4f1d2c3b", models=())
+    return Report("dev", preview.read(stream(summary({"triton-eks": "1.0.0"}, same=113))), base="4f1d2c3b", models=())
 
 
 def failed() -> Report:
@@ -194,7 +194,9 @@ def failed() -> Report:
     )
     return Report(
         "staging",
-        plan.read(stream({"diagnosticEvent": {"severity": "error", "message": message}}, summary({"triton-eks": "1.0.0"}))),
+        preview.read(
+            stream({"diagnosticEvent": {"severity": "error", "message": message}}, summary({"triton-eks": "1.0.0"}))
+        ),
     )
 
 

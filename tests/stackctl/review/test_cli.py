@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stackctl.review import document, plan, report
+from stackctl.review import document, preview, report
 from tests.command import Ended, run
 from tests.stackctl.review import scenarios
 
@@ -92,7 +92,7 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(reports: Path, tm
 def test_where_no_policy_was_asked_the_gate_fails(said: str, told: str, differs: int, tmp_path: Path) -> None:
     """The nightly look for drift runs no pack: what is unchanged is so without one, but not where the engine was killed."""
     file = tmp_path / "dev.json"
-    file.write_text(report.Report("dev", plan.read(said)).to_json(), encoding="utf-8")
+    file.write_text(report.Report("dev", preview.read(said)).to_json(), encoding="utf-8")
     done = review("gate", str(file))
     assert done.exit_code == 1
     assert done.stderr == f"dev: {told}\n"
@@ -109,8 +109,8 @@ def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) 
     [
         (b"{}", "schema None; this program reads schema"),
         (b'{"schema": 99}', "schema 99; this program reads schema"),
-        (b"\xff", "it is not text: 'utf-8' codec can't decode byte 0xff"),
-        (b"nothing", "it is not JSON: Expecting value"),
+        (b"\xff", "line 1, column 1: not UTF-8; save the file in that encoding"),
+        (b"nothing", "line 1, column 1: not valid JSON: Expecting value"),
     ],
 )
 def test_a_report_that_cannot_be_read_hides_no_other_stack(content: bytes, why: str, reports: Path) -> None:
@@ -136,7 +136,7 @@ def test_an_unreadable_report_is_named(command: str, tmp_path: Path) -> None:
         f"error: {tmp_path}/bad.json is no report of `stackctl review collect`: schema None; this program reads schema"
     )
     done = review(command, str(tmp_path / "none.json"))
-    assert (done.exit_code, done.stderr) == (2, f"error: {tmp_path}/none.json: No such file or directory\n")
+    assert (done.exit_code, done.stderr) == (2, f"error: {tmp_path}/none.json: there is no such file; check the path\n")
 
 
 @pytest.mark.parametrize("command", ["render", "gate", "unchanged"])
@@ -174,7 +174,7 @@ def test_a_preview_of_another_stack_is_refused(tmp_path: Path) -> None:
     events = tmp_path / "events.json"
     told = scenarios.step("create", "aws:s3/bucket:Bucket", "models", {}, {})
     events.write_text(scenarios.stream(told, scenarios.summary(create=1)), encoding="utf-8")
-    stack = plan.stack_of(events.read_text(encoding="utf-8"))
+    stack = preview.stack_of(events.read_text(encoding="utf-8"))
     assert stack is not None and stack != "local"
     done = review("collect", "local", "--preview", str(events))
     assert done.exit_code == 2

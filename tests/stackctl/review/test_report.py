@@ -41,7 +41,7 @@ def test_an_amount_that_is_none_is_refused(amount: str) -> None:
         report.from_json(json.dumps(document))
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "[" * 100_000, "x" * (report.MOST_CHARACTERS + 1)])
+@pytest.mark.parametrize("text", ["", "nothing", "[" * 100_000, "x" * (report.MOST_BYTES + 1)])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(report.UnreadableReport):
         report.from_json(text)

@@ -41,7 +41,7 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     assert agent is not None
     processes.signal_record(agent, signal.SIGKILL)
     processes.signal_record(server, signal.SIGKILL)
-    processes.wait_until(lambda: not server.alive(), "the killed server to be gone", 10)
+    processes.wait_until(lambda: not server.alive(), "the killed server to be gone", 60)
     prefix = twin.home.shared_memory_prefix
     assert list(Path("/dev/shm").glob(f"{prefix}*"))
     begun = twin.home.path.stat().st_mtime

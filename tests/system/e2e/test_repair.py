@@ -56,7 +56,7 @@ def _kill(twin: Twin, name: str) -> processes.Record:
     record = processes.find(twin.home, name)
     assert record is not None, f"no process {name} is running"
     processes.signal_record(record, signal.SIGKILL)
-    processes.wait_until(lambda: not record.alive(), f"{name} to be gone", 10)
+    processes.wait_until(lambda: not record.alive(), f"{name} to be gone", 60)
     return record
 
 

@@ -17,11 +17,10 @@ from tritonclient.utils import InferenceServerException
 from benchmarks.rollout_servers import LocalFleet, local_servers
 from modelctl.loadgen import RequestFailed, Result, Schedule, run
 from modelctl.rollout.controller import Outcome
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import Pod, ServedVersion
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
-from modelctl.rollout.served import ServedVersion
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET

@@ -8,10 +8,9 @@ import pytest
 from kubernetes import client, config
 from rich.console import Console
 
-from modelctl.rollout.fleet import FleetAbsent, FleetError
+from modelctl.rollout.fleet import FleetAbsent, FleetError, ServedVersion
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from modelctl.rollout.pod_network import PodNetwork
-from modelctl.rollout.served import ServedVersion
 from spec.names import SERVED_VERSIONS
 from twin.cluster import control_plane
 from twin.host import processes, tools

@@ -26,6 +26,7 @@ from examples.tensors import to_inputs
 from modelctl.release.progress import Silent
 from modelctl.release.publish import prepare
 from modelctl.store.bucket import PART_BYTES
+from tests import waiting
 from tests.system.serving.pods import Kubelet, Pod, running_kubelet
 
 DEADLINE_SECONDS = 30
@@ -55,7 +56,7 @@ def client(pod: Pod) -> Iterator[grpc.InferenceServerClient]:
 
 
 def ask(client: grpc.InferenceServerClient, model: str, **arrays: np.ndarray) -> dict[str, Any]:
-    result = client.infer(model, to_inputs(arrays), client_timeout=DEADLINE_SECONDS)
+    result = waiting.answer(client, model, to_inputs(arrays))
     return {output.name: result.as_numpy(output.name).tolist() for output in result.get_response().outputs}
 
 

@@ -41,7 +41,7 @@ def test_a_server_is_fresh_until_acknowledged_and_again_after_it_was_killed(home
     record = processes.find(home, moto_server.NAME)
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    processes.wait_until(lambda: not record.alive(), "the killed server to be gone", 10)
+    processes.wait_until(lambda: not record.alive(), "the killed server to be gone", 60)
     assert moto_server.ensure(home, said.append) is True
     assert home.load_endpoints().aws_url == url
 

@@ -48,7 +48,7 @@ def ask(api: Any, name: str, kind: int = 1) -> bytes:
         transport, _ = await loop.create_datagram_endpoint(Client, remote_addr=("127.0.0.1", port))
         labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
         transport.sendto(struct.pack(">6H", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", kind, 1))
-        return await asyncio.wait_for(received, 10)
+        return await asyncio.wait_for(received, 60)
 
     return asyncio.run(exchange())
 
@@ -63,7 +63,7 @@ def test_grpc_finds_the_ready_pods_of_a_service_on_this_machine() -> None:
         target = f"dns://127.0.0.1:{port}/triton-headless.triton.svc.cluster.local:{grpc_port}"
         try:
             async with grpc.aio.insecure_channel(target) as channel:
-                await asyncio.wait_for(channel.unary_unary("/any/thing")(b""), 20)
+                await asyncio.wait_for(channel.unary_unary("/any/thing")(b""), 60)
         except grpc.aio.AioRpcError as error:
             return error.code()
         finally:

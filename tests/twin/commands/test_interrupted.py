@@ -31,7 +31,7 @@ def test_what_a_killed_engine_left_running_is_ended_and_a_preview_of_another_sta
 ) -> None:
     left, preview = working_on("local"), working_on("dev")
     home = TwinHome(tmp_path)
-    processes.wait_until(lambda: len(processes.marked(home)) == 2, "the marks to be readable", 10)
+    processes.wait_until(lambda: len(processes.marked(home)) == 2, "the marks to be readable", 60)
 
     interrupted.clear(home, Engine(home, Path("no-engine-is-needed"), {}), "local")
 

@@ -51,7 +51,7 @@ def server(tmp_path: Path, command: str) -> subprocess.Popen[bytes]:
 def test_an_environment_that_no_living_server_can_own_is_abandoned(tmp_path: Path, temporary: Path) -> None:
     process = server(tmp_path, "sleep 60; :")
     try:
-        wait_until(lambda: _is_listed(process.pid), "the server to be listed", 10)
+        wait_until(lambda: _is_listed(process.pid), "the server to be listed", 60)
         before = environment(temporary, "before", 1000.0)
         during = environment(temporary, "during", time.time())
         assert leftovers.abandoned_environments(since=0) == [before]

@@ -83,7 +83,7 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
     monkeypatch.setattr(Engine, "_prepare", lambda self, stack: {"PATH": os.defpath})
 
     def interrupt() -> None:
-        wait_until(ready.exists, "the engine to run", 10)
+        wait_until(ready.exists, "the engine to run", 60)
         os.kill(int(ready.read_text()), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 

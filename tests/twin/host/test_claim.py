@@ -11,9 +11,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from tests.command import Ended, run
 from twin.commands import down as down_command
 from twin.host import claim, processes
 from twin.host.claim import MARKER, NotATwin
@@ -28,10 +30,9 @@ def listed(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def twin(home: str | Path, *arguments: str, cwd: Path = REPOSITORY, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "TWIN_HOME": str(home), "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY), **environment}
-    command = [sys.executable, "-m", "twin", *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=60)
+def twin(home: str | Path, *arguments: str, **environment: str) -> Ended:
+    with mock.patch.dict(os.environ, {"TWIN_HOME": str(home), **environment}):
+        return run("twin", *arguments)
 
 
 def down(home: TwinHome) -> list[str]:
@@ -52,7 +53,7 @@ def persons(tmp_path: Path) -> Path:
 def test_every_command_refuses_a_directory_that_is_not_a_twins(persons: Path, arguments: list[str]) -> None:
     before = listed(persons)
     done = twin(persons, *arguments)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     said = done.stderr or done.stdout
     assert f"s directory: it has cache, endpoints.json, lock, logs and 2 more, and no {MARKER} as a twin writes it. " in said
     assert "Nothing in it was touched. Set TWIN_HOME to a directory that is empty, or does not exist yet." in said
@@ -105,7 +106,7 @@ def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path, given: str, sa
     (tmp_path / "file").touch()
     (tmp_path / "circle").symlink_to("circle")
     done = twin(given.replace("{tmp}", str(tmp_path)), "up")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert said.replace("{tmp}", str(tmp_path)) in done.stderr
     assert "Traceback" not in done.stderr
     assert listed(tmp_path) == ["circle", "file"]

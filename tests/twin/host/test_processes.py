@@ -59,7 +59,7 @@ def test_a_killed_process_is_noticed_and_replaced(home: TwinHome, tmp_path: Path
     killed = processes.find(home, "worker")
     assert killed is not None
     os.kill(killed.pid, signal.SIGKILL)
-    wait_until(lambda: processes.find(home, "worker") is None, "the killed process to count as dead", 10)
+    wait_until(lambda: processes.find(home, "worker") is None, "the killed process to count as dead", 60)
     assert killed.exit_code() == 137
     assert ensure(home, service(tmp_path)) is True
     again = processes.find(home, "worker")
@@ -126,7 +126,7 @@ def test_stop_kills_what_does_not_listen(home: TwinHome, tmp_path: Path) -> None
 def test_the_children_of_a_stopped_process_end_with_it(home: TwinHome, tmp_path: Path) -> None:
     ensure(home, service(tmp_path, PARENT))
     # A process that has just begun has no environment yet that could be read.
-    wait_until(lambda: len(processes.marked(home, "worker")) == 2, "the mark of both to be readable", 10)
+    wait_until(lambda: len(processes.marked(home, "worker")) == 2, "the mark of both to be readable", 60)
     record = processes.find(home, "worker")
     assert record is not None
     processes.stop(home, record, seconds=5)
@@ -167,7 +167,7 @@ def test_a_process_whose_starter_was_killed_before_recording_it_is_found_again(h
     unrecorded = processes.start(home, service(tmp_path, STUBBORN))
     (home.run / "worker.json").unlink()
     # A process that has just begun has no environment yet that could be read.
-    wait_until(lambda: bool(processes.marked(home, "worker")), "the mark of the process to be readable", 10)
+    wait_until(lambda: bool(processes.marked(home, "worker")), "the mark of the process to be readable", 60)
     assert processes.find(home, "worker") is None
     assert ensure(home, service(tmp_path)) is True
     assert not unrecorded.alive()
@@ -217,10 +217,10 @@ def test_a_process_is_there_until_its_last_thread_is_gone() -> None:
     script = f"import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); {leave}"
     with subprocess.Popen([sys.executable, "-c", script]) as process:
         stat = Path(f"/proc/{process.pid}/stat")
-        wait_until(lambda: ") Z" in stat.read_text(), "the first thread to be gone", 20)
+        wait_until(lambda: ") Z" in stat.read_text(), "the first thread to be gone", 60)
         assert processes.start_time(process.pid) is not None
         process.kill()
-        wait_until(lambda: processes.start_time(process.pid) is None, "the process to be gone", 20)
+        wait_until(lambda: processes.start_time(process.pid) is None, "the process to be gone", 60)
 
 
 @pytest.mark.parametrize(

@@ -285,3 +285,20 @@ def test_it_says_in_one_sentence_what_it_lacks(machine: Path, monkeypatch: pytes
     done = build_without_packages("actionlint")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert done.stderr.startswith("error: building actionlint needs Go ")
+
+
+@pytest.mark.parametrize(
+    ("cache", "cause"),
+    [("file/below", "Not a directory"), ("a" * 300, "File name too long"), ("/proc/none", "No such file or")],
+)
+def test_a_cache_that_cannot_be_written_is_told_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, cause: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+    monkeypatch.setattr(tools, "find_go", lambda purpose: Path("go"))
+    with pytest.raises(tools.ToolError) as refusal, tools.building(["helm"], None):
+        pytest.fail("it was built")
+    place = f"{tmp_path / cache}/triton-eks/tools, where built programs are kept, cannot be written: {cause}"
+    assert str(refusal.value).startswith(place)
+    assert str(refusal.value).endswith("; set XDG_CACHE_HOME to a directory of yours")

@@ -30,7 +30,9 @@ KUBECONFIG = {
 TEMPLATE = """
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: web, annotations: null}
+metadata:
+  name: web
+  annotations: {config.kubernetes.io/depends-on: "/namespaces/{{ .Release.Namespace }}/ServiceAccount/web"}
 spec:
   template: {spec: {containers: [{name: web, image: "{{ .Values.image }}"}]}}
 ---
@@ -104,11 +106,11 @@ def test_each_object_of_a_chart_is_a_child_named_as_by_the_official_provider(
     _construct(provider, engine, CHART, {"chart": str(chart), "namespace": "apps"})
     component, *children = engine.registrations
     assert (component.type, component.name, component.parent, component.custom) == (CHART, "web-chart", "urn:parent", False)
-    assert [(child.type, child.name) for child in children] == [
-        ("kubernetes:core/v1:ServiceAccount", "web-chart:apps/web"),
-        ("kubernetes:core/v1:Secret", "web-chart:elsewhere/key"),
-        ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "web-chart:web"),
+    assert sorted((child.type, child.name) for child in children) == [
         ("kubernetes:apps/v1:Deployment", "web-chart:apps/web"),
+        ("kubernetes:core/v1:Secret", "web-chart:elsewhere/key"),
+        ("kubernetes:core/v1:ServiceAccount", "web-chart:apps/web"),
+        ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "web-chart:web"),
     ]
     assert {child.parent for child in children} == {f"urn:pulumi:test::project::{CHART}::web-chart"}
     assert {child.provider for child in children} == {PROVIDER}
@@ -132,7 +134,12 @@ def test_values_go_over_value_files_over_the_charts_own(
     assert image(valueYamlFiles=[text], values={"image": "from-values"}) == "from-values"
 
 
-def test_a_workload_depends_on_what_it_uses_and_all_on_what_the_chart_depends_on(
+def _child(engine: RecordingEngine, kind: str) -> Any:
+    [child] = [child for child in engine.registrations[1:] if child.type.endswith(f":{kind}")]
+    return child
+
+
+def test_an_object_depends_on_what_it_says_and_all_on_what_the_chart_depends_on(
     provider: Any, engine: RecordingEngine, chart: Path
 ) -> None:
     _construct(
@@ -143,27 +150,29 @@ def test_a_workload_depends_on_what_it_uses_and_all_on_what_the_chart_depends_on
         dependencies=["urn:namespace"],
         inputDependencies={"values": provider_pb2.ConstructRequest.PropertyDependencies(urns=["urn:bucket"])},
     )
-    account, *_, deployment = engine.registrations[1:]
-    assert set(account.dependencies) == {"urn:namespace", "urn:bucket"}
-    assert set(deployment.dependencies) > {"urn:namespace", "urn:bucket"}
-    assert "urn:pulumi:test::project::kubernetes:core/v1:ServiceAccount::web-chart:default/web" in deployment.dependencies
+    account = "urn:pulumi:test::project::kubernetes:core/v1:ServiceAccount::web-chart:default/web"
+    deployment = _child(engine, "Deployment")
+    assert set(_child(engine, "ServiceAccount").dependencies) == {"urn:namespace", "urn:bucket"}
+    assert set(deployment.dependencies) == {"urn:namespace", "urn:bucket", account}
     # An explicit map, if empty of URNs: without one the engine takes every property to depend on all dependencies.
     assert set(deployment.propertyDependencies) == {"apiVersion", "kind", "metadata", "spec"}
 
 
 def test_outputs_are_references_that_depend_on_every_child(provider: Any, engine: RecordingEngine, chart: Path) -> None:
     response = _construct(provider, engine, CHART, {"chart": str(chart)})
-    children = [f"urn:pulumi:test::project::{child.type}::{child.name}" for child in engine.registrations[1:]]
+    children = sorted(f"urn:pulumi:test::project::{child.type}::{child.name}" for child in engine.registrations[1:])
     resources = plain(response.state)["resources"]
-    assert [reference["urn"] for reference in resources] == children
-    assert resources[0]["id"] == "id-web-chart:default/web"
+    assert sorted(reference["urn"] for reference in resources) == children
+    assert {reference["id"] for reference in resources} == {
+        *("id-web-chart:default/web", "id-web-chart:elsewhere/key", "id-web-chart:web")
+    }
     assert list(response.stateDependencies["resources"].urns) == children
     assert engine.outputs[response.urn]["resources"] == resources
 
 
 def test_the_keep_policy_retains_and_secret_content_is_secret(provider: Any, engine: RecordingEngine, chart: Path) -> None:
     _construct(provider, engine, CHART, {"chart": str(chart)})
-    account, key, *_ = engine.registrations[1:]
+    account, key = _child(engine, "ServiceAccount"), _child(engine, "Secret")
     assert (account.retainOnDelete, key.retainOnDelete) == (True, False)
     assert plain(key.object)["data"] == secret({"key": "a2V5"})
     assert list(key.additionalSecretOutputs) == ["data", "stringData"]
@@ -171,9 +180,9 @@ def test_the_keep_policy_retains_and_secret_content_is_secret(provider: Any, eng
 
 def test_a_secret_value_makes_the_content_of_the_objects_secret(provider: Any, engine: RecordingEngine, chart: Path) -> None:
     _construct(provider, engine, CHART, {"chart": str(chart), "values": {"image": secret("hidden")}})
-    deployment = plain(engine.registrations[-1].object)
+    deployment = plain(_child(engine, "Deployment").object)
     assert deployment["spec"]["value"]["template"]["spec"]["containers"][0]["image"] == "hidden"
-    assert deployment["metadata"] == {"name": "web", "namespace": "default"}
+    assert (deployment["metadata"]["name"], deployment["metadata"]["namespace"]) == ("web", "default")
 
 
 def test_a_chart_with_unknown_values_lists_no_objects_and_says_so(

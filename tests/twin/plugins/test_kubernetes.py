@@ -16,6 +16,8 @@ from pulumi.runtime.proto import provider_pb2
 from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct, urn
 from twin.charts.registry import CHARTS
 from twin.cluster.kube_api import ApiResource
+from twin.cluster.kube_errors import ApiError
+from twin.plugins import kube_objects
 from twin.plugins.errors import PluginError
 from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.kubernetes import KubernetesProvider
@@ -265,6 +267,13 @@ def test_all_mistakes_of_a_release_come_at_once(provider: Any) -> None:
     assert "nvidia-device-plugin" in failures["chart"]
 
 
+@pytest.mark.parametrize("url", ["nvidia.github.io/k8s-device-plugin", "oci://public.ecr.aws/karpenter", "https://", 5])
+def test_what_is_no_chart_repository_is_refused_in_a_preview(provider: Any, url: Any) -> None:
+    failures = _failures(_check(provider, RELEASE, "x", _release(repositoryOpts={"repo": url})))
+    assert list(failures) == ["repositoryOpts.repo"]
+    assert "is not a valid chart repository: give one that begins with https://" in failures["repositoryOpts.repo"]
+
+
 def test_a_chart_from_a_registry_needs_no_repository(provider: Any) -> None:
     inputs = _release(chart="oci://registry.example/charts/nvidia-device-plugin", repositoryOpts=None)
     assert _failures(_check(provider, RELEASE, "x", inputs)) == {}
@@ -283,3 +292,20 @@ def test_a_release_moved_to_another_namespace_is_replaced(provider: Any) -> None
     difference = _diff(provider, RELEASE, _release(name="a"), _release(name="a", namespace="other"))
     assert list(difference.replaces) == ["namespace"]
     assert list(_diff(provider, RELEASE, _release(), _release(version="0.18.0")).replaces) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (
+            ApiError(409, "Conflict", 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas'),
+            ". Somebody else has set these fields: set them back to what the stack has (of .spec.replicas: `kubectl scale` "
+            "to its number) and run it again, see docs/autoscaling.md#scaled-by-hand",
+        ),
+        (ApiError(409, "AlreadyExists", "it is there"), ""),
+        (ApiError(422, "Invalid", "spec.replicas: must not be negative"), ""),
+    ],
+)
+def test_fields_that_somebody_else_has_set_are_told_with_a_way_to_give_them_back(error: ApiError, remedy: str) -> None:
+    inputs = {"kind": "Deployment", "metadata": {"name": "triton"}}
+    assert str(kube_objects._refused(error, inputs)) == f"the API server refused Deployment triton: {error}{remedy}"

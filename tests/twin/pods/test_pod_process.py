@@ -212,7 +212,7 @@ def test_a_container_that_is_not_to_be_restarted_stays_ended(
     home: TwinHome, restart: str, code: str, exit_code: int
 ) -> None:
     bench = Bench(home, code, restart)
-    asyncio.run(asyncio.wait_for(bench.process.run(), 20))
+    asyncio.run(asyncio.wait_for(bench.process.run(), 60))
     assert bench.process.status.state["terminated"]["exitCode"] == exit_code
     assert bench.process.status.restart_count == 0
 
@@ -272,7 +272,7 @@ def test_a_sleeping_hook_is_cut_short_by_a_more_urgent_deletion(home: TwinHome) 
         stopping = asyncio.create_task(bench.process.stop(600))
         await until(lambda: "Killing" in bench.reasons(), "the stop to begin")
         bench.process.hurry(0)
-        await asyncio.wait_for(stopping, 20)
+        await asyncio.wait_for(stopping, 60)
         await until(lambda: processes.find(home, bench.process.name) is None, "the end")
 
     drive(bench, scenario)
@@ -300,7 +300,7 @@ def test_a_new_agent_restarts_a_process_that_died_in_between(home: TwinHome) -> 
     drive(bench, lambda: until(lambda: running(bench), "the start"))
     bench.pod["status"] = {"containerStatuses": [bench.process.status.to_api()]}
     os.kill(bench.pid, signal.SIGKILL)
-    processes.wait_until(lambda: processes.find(home, bench.process.name) is None, "the process to die", 10)
+    processes.wait_until(lambda: processes.find(home, bench.process.name) is None, "the process to die", 60)
     bench.process = bench.make()
 
     async def scenario() -> None:

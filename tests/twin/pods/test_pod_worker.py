@@ -22,7 +22,7 @@ from twin.pods.pod_process import ContainerProcess
 from twin.pods.pod_worker import PodContext, PodWorker
 from twin.pods.program import LocalCommand, PodProgram, PodPrograms
 
-SECONDS = 20.0
+SECONDS = 60.0
 PATH = "/api/v1/namespaces/triton/pods/triton-1"
 
 

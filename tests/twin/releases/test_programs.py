@@ -18,7 +18,7 @@ from twin.host.processes import Service
 from twin.releases.chart import ChartFailed
 from twin.releases.programs import STOP_ORDER, Program, keep_running, stop
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_command_that_is_killed_takes_its_server_along(tmp_path: Path) -> None
         assert found, (tmp_path / "log").read_text()
         process.kill()
         url = f"http://{found[2].decode()}/v2/health/live"
-        wait_until(lambda: not _answers(url), "the server to be gone", 30)
+        wait_until(lambda: not _answers(url), "the server to be gone", 60)
 
 
 def _answers(url: str) -> bool:

@@ -27,6 +27,11 @@ def _service_models() -> Loader:
     return create_loader()
 
 
+def session(region: str, core: botocore.session.Session | None = None) -> boto3.Session:
+    """Return a session with the credentials of the fake account, which are never somebody's own."""
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=region, botocore_session=core)
+
+
 class Clients:
     """``clients("ec2")`` gives a boto3 client, one per service.
 
@@ -42,12 +47,7 @@ class Clients:
         self._lock = threading.Lock()
         core = botocore.session.Session()
         core.register_component("data_loader", _service_models())
-        self._session = boto3.Session(
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            region_name=region,
-            botocore_session=core,
-        )
+        self._session = session(region, core)
         strict.install(self._session)
 
     def __call__(self, service: str) -> Any:

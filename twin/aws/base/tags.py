@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +34,25 @@ def from_list(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
 def removed(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> list[str]:
     """Return the keys to untag, in a stable order."""
     return sorted((old or {}).keys() - (new or {}).keys())
+
+
+def retag(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    untag: Callable[..., Any],
+    tag: Callable[..., Any],
+    spell: Callable[[Mapping[str, str]], Any] = to_list,
+    **resource: str,
+) -> None:
+    """Bring the tags of `resource` from the old to the new inputs' ``tags`` by a service's two calls.
+
+    They are called with ``TagKeys`` and with ``Tags``, which `spell` gives the form that the service wants.
+    """
+    gone = removed(old.get("tags"), new.get("tags"))
+    if gone:
+        untag(**resource, TagKeys=gone)
+    if new.get("tags"):
+        tag(**resource, Tags=spell(new["tags"]))
 
 
 def observed(state: Mapping[str, Any], seen: Mapping[str, str]) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""Calls that every EC2 handler makes: describe one by id, tag, require."""
+"""Handle EC2 types: a base of those that are described and tagged by one id, and the calls that all of them make."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from twin.aws.base import tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN
-from twin.aws.base.lookup import or_none
+from twin.aws.base.handler import UNKNOWN, Handler, Values
+from twin.aws.base.lookup import gone_is_fine, or_none
 
 # resource kind in tag specifications -> (describe operation, its id parameter, its result key)
 _DESCRIBE = {
@@ -26,6 +26,33 @@ _DESCRIBE = {
     "vpc-flow-log": ("describe_flow_logs", "FlowLogIds", "FlowLogs"),
     "launch-template": ("describe_launch_templates", "LaunchTemplateIds", "LaunchTemplates"),
 }
+
+
+class Ec2Handler(Handler):
+    """Base of the types that EC2 describes, tags and deletes by one id. Only tags change, unless a subclass adds more."""
+
+    kind: ClassVar[str]
+    """The resource kind in tag specifications."""
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        found = describe(clients, self.kind, id)
+        if found is None:
+            return None
+        return {**state, **observed_tags(state, found), **self.observed(clients, found, state)}
+
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        """Return what a describe call shows of it beside its tags."""
+        return {}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        retag(clients, id, old, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        operation, parameter, _ = _DESCRIBE[self.kind]
+        delete = getattr(clients("ec2"), operation.replace("describe", "delete").removesuffix("s"))
+        with gone_is_fine():
+            delete(**{parameter.removesuffix("s"): id})
 
 
 def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:

@@ -9,15 +9,17 @@ from typing import ClassVar
 from twin.aws.base import documents
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values
+from twin.aws.base.handler import Values
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 
 _LISTS = {"routeTableIds": "RouteTable", "subnetIds": "Subnet", "securityGroupIds": "SecurityGroup"}
 _BELONGS_TO = {"routeTableIds": "Gateway", "subnetIds": "Interface", "securityGroupIds": "Interface"}
 _KINDS = {"routeTableIds": "route-table", "subnetIds": "subnet", "securityGroupIds": "security-group"}
 
 
-class VpcEndpoint(Handler):
+class VpcEndpoint(Ec2Handler):
+    kind = "vpc-endpoint"
     token = "aws:ec2/vpcEndpoint:VpcEndpoint"
     inputs = frozenset({"vpcId", "serviceName", "vpcEndpointType", "policy", "privateDnsEnabled", *_LISTS, "tags"})
     defaults: ClassVar[Values] = {"vpcEndpointType": "Gateway"}
@@ -59,17 +61,14 @@ class VpcEndpoint(Handler):
         )["VpcEndpoint"]
         return endpoint["VpcEndpointId"], self.outputs(inputs, self._computed(clients, endpoint, inputs))
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        endpoint = api.describe(clients, "vpc-endpoint", id)
-        if endpoint is None:
-            return None
-        observed = {
-            "routeTableIds": endpoint.get("RouteTableIds", []),
-            "subnetIds": endpoint.get("SubnetIds", []),
-            "securityGroupIds": [group["GroupId"] for group in endpoint.get("Groups", [])],
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        shown = {
+            "routeTableIds": found.get("RouteTableIds", []),
+            "subnetIds": found.get("SubnetIds", []),
+            "securityGroupIds": [group["GroupId"] for group in found.get("Groups", [])],
         }
-        seen = {key: _in_order(state[key], value) for key, value in observed.items() if key in state}
-        return {**state, **api.observed_tags(state, endpoint), **seen, **self._computed(clients, endpoint, state)}
+        seen = {key: _in_order(state[key], value) for key, value in shown.items() if key in state}
+        return {**seen, **self._computed(clients, found, state)}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._check_references(clients, new, id)
@@ -84,8 +83,7 @@ class VpcEndpoint(Handler):
             changes["PolicyDocument"] = new["policy"]
         if changes:
             clients("ec2").modify_vpc_endpoint(VpcEndpointId=id, **changes)
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+        return super().update(clients, id, old, new)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         if api.describe(clients, "vpc-endpoint", id) is not None:

@@ -7,13 +7,15 @@ from typing import ClassVar
 
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Values, known
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 from twin.aws.iam import trust
 
 
-class FlowLog(Handler):
+class FlowLog(Ec2Handler):
+    kind = "vpc-flow-log"
     token = "aws:ec2/flowLog:FlowLog"
     inputs = frozenset(
         {"vpcId", "trafficType", "logDestinationType", "logDestination", "iamRoleArn", "maxAggregationInterval"} | {"tags"}
@@ -52,15 +54,8 @@ class FlowLog(Handler):
         id = answer["FlowLogIds"][0]
         return id, self.outputs(inputs, {"arn": clients.arn("ec2", f"vpc-flow-log/{id}")})
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        log = api.describe(clients, "vpc-flow-log", id)
-        if log is None:
-            return None
-        return {**state, **api.observed_tags(state, log), "vpcId": log["ResourceId"], "trafficType": log["TrafficType"]}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {"vpcId": found["ResourceId"], "trafficType": found["TrafficType"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():

@@ -10,9 +10,9 @@ from typing import Any
 from twin.aws.base import records, wire
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
-from twin.aws.base.lookup import gone_is_fine
+from twin.aws.base.handler import UNKNOWN, Values, known
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 from twin.aws.ec2.placement_groups import record_name
 from twin.aws.kms import keys
 
@@ -24,7 +24,8 @@ _GP3_THROUGHPUT = range(125, 2001)
 _GP3_IOPS_PER_GIB = 500
 
 
-class LaunchTemplate(Handler):
+class LaunchTemplate(Ec2Handler):
+    kind = "launch-template"
     token = "aws:ec2/launchTemplate:LaunchTemplate"
     inputs = _NOT_DATA | {
         "blockDeviceMappings",
@@ -69,12 +70,8 @@ class LaunchTemplate(Handler):
         id = template["LaunchTemplateId"]
         return id, self.outputs(inputs, self._computed(clients, template))
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        template = api.describe(clients, "launch-template", id)
-        if template is None:
-            return None
-        computed = self._computed(clients, template)
-        return {**state, **api.observed_tags(state, template), **computed, "name": template["LaunchTemplateName"]}
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {**self._computed(clients, found), "name": found["LaunchTemplateName"]}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         ec2 = clients("ec2")
@@ -92,10 +89,6 @@ class LaunchTemplate(Handler):
                 outputs["defaultVersion"] = version
         api.retag(clients, id, old, new)
         return outputs
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("ec2").delete_launch_template(LaunchTemplateId=id)
 
     def _data(self, values: Values) -> Values:
         """Return the inputs that make up a version: AWS makes a new one when any of them changes."""

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values
+from twin.aws.base.handler import Values
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 
 
-class Eip(Handler):
+class Eip(Ec2Handler):
+    kind = "elastic-ip"
     token = "aws:ec2/eip:Eip"
     inputs = frozenset({"domain", "tags"})
     computed = frozenset({"allocationId", "arn", "publicIp"})
@@ -32,15 +34,8 @@ class Eip(Handler):
         }
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        address = api.describe(clients, "elastic-ip", id)
-        if address is None:
-            return None
-        return {**state, **api.observed_tags(state, address), "publicIp": address["PublicIp"]}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {"publicIp": found["PublicIp"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         user = nat_using(clients, id)
@@ -50,7 +45,8 @@ class Eip(Handler):
             clients("ec2").release_address(AllocationId=id)
 
 
-class NatGateway(Handler):
+class NatGateway(Ec2Handler):
+    kind = "natgateway"
     token = "aws:ec2/natGateway:NatGateway"
     inputs = frozenset({"allocationId", "subnetId", "connectivityType", "tags"})
     defaults: ClassVar[Values] = {"connectivityType": "public"}
@@ -74,24 +70,15 @@ class NatGateway(Handler):
         )["NatGateway"]
         return nat["NatGatewayId"], self.outputs(inputs, self._computed(nat))
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        nat = api.describe(clients, "natgateway", id)
-        if nat is None:
-            return None
-        return {**state, **api.observed_tags(state, nat), **self._computed(nat), "subnetId": nat["SubnetId"]}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {**self._computed(found), "subnetId": found["SubnetId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        ec2 = clients("ec2")
-        if api.describe(clients, "natgateway", id) is not None:
-            ec2.delete_nat_gateway(NatGatewayId=id)
+        super().delete(clients, id, state)
         # AWS removes the gateway's interface with it, moto leaves it in the subnet.
         if state.get("networkInterfaceId"):
             with gone_is_fine():
-                ec2.delete_network_interface(NetworkInterfaceId=state["networkInterfaceId"])
+                clients("ec2").delete_network_interface(NetworkInterfaceId=state["networkInterfaceId"])
 
     @staticmethod
     def _computed(nat: dict[str, Any]) -> Values:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Values, known
+from twin.aws.base.recorded import Recorded
 
 
 def record_name(name: str) -> str:
@@ -15,7 +16,7 @@ def record_name(name: str) -> str:
     return records.path("ec2", "placement-groups", name)
 
 
-class PlacementGroup(Handler):
+class PlacementGroup(Recorded):
     token = "aws:ec2/placementGroup:PlacementGroup"
     inputs = frozenset({"name", "strategy", "tags"})
     computed = frozenset({"arn", "placementGroupId"})
@@ -38,13 +39,5 @@ class PlacementGroup(Handler):
         records.put(clients, record_name(name), outputs)
         return name, outputs
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        return records.get(clients, record_name(id))
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        outputs = self.kept(new, old)
-        records.put(clients, record_name(id), outputs)
-        return outputs
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        records.delete(clients, record_name(id))
+    def record_name(self, values: Values) -> str:
+        return record_name(values["name"])

@@ -11,11 +11,13 @@ from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 
 _TARGETS = {"gatewayId": "GatewayId", "natGatewayId": "NatGatewayId"}
 
 
-class RouteTable(Handler):
+class RouteTable(Ec2Handler):
+    kind = "route-table"
     token = "aws:ec2/routeTable:RouteTable"
     inputs = frozenset({"vpcId", "tags"})
     computed = frozenset({"arn", "ownerId"})
@@ -28,19 +30,8 @@ class RouteTable(Handler):
         computed = {"arn": clients.arn("ec2", f"route-table/{id}"), "ownerId": clients.account_id}
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        table = api.describe(clients, "route-table", id)
-        if table is None:
-            return None
-        return {**state, **api.observed_tags(state, table), "vpcId": table["VpcId"]}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("ec2").delete_route_table(RouteTableId=id)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {"vpcId": found["VpcId"]}
 
 
 class Route(Handler):

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Values, known
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 from twin.aws.ec2.security_groups import text_problems
 
 _SOURCES = ("cidrIpv4", "referencedSecurityGroupId")
@@ -17,7 +18,8 @@ _WITH_PORTS = ("tcp", "udp", "6", "17")
 _PROTOCOLS = ("-1", "icmp", "icmpv6", *_WITH_PORTS)
 
 
-class _SecurityGroupRule(Handler):
+class _SecurityGroupRule(Ec2Handler):
+    kind = "security-group-rule"
     inputs = frozenset({"securityGroupId", "description", "ipProtocol", "fromPort", "toPort", *_SOURCES, "tags"})
     computed = frozenset({"arn", "securityGroupRuleId"})
     replace_on = frozenset({"securityGroupId"})
@@ -45,23 +47,20 @@ class _SecurityGroupRule(Handler):
         computed = {"arn": clients.arn("ec2", f"security-group-rule/{id}"), "securityGroupRuleId": id}
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        rule = api.describe(clients, "security-group-rule", id)
-        if rule is None:
-            return None
-        observed = {
-            "ipProtocol": rule["IpProtocol"],
-            "fromPort": rule.get("FromPort"),
-            "toPort": rule.get("ToPort"),
-            "cidrIpv4": rule.get("CidrIpv4"),
-            "referencedSecurityGroupId": rule.get("ReferencedGroupInfo", {}).get("GroupId"),
-            "description": rule.get("Description"),
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        shown = {
+            "ipProtocol": found["IpProtocol"],
+            "fromPort": found.get("FromPort"),
+            "toPort": found.get("ToPort"),
+            "cidrIpv4": found.get("CidrIpv4"),
+            "referencedSecurityGroupId": found.get("ReferencedGroupInfo", {}).get("GroupId"),
+            "description": found.get("Description"),
         }
         # Only what was declared: AWS fills ports in for "all protocols".
-        seen = {key: value for key, value in observed.items() if key in state}
+        seen = {key: value for key, value in shown.items() if key in state}
         if "referencedSecurityGroupId" in seen:
             seen.pop("description", None)  # moto shows that of rules about address ranges alone
-        return {**state, **api.observed_tags(state, rule), **seen}
+        return seen
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         rule = {
@@ -79,8 +78,7 @@ class _SecurityGroupRule(Handler):
                 GroupId=new["securityGroupId"],
                 SecurityGroupRules=[{"SecurityGroupRuleId": id, "SecurityGroupRule": rule}],
             )
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+        return super().update(clients, id, old, new)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         revoke = getattr(clients("ec2"), f"revoke_security_group_{self.direction}")

@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
-from twin.aws.base.lookup import gone_is_fine
+from twin.aws.base.handler import Values, known
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 
 # The characters and lengths that EC2 documents for group names and descriptions.
 _TEXT = re.compile(r"[A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 
 
-class SecurityGroup(Handler):
+class SecurityGroup(Ec2Handler):
     """A group without inline rules: rules are resources of their own."""
 
+    kind = "security-group"
     token = "aws:ec2/securityGroup:SecurityGroup"
     inputs = frozenset({"name", "description", "vpcId", "tags"})
     defaults: ClassVar[Values] = {"description": "Managed by Pulumi"}
@@ -47,28 +48,20 @@ class SecurityGroup(Handler):
         computed = {"arn": clients.arn("ec2", f"security-group/{id}"), "ownerId": clients.account_id}
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        group = api.describe(clients, "security-group", id)
-        if group is None:
-            return None
-        observed = {"name": group["GroupName"], "description": group["Description"], "vpcId": group["VpcId"]}
-        return {**state, **api.observed_tags(state, group), **observed}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {"name": found["GroupName"], "description": found["Description"], "vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         users = _users(clients, id)
         if users:
             raise HandlerError(f"security group {id} is in use by {', '.join(users)}")
-        with gone_is_fine():
-            clients("ec2").delete_security_group(GroupId=id)
+        super().delete(clients, id, state)
 
 
-class DefaultSecurityGroup(Handler):
+class DefaultSecurityGroup(Ec2Handler):
     """Adopts a VPC's default group and removes all of its rules; deleting it leaves it as it is."""
 
+    kind = "security-group"
     token = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
     inputs = frozenset({"vpcId", "tags"})
     computed = frozenset({"arn", "description", "name", "ownerId"})
@@ -92,13 +85,8 @@ class DefaultSecurityGroup(Handler):
         }
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        group = api.describe(clients, "security-group", id)
-        return None if group is None else {**state, **api.observed_tags(state, group), "vpcId": group["VpcId"]}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        return {"vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         """Do nothing: AWS does not let the default group go before its VPC."""

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values
+from twin.aws.base.handler import Values
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
+from twin.aws.ec2.api import Ec2Handler
 
 _DNS = {"enableDnsSupport": "EnableDnsSupport", "enableDnsHostnames": "EnableDnsHostnames"}
 
 
-class Vpc(Handler):
+class Vpc(Ec2Handler):
+    kind = "vpc"
     token = "aws:ec2/vpc:Vpc"
     inputs = frozenset({"cidrBlock", "enableDnsSupport", "enableDnsHostnames", "instanceTenancy", "tags"})
     defaults: ClassVar[Values] = {"enableDnsSupport": True, "enableDnsHostnames": False, "instanceTenancy": "default"}
@@ -41,28 +43,14 @@ class Vpc(Handler):
         self._set_dns(clients, vpc["VpcId"], inputs)
         return vpc["VpcId"], self.outputs(inputs, self._computed(clients, vpc["VpcId"], vpc))
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        vpc = api.describe(clients, "vpc", id)
-        if vpc is None:
-            return None
-        ec2 = clients("ec2")
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        ec2, id = clients("ec2"), found["VpcId"]
         dns = {key: ec2.describe_vpc_attribute(VpcId=id, Attribute=key)[name]["Value"] for key, name in _DNS.items()}
-        return {
-            **state,
-            **dns,
-            **api.observed_tags(state, vpc),
-            **self._computed(clients, id, vpc),
-            "cidrBlock": vpc["CidrBlock"],
-        }
+        return {**dns, **self._computed(clients, id, found), "cidrBlock": found["CidrBlock"]}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._set_dns(clients, id, {**self.defaults, **new})
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("ec2").delete_vpc(VpcId=id)
+        return super().update(clients, id, old, new)
 
     @staticmethod
     def _set_dns(clients: Clients, id: str, inputs: Values) -> None:
@@ -89,7 +77,8 @@ class Vpc(Handler):
         }
 
 
-class InternetGateway(Handler):
+class InternetGateway(Ec2Handler):
+    kind = "internet-gateway"
     token = "aws:ec2/internetGateway:InternetGateway"
     inputs = frozenset({"vpcId", "tags"})
     computed = frozenset({"arn", "ownerId"})
@@ -106,26 +95,19 @@ class InternetGateway(Handler):
         computed = {"arn": clients.arn("ec2", f"internet-gateway/{id}"), "ownerId": clients.account_id}
         return id, self.outputs(inputs, computed)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        gateway = api.describe(clients, "internet-gateway", id)
-        if gateway is None:
-            return None
-        attached = [attachment["VpcId"] for attachment in gateway["Attachments"]]
-        return {**state, **api.observed_tags(state, gateway), "vpcId": attached[0] if attached else None}
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        attached = [attachment["VpcId"] for attachment in found["Attachments"]]
+        return {"vpcId": attached[0] if attached else None}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
             if state.get("vpcId"):
                 clients("ec2").detach_internet_gateway(InternetGatewayId=id, VpcId=state["vpcId"])
-        with gone_is_fine():
-            clients("ec2").delete_internet_gateway(InternetGatewayId=id)
+        super().delete(clients, id, state)
 
 
-class Subnet(Handler):
+class Subnet(Ec2Handler):
+    kind = "subnet"
     token = "aws:ec2/subnet:Subnet"
     inputs = frozenset({"vpcId", "cidrBlock", "availabilityZone", "mapPublicIpOnLaunch", "tags"})
     defaults: ClassVar[Values] = {"mapPublicIpOnLaunch": False}
@@ -152,31 +134,24 @@ class Subnet(Handler):
             self._map_public_ip(clients, subnet["SubnetId"], True)
         return subnet["SubnetId"], self.outputs(inputs, self._computed(clients, subnet))
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        subnet = api.describe(clients, "subnet", id)
-        if subnet is None:
-            return None
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
         return {
-            **state,
-            **api.observed_tags(state, subnet),
-            **self._computed(clients, subnet),
-            "vpcId": subnet["VpcId"],
-            "cidrBlock": subnet["CidrBlock"],
-            "mapPublicIpOnLaunch": subnet["MapPublicIpOnLaunch"],
+            **self._computed(clients, found),
+            "vpcId": found["VpcId"],
+            "cidrBlock": found["CidrBlock"],
+            "mapPublicIpOnLaunch": found["MapPublicIpOnLaunch"],
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self._map_public_ip(clients, id, new.get("mapPublicIpOnLaunch", False))
-        api.retag(clients, id, old, new)
-        return self.kept(new, old)
+        return super().update(clients, id, old, new)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         inside = clients("ec2").describe_network_interfaces(Filters=[{"Name": "subnet-id", "Values": [id]}])
         if inside["NetworkInterfaces"]:
             names = ", ".join(sorted(item["NetworkInterfaceId"] for item in inside["NetworkInterfaces"]))
             raise HandlerError(f"subnet {id} has network interfaces in it: {names}")
-        with gone_is_fine():
-            clients("ec2").delete_subnet(SubnetId=id)
+        super().delete(clients, id, state)
 
     @staticmethod
     def _map_public_ip(clients: Clients, id: str, value: bool) -> None:

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError
-from twin.aws.base.handler import Handler, Values
+from twin.aws.base.handler import Values
+from twin.aws.base.recorded import Recorded
 from twin.aws.eks import lookup
 
 
-class RecordedHandler(Handler):
-    """Create, read, update and delete of a record below its cluster. Subclasses check and name it."""
+class RecordedHandler(Recorded):
+    """A record below its cluster. Subclasses check and name it."""
 
     kind: str
     """The folder of the records: ``addons``, ``access-entries``, …"""
@@ -34,11 +35,11 @@ class RecordedHandler(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         lookup.require_cluster(clients, inputs["clusterName"], self.where(inputs))
-        if records.get(clients, self._name(inputs)) is not None:
+        if records.get(clients, self.record_name(inputs)) is not None:
             raise HandlerError(f"{self.where(inputs)} already exists")
         self.check_references(clients, inputs)
         outputs = self.outputs(inputs, self.computed_values(clients, inputs))
-        records.put(clients, self._name(inputs), outputs)
+        records.put(clients, self.record_name(inputs), outputs)
         return self.id_separator.join((inputs["clusterName"], *self.key(inputs))), outputs
 
     id_separator = ":"
@@ -46,19 +47,14 @@ class RecordedHandler(Handler):
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
         if lookup.cluster(clients, state["clusterName"]) is None:
             return None
-        return records.get(clients, self._name(state))
+        return super().read(clients, id, state)
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         lookup.require_cluster(clients, new["clusterName"], self.where(new))
         self.check_references(clients, new)
-        outputs = self.kept(new, old)
-        records.put(clients, self._name(new), outputs)
-        return outputs
+        return super().update(clients, id, old, new)
 
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        records.delete(clients, self._name(state))
-
-    def _name(self, values: Values) -> str:
+    def record_name(self, values: Values) -> str:
         return lookup.record_name(values["clusterName"], self.kind, *self.key(values))
 
 

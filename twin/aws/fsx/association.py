@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from twin.aws.base import documents, records
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.handler import UNKNOWN, Values, known
 from twin.aws.base.lookup import or_none
+from twin.aws.base.recorded import Recorded
 from twin.aws.fsx import file_system
 from twin.aws.s3.bucket import require_bucket
 
@@ -21,7 +22,7 @@ _MOST = 8
 _ROLE = "AWSServiceRoleForFSxS3Access_fs-"
 
 
-class DataRepositoryAssociation(Handler):
+class DataRepositoryAssociation(Recorded):
     """A folder of the file system that follows a prefix of a bucket."""
 
     token = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
@@ -64,19 +65,11 @@ class DataRepositoryAssociation(Handler):
         id = f"dra-{uuid.uuid4().hex[:17]}"
         arn = clients.arn("fsx", f"association/{inputs['fileSystemId']}/{id}")
         outputs = self.outputs(inputs, {"arn": arn, "associationId": id})
-        records.put(clients, _record_name(inputs["fileSystemId"], id), outputs)
+        records.put(clients, self.record_name(outputs), outputs)
         return id, outputs
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        return records.get(clients, _record_name(state["fileSystemId"], id))
-
-    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        outputs = self.kept(new, old)
-        records.put(clients, _record_name(new["fileSystemId"], id), outputs)
-        return outputs
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        records.delete(clients, _record_name(state["fileSystemId"], id))
+    def record_name(self, values: Values) -> str:
+        return f"{file_system.association_folder(values['fileSystemId'])}/{values['associationId']}"
 
     @staticmethod
     def _check(clients: Clients, inputs: Values) -> None:
@@ -101,10 +94,6 @@ class DataRepositoryAssociation(Handler):
             taken = [other[key] for other in others if _overlap(other[key], inputs[key])]
             if taken:
                 raise HandlerError(f"{where}: {key} {inputs[key]} overlaps {taken[0]} of another association")
-
-
-def _record_name(file_system_id: str, id: str) -> str:
-    return f"{file_system.association_folder(file_system_id)}/{id}"
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -131,11 +131,7 @@ class LustreFileSystem(Handler):
                 f"file system {id}: it has {old['storageCapacity']} GiB and cannot become smaller "
                 f"({new['storageCapacity']} GiB)"
             )
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            clients("fsx").untag_resource(ResourceARN=old["arn"], TagKeys=gone)
-        if new.get("tags"):
-            clients("fsx").tag_resource(ResourceARN=old["arn"], Tags=tags.to_list(new["tags"]))
+        tags.retag(old, new, clients("fsx").untag_resource, clients("fsx").tag_resource, ResourceARN=old["arn"])
         outputs = self.kept(new, old)
         records.put(clients, record_name(id), outputs)
         return outputs

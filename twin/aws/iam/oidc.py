@@ -53,11 +53,8 @@ class OpenIdConnectProvider(Handler):
             iam.update_open_id_connect_provider_thumbprint(
                 OpenIDConnectProviderArn=id, ThumbprintList=new["thumbprintLists"]
             )
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            iam.untag_open_id_connect_provider(OpenIDConnectProviderArn=id, TagKeys=gone)
-        if new.get("tags"):
-            iam.tag_open_id_connect_provider(OpenIDConnectProviderArn=id, Tags=tags.to_list(new["tags"]))
+        untag, tag = iam.untag_open_id_connect_provider, iam.tag_open_id_connect_provider
+        tags.retag(old, new, untag, tag, OpenIDConnectProviderArn=id)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

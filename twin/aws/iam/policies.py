@@ -53,11 +53,7 @@ class Policy(Handler):
             if len(versions) >= 5:
                 iam.delete_policy_version(PolicyArn=id, VersionId=spare[-1])
             iam.create_policy_version(PolicyArn=id, PolicyDocument=new["policy"], SetAsDefault=True)
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            iam.untag_policy(PolicyArn=id, TagKeys=gone)
-        if new.get("tags"):
-            iam.tag_policy(PolicyArn=id, Tags=tags.to_list(new["tags"]))
+        tags.retag(old, new, iam.untag_policy, iam.tag_policy, PolicyArn=id)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

@@ -83,11 +83,7 @@ class Role(Handler):
             Description=new.get("description", ""),
             MaxSessionDuration=new.get("maxSessionDuration", 3600),
         )
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            iam.untag_role(RoleName=id, TagKeys=gone)
-        if new.get("tags"):
-            iam.tag_role(RoleName=id, Tags=tags.to_list(new["tags"]))
+        tags.retag(old, new, iam.untag_role, iam.tag_role, RoleName=id)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

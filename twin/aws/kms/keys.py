@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from twin.aws.base import documents, tags
@@ -51,9 +51,10 @@ class Key(Handler):
         kms = clients("kms")
         if "policy" in inputs:
             self._check_policy(clients, inputs["policy"])
-        pairs = [{"TagKey": key, "TagValue": value} for key, value in sorted(inputs.get("tags", {}).items())]
         policy = {"Policy": inputs["policy"]} if "policy" in inputs else {}
-        key = kms.create_key(Description=inputs.get("description", ""), Tags=pairs, **policy)["KeyMetadata"]
+        key = kms.create_key(Description=inputs.get("description", ""), Tags=_pairs(inputs.get("tags", {})), **policy)[
+            "KeyMetadata"
+        ]
         self._rotate(clients, key["KeyId"], inputs)
         text = inputs.get("policy") or kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"]
         return key["KeyId"], self.outputs(inputs, {"arn": key["Arn"], "keyId": key["KeyId"], "policy": text})
@@ -81,12 +82,7 @@ class Key(Handler):
             kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
         kms.update_key_description(KeyId=id, Description=new.get("description", ""))
         self._rotate(clients, id, new)
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            kms.untag_resource(KeyId=id, TagKeys=gone)
-        if new.get("tags"):
-            pairs = [{"TagKey": key, "TagValue": value} for key, value in sorted(new["tags"].items())]
-            kms.tag_resource(KeyId=id, Tags=pairs)
+        tags.retag(old, new, kms.untag_resource, kms.tag_resource, _pairs, KeyId=id)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
@@ -161,3 +157,8 @@ class Alias(Handler):
     @staticmethod
     def _computed(clients: Clients, name: str, key: dict[str, Any]) -> Values:
         return {"arn": clients.arn("kms", name), "targetKeyArn": key["Arn"]}
+
+
+def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return tags as KMS alone spells them."""
+    return [{"TagKey": key, "TagValue": value} for key, value in sorted(values.items())]

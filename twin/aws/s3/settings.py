@@ -22,6 +22,8 @@ class _BucketSetting(Handler):
     """One configuration of one bucket; its id is the bucket's name."""
 
     replace_on = frozenset({"bucket"})
+    removal: ClassVar[str]
+    """The operation that takes it away."""
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         require_bucket(clients, inputs["bucket"], self.token)
@@ -31,6 +33,10 @@ class _BucketSetting(Handler):
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         self.put(clients, new)
         return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            getattr(clients("s3"), self.removal)(Bucket=id)
 
     def put(self, clients: Clients, inputs: Values) -> None:
         """Write the whole configuration."""
@@ -68,6 +74,7 @@ class BucketVersioning(_BucketSetting):
 
 
 class BucketEncryption(_BucketSetting):
+    removal = "delete_bucket_encryption"
     token = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
     inputs = frozenset({"bucket", "rules"})
 
@@ -108,12 +115,9 @@ class BucketEncryption(_BucketSetting):
             seen.append(entry)
         return {**state, "rules": seen}
 
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("s3").delete_bucket_encryption(Bucket=id)
-
 
 class BucketPublicAccessBlock(_BucketSetting):
+    removal = "delete_public_access_block"
     token = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
     _FLAGS: ClassVar[dict[str, str]] = {
         "blockPublicAcls": "BlockPublicAcls",
@@ -135,12 +139,9 @@ class BucketPublicAccessBlock(_BucketSetting):
         found = answer["PublicAccessBlockConfiguration"]
         return {**state, **{key: found[name] for key, name in self._FLAGS.items()}}
 
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("s3").delete_public_access_block(Bucket=id)
-
 
 class BucketOwnershipControls(_BucketSetting):
+    removal = "delete_bucket_ownership_controls"
     token = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
     inputs = frozenset({"bucket", "rule"})
 
@@ -157,12 +158,9 @@ class BucketOwnershipControls(_BucketSetting):
         found = answer["OwnershipControls"]["Rules"][0]["ObjectOwnership"]
         return {**state, "rule": {"objectOwnership": found}}
 
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("s3").delete_bucket_ownership_controls(Bucket=id)
-
 
 class BucketPolicy(_BucketSetting):
+    removal = "delete_bucket_policy"
     token = "aws:s3/bucketPolicy:BucketPolicy"
     inputs = frozenset({"bucket", "policy"})
 
@@ -191,10 +189,6 @@ class BucketPolicy(_BucketSetting):
             return None
         same = json.loads(answer["Policy"]) == json.loads(state["policy"])
         return {**state, "policy": state["policy"] if same else answer["Policy"]}
-
-    def delete(self, clients: Clients, id: str, state: Values) -> None:
-        with gone_is_fine():
-            clients("s3").delete_bucket_policy(Bucket=id)
 
     @staticmethod
     def _blocks_public_policies(clients: Clients, bucket: str) -> bool:

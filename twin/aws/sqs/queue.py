@@ -133,11 +133,7 @@ class Queue(Handler):
         removed = {"RedrivePolicy": "" if "redrivePolicy" in old and "redrivePolicy" not in new else None}
         removed["KmsMasterKeyId"] = "" if "kmsMasterKeyId" in old and "kmsMasterKeyId" not in new else None
         set_attributes(clients, id, {**{key: value for key, value in removed.items() if value is not None}, **changed})
-        gone = tags.removed(old.get("tags"), new.get("tags"))
-        if gone:
-            sqs.untag_queue(QueueUrl=id, TagKeys=gone)
-        if new.get("tags"):
-            sqs.tag_queue(QueueUrl=id, Tags=new["tags"])
+        tags.retag(old, new, sqs.untag_queue, sqs.tag_queue, dict, QueueUrl=id)
         return self._outputs(clients, id, new)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:

@@ -30,7 +30,7 @@ host, _, port = address.rpartition(":")
 http.server.HTTPServer((host, int(port)), Healthy).serve_forever()
 """
 AVAILABLE = {"type": "Available", "status": "True", "observedGeneration": 1}
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class Cluster:

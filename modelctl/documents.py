@@ -1,0 +1,84 @@
+"""JSON that people and programs may have changed: read into its type, or refused with every mistake in a sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from spec import reading
+
+LARGEST_BYTES = 64 * 1024**2
+_LONGEST_SHOWN = 60
+_MOST_MISTAKES = 20
+_EXPECTED = (
+    ("int", "a whole number"),
+    ("float", "a number"),
+    ("finite", "a finite number"),
+    ("bool", "true or false"),
+    ("string_type", "text"),
+    ("list", "a list"),
+    ("tuple", "a list"),
+    ("model", "an object"),
+    ("dict", "an object"),
+    ("date", "a date and time like 2026-01-31T12:00:00Z"),
+)
+"""Beginning of pydantic's kind of a mistake to what is expected."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class DocumentError(ValueError):
+    """A document that is refused; `mistakes` are sentences that begin with the place."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(mistakes))
+
+
+def read(model: type[M], content: bytes) -> M:
+    """Return the document, of which nothing is converted. Raises DocumentError."""
+    if len(content) > LARGEST_BYTES:
+        raise DocumentError([f"{len(content)} bytes; at most {LARGEST_BYTES} are read"])
+    try:
+        text = reading.text(content)
+        reading.json_value(text)
+        return model.model_validate_json(text, strict=True)
+    except reading.Unreadable as error:
+        raise DocumentError([str(error)]) from None
+    except ValidationError as error:
+        sentences = dict.fromkeys(_sentence(dict(details)) for details in error.errors(include_url=False))
+        raise DocumentError(list(sentences)[:_MOST_MISTAKES]) from None
+
+
+def _sentence(details: dict[str, Any]) -> str:
+    place = ".".join(str(step) for step in details["loc"] if step != "[key]") or "the document"
+    return f"{place}: {_mistake(details)}"
+
+
+def _mistake(details: dict[str, Any]) -> str:
+    kind, given, context = details["type"], _shown(details["input"]), details.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return "unknown key"
+    if kind in ("literal_error", "enum"):
+        return f"{given} is not {context['expected']}"
+    if kind == "greater_than_equal":
+        return f"{given} is too small; at least {context['ge']:g}"
+    if kind == "less_than_equal":
+        return f"{given} is too large; at most {context['le']:g}"
+    if kind == "too_short":
+        return "is empty; give at least one"
+    if kind == "string_pattern_mismatch":
+        return f"{given} is not of the form {context['pattern']}"
+    for beginning, expected in _EXPECTED:
+        if kind.startswith(beginning):
+            return f"{given} where {expected} is expected"
+    return str(details["msg"]).removeprefix("Value error, ")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -1,0 +1,280 @@
+"""The formats of model files, as far as a file's name says one: how it begins, and whether it is there to its end.
+
+What a format's own library would find out by loading the model is left to the server. Nothing is unpacked: an archive is
+read as a stream, and no further than a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_UNPACKED_BYTES = 256 * 1024**2
+"""As much of a compressed archive is read; what lies behind is believed."""
+_LARGEST_HEADER_BYTES = 100_000_000
+"""Of a file of safetensors, by its own format."""
+_MOST_MEMBERS = 100_000
+_PLAN_TAG = b"ftrt"
+"""`kPLAN_FILE_TAG` of https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp, little-endian."""
+_PLAN_HEADER_BYTES = 28
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file with its first bytes, 64 KiB at least where it has so many, and its size."""
+
+    path: Path
+    head: bytes
+    size: int
+
+
+class _Broken(Exception):
+    """A file is not of its format; the text says how one can tell."""
+
+
+def mistake(path: Path, head: bytes, size: int) -> str | None:
+    """Return why the file is not what the end of its name says; None where it is, or where the name says nothing.
+
+    `head` are its first bytes, 64 KiB at least where it has so many. Raises OSError.
+    """
+    name = path.name.lower()
+    for suffix, (what, check) in _FORMATS.items():
+        if not name.endswith(suffix):
+            continue
+        if size == 0:
+            return "empty; a model file cannot be"
+        try:
+            check(_File(path, head, size))
+        except _Broken as error:
+            return f"not {what}: {error}; copy or export it again"
+        return None
+    return None
+
+
+def _begins_with(*magics: bytes) -> Callable[[_File], None]:
+    def check(file: _File) -> None:
+        if not file.head.startswith(magics):
+            raise _Broken(f"it begins with {_shown(file.head)}")
+
+    return check
+
+
+def _shown(head: bytes) -> str:
+    return repr(head[:16]).removeprefix("b") + ("…" if len(head) > 16 else "")
+
+
+def _plan(file: _File) -> None:
+    _begins_with(_PLAN_TAG)(file)
+    if file.size < _PLAN_HEADER_BYTES:
+        raise _Broken(f"{file.size} bytes; its header alone has {_PLAN_HEADER_BYTES}")
+
+
+def _zip(file: _File) -> None:
+    _begins_with(b"PK\x03\x04", b"PK\x05\x06")(file)
+    try:
+        with zipfile.ZipFile(file.path) as archive:
+            if len(archive.infolist()) > _MOST_MEMBERS:
+                return
+            ends = [member.header_offset + member.compress_size for member in archive.infolist()]
+            if max(ends, default=0) > file.size:
+                raise _Broken("it is cut off")
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise _Broken(f"its directory cannot be read, so it is cut off or damaged ({error})") from None
+
+
+def _torch(file: _File) -> None:
+    # A pickle of weights, as torch.save wrote it before version 1.6 and still may.
+    if file.head[:1] != b"\x80":
+        _zip(file)
+
+
+def _gzip(file: _File) -> None:
+    _begins_with(b"\x1f\x8b")(file)
+    for _ in _unpacked(file.path):
+        pass
+
+
+def _tar_gzip(file: _File) -> None:
+    _begins_with(b"\x1f\x8b")(file)
+    first = b""
+    for piece in _unpacked(file.path):
+        if len(first) < tarfile.BLOCKSIZE:
+            first += piece[: tarfile.BLOCKSIZE]
+    _tar_header(first)
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield what a file of gzip holds, up to a bound. Raises _Broken where it is damaged or ends early."""
+    stream, total = zlib.decompressobj(wbits=31), 0
+    with path.open("rb") as file:
+        data = file.read(1 << 16)
+        while data:
+            try:
+                piece = stream.decompress(data, 1 << 20)
+            except zlib.error as error:
+                raise _Broken(f"it is damaged ({error})") from None
+            yield piece
+            total += len(piece)
+            if total > _UNPACKED_BYTES:
+                return
+            data = stream.unconsumed_tail or (stream.unused_data if stream.eof else b"")
+            if stream.eof and data.startswith(b"\x1f\x8b"):  # files of gzip may be put one behind the other
+                stream = zlib.decompressobj(wbits=31)
+            elif stream.eof:
+                return
+            data = data or file.read(1 << 16)
+    raise _Broken("it is cut off")
+
+
+def _tar(file: _File) -> None:
+    _tar_header(file.head[: tarfile.BLOCKSIZE])
+    end = 0
+    try:
+        with tarfile.open(file.path, "r:") as archive:
+            for number, member in enumerate(archive):
+                end = max(end, member.offset_data + member.size)
+                if number > _MOST_MEMBERS:
+                    return
+    except tarfile.TarError as error:
+        raise _Broken(f"it is cut off or damaged ({error})") from None
+    if end > file.size:
+        raise _Broken("it is cut off")
+
+
+def _tar_header(block: bytes) -> None:
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError as error:
+        raise _Broken(f"it begins with {_shown(block)} ({error})") from None
+
+
+def _safetensors(file: _File) -> None:
+    length = int.from_bytes(file.head[:8], "little")
+    if file.size < 8 or length > min(file.size - 8, _LARGEST_HEADER_BYTES):
+        raise _Broken("its header is longer than the file, so it is cut off or begins with something else")
+    with file.path.open("rb") as stream:
+        stream.seek(8)
+        text = stream.read(length)
+    try:
+        entries = json.loads(text)
+        end = max((entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"), default=0)
+    except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
+        raise _Broken("its header is not one of safetensors") from None
+    there = file.size - 8 - length
+    if end != there:
+        raise _Broken(f"its tensors end at byte {end} and the file at {there}, so it is cut off or damaged")
+
+
+def _xml(file: _File) -> None:
+    if not file.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
+        raise _Broken(f"it begins with {_shown(file.head)}")
+
+
+# --- ONNX: protobuf, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto ---------------------------------------------
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_MODEL_PROTO = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
+"""Field number of a ModelProto to its type on the wire."""
+_FIELD_NUMBERS = 100
+_IR_VERSION, _GRAPH = 1, 7
+_GRAPH_PROTO = {1: 2, 2: 2, 5: 2, 10: 2, 11: 2, 12: 2, 13: 2, 14: 2, 15: 2, 16: 2}
+_INITIALIZER, _EXTERNAL_DATA = 5, 13
+
+
+def _onnx(file: _File) -> None:
+    with file.path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        found: set[int] = set()
+        for number, begin, end in _fields(data, 0, file.size, _MODEL_PROTO):
+            found.add(number)
+            if number != _GRAPH:
+                continue
+            for inner, first, last in _fields(data, begin, end, _GRAPH_PROTO):
+                if inner == _INITIALIZER:
+                    _external(file.path, data, first, last)
+        if missing := [name for name, number in (("ir_version", _IR_VERSION), ("graph", _GRAPH)) if number not in found]:
+            raise _Broken(f"it has no {' and no '.join(missing)}")
+
+
+def _external(path: Path, data: mmap.mmap, begin: int, end: int) -> None:
+    """Refuse weights that are said to lie in another file, which is not beside the model."""
+    for number, first, last in _fields(data, begin, end):
+        if number != _EXTERNAL_DATA:
+            continue
+        entry = {field: data[start:stop] for field, start, stop in _fields(data, first, last)}
+        if entry.get(1) != b"location":
+            continue
+        name = entry.get(2, b"").decode(errors="replace")
+        if name.startswith("/") or "\\" in name or ".." in Path(name).parts:
+            raise _Broken(f"its weights lie in {name!r}, which leads out of the directory of the model")
+        if not name.isprintable() or not (path.parent / name).is_file():
+            raise _Broken(f"its weights lie in {name!r}, which is not beside it")
+
+
+def _fields(data: mmap.mmap, begin: int, end: int, known: dict[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
+    """Yield each field of a message between two places: its number, and where its value begins and ends. Raises _Broken."""
+    at = begin
+    while at < end:
+        start = at
+        key, at = _varint(data, at, end)
+        number, kind = key >> 3, key & 7
+        # A number that is not known here may be a newer version's.
+        if not 0 < number < _FIELD_NUMBERS or (known is not None and known.get(number, kind) != kind):
+            raise _Broken(f"at byte {start} stands no field of ONNX, so it is another file, or damaged")
+        if kind == _VARINT:
+            value = at
+            _, at = _varint(data, at, end)
+        elif kind == _LENGTH:
+            length, value = _varint(data, at, end)
+            at = value + length
+        elif kind in (_FIXED64, _FIXED32):
+            value, at = at, at + (8 if kind == _FIXED64 else 4)
+        else:
+            raise _Broken(f"at byte {start} stands no field of ONNX, so it is another file, or damaged")
+        if at > end:
+            raise _Broken(f"what begins at byte {start} ends {at - end} bytes behind the end, so it is cut off or damaged")
+        yield number, value, at
+
+
+def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= end:
+            raise _Broken("it is cut off")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise _Broken(f"at byte {at} stands no number, so it is another file, or damaged")
+
+
+_FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
+    ".onnx": ("an ONNX model", _onnx),
+    ".plan": ("a TensorRT plan", _plan),
+    ".pt": ("a PyTorch file", _torch),
+    ".pth": ("a PyTorch file", _torch),
+    ".pt2": ("a PyTorch file", _zip),
+    ".npz": ("an archive of NumPy", _zip),
+    ".npy": ("an array of NumPy", _begins_with(b"\x93NUMPY")),
+    ".zip": ("a zip archive", _zip),
+    ".whl": ("a wheel", _zip),
+    ".tar.gz": ("a compressed tar archive", _tar_gzip),
+    ".tgz": ("a compressed tar archive", _tar_gzip),
+    ".gz": ("a file of gzip", _gzip),
+    ".tar": ("a tar archive", _tar),
+    ".bz2": ("a file of bzip2", _begins_with(b"BZh")),
+    ".xz": ("a file of xz", _begins_with(b"\xfd7zXZ\0")),
+    ".zst": ("a file of zstd", _begins_with(b"\x28\xb5\x2f\xfd")),
+    ".safetensors": ("a file of safetensors", _safetensors),
+    ".gguf": ("a GGUF file", _begins_with(b"GGUF")),
+    ".h5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
+    ".hdf5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
+    ".xml": ("an XML file", _xml),
+}
+"""End of a name to what the file is, the longer one first."""

@@ -1,0 +1,25 @@
+"""Where third-party charts come from: `triton-eks:charts`."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from spec.settings.fields import matching
+from spec.settings.section import Section
+
+_REGISTRY = r"oci://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+
+
+class Charts(Section):
+    """A registry of yours with copies of the pinned charts, under their own names and versions."""
+
+    guide: ClassVar[str] = "docs/chart-registry.md"
+
+    registry: Annotated[
+        str,
+        matching(
+            _REGISTRY,
+            "is not an OCI registry with lower-case names, without a tag and without a slash at its end",
+            "give one like oci://123456789012.dkr.ecr.us-west-2.amazonaws.com/charts",
+        ),
+    ] = Field(description="the OCI registry, with the path below which each chart is called as upstream calls it")

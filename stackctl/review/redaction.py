@@ -1,0 +1,162 @@
+"""Take secrets out of text: what is told to a pull request is public for good.
+
+The library detect-secrets knows what keys and tokens look like. The kinds that it does not know, or knows in part, stand
+here, each with where its form is documented. Too much hidden is a nuisance, too little a leak: in doubt a text goes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, TypeVar
+
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+from detect_secrets.plugins.base import RegexBasedDetector
+
+SECRET = "(secret)"  # noqa: S105 - what is told in the place of one
+
+_NOT_ASKED = frozenset(
+    {"IPPublicDetector", "CloudantDetector", "IbmCloudIamDetector", "IbmCosHmacDetector", "SoftlayerDetector"}
+)
+"""Detectors of the library: for what a reviewer has to see, and those whose patterns take minutes for a line of blanks."""
+
+_OWN = (
+    # PEM and its relatives, to the end of the key, or of the text where that is cut off: https://www.rfc-editor.org/rfc/rfc7468
+    r"-----BEGIN .*?(?:-----END [^-]*-----|\Z)",
+    # Who one is in an address, but for git@: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1
+    r"(?<=://)(?!git@)[^/\s@?#\"'<>]+(?=@)",
+    # https://www.rfc-editor.org/rfc/rfc7519, with its signature, which the library leaves
+    r"\beyJ[\w-]{10,}\.[\w.-]*",
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-unique-ids
+    r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b",
+    # What a presigned URL is signed with: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+    r"(?<=X-Amz-Signature=)\w+|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+",
+    # https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
+    r"\b(?:gh[pousr]|github_pat)_\w{16,}",
+    # https://docs.gitlab.com/security/tokens/#token-prefixes
+    r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w.-]{16,}",
+    # https://docs.slack.dev/authentication/tokens, https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+    r"\bx(?:ox[a-z]|app|oxe\.xox[bp])-[\w.-]{8,}|(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/]+",
+    # https://docs.discord.com/developers/resources/webhook
+    r"(?<=/api/webhooks/)\d+/[\w-]+",
+    # https://huggingface.co/docs/hub/security-tokens
+    r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}",
+    # https://docs.nvidia.com/ngc/latest/ngc-user-guide.html#ngc-api-keys
+    r"\bnvapi-[\w-]{16,}",
+    # https://www.pulumi.com/docs/administration/access-identity/access-tokens/
+    r"\bpul-[0-9a-f]{16,}",
+    # https://docs.cloud.google.com/docs/authentication/api-keys, https://docs.cloud.google.com/docs/authentication/token-types
+    r"\bAIza[\w-]{20,}|\bya29\.[\w.-]{16,}|\bGOCSPX-[\w-]{16,}",
+    # https://docs.npmjs.com/about-access-tokens
+    r"\bnpm_[A-Za-z0-9]{16,}|(?<=:_authToken=)\S+|(?<=:_password=)\S+",
+    # https://pypi.org/help/#apitoken
+    r"\bpypi-[\w-]{16,}",
+    # https://docs.stripe.com/keys
+    r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{12,}",
+    # https://platform.openai.com/docs/api-reference/authentication, https://platform.claude.com/docs/en/api/overview
+    r"\bsk-[\w-]{16,}",
+    # https://grafana.com/docs/grafana/latest/administration/service-accounts/
+    r"\bgl(?:sa|c)_[\w=+/-]{16,}",
+    # https://docs.docker.com/security/access-tokens/, https://developer.hashicorp.com/vault/docs/concepts/tokens
+    r"\bdckr_(?:pat|oat)_[\w-]{16,}|\bhv[sbr]\.[\w-]{16,}",
+    # https://docs.databricks.com/aws/en/dev-tools/auth/pat, https://docs.digitalocean.com/reference/api/create-personal-access-token/
+    r"\bdapi[0-9a-f]{16,}|\bdo[opr]_v1_[0-9a-f]{16,}",
+    # https://docs.sendgrid.com/ui/account-and-settings/api-keys
+    r"\bSG\.[\w-]{10,}\.[\w-]{10,}",
+)
+
+_NAMES = (
+    r"pass(?:word|wd|phrase|code)|pwd|secret|(?<!account)(?<!page)(?<!next)token|credentials?|api[_-]?key|access[_-]?key"
+    r"|private[_-]?key|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage)[_-]?key"
+    r"|auth[_-]?token|bearer|connection[_-]?string|cookie"
+)
+_PLAIN_WORDS = (
+    r"true|false|null|none|nil|undefined|is|are|was|were|has|have|had|must|may|might|can|cannot|could|should|would|will|does|do"
+    r"|did|not|no|in|on|of|for|to|from|at|by|with|and|or|the|a|an|this|that|it|its|missing|required|invalid|expected|unknown"
+    r"|empty|expired|denied|refused|needs|authentication|authorization|auth|scheme|header|tokens?|key|\(secret\)"
+)
+"""Words that follow the name of a secret in a sentence, and are none."""
+_GIVEN = re.compile(
+    # `DB_PASSWORD=…`, `password: …`, `"token": "…"`, `--api-key …`: in a name of an ARN or a URN it is a kind of resource.
+    rf"((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\"'\])]*(?:\s*(?:=>|:=|=|:(?!:))\s*|(?<=\w)\s+is\s+(?=[\"'])))"
+    rf"(?!(?:{_PLAIN_WORDS})(?![\w.+/=$!@#%^&*-]))(\"(?:[^\"\\]|\\.)+\"|'[^']+'|[^\s\"'`,;)}}\]]+)"
+    rf"|((?<![\w-])--?[\w-]*(?:{_NAMES})\s+)([^\s\"'`,;-][^\s\"'`,;]*)"
+    rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
+    rf"|(\b(?:bearer|basic)\s+)(?!(?:{_PLAIN_WORDS})(?![\w.+/=-]))([\w.~+/=-]{{6,}})",
+    re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    r"pass(?:word|wd|phrase|code)|(?<![a-z])pwd|secret(?!s?[_-]?(?:name|ref|manager|arn|store|key_?ref))|credential"
+    r"|api[_-]?key|access[_-]?key|private[_-]?key|(?:auth|service|client|signing|license|ssh|shared|storage)[_-]?key(?!s?_?id)"
+    r"|(?:auth|bearer|access|refresh|session|id|api|hub|bot|deploy)[_-]?token|(?:^|[._\-\[\"])token(?=$|[\"\].])|[_-]token$"
+    r"|bearer|connection_?string|user_?data|kubeconfig|dockerconfig|(?:^|[._\-\[\"])auth$|cookie|webhook_?url",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(r"[\w+/=-]*")
+_OWN_PATTERN = re.compile("|".join(_OWN), re.DOTALL)
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=10_000)
+def redacted(text: str) -> str:
+    """Return the text with every secret in it replaced by SECRET."""
+    text = _OWN_PATTERN.sub(SECRET, text)
+    for pattern in _patterns_of_the_library():
+        text = _without(pattern, text)
+    return _GIVEN.sub(_value_hidden, text)
+
+
+def has_secret(text: str) -> bool:
+    """Return whether there is a secret in the text."""
+    return redacted(text) != text
+
+
+def names_a_secret(name: str) -> bool:
+    """Return whether what has this name, or lies at this path, is a secret whatever it looks like."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def everywhere(value: T) -> T:
+    """Return data (dataclasses, mappings, tuples) with every text in it redacted, names and keys too."""
+    made: Any = value
+    if isinstance(value, str):
+        made = redacted(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = {field.name: everywhere(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        made = dataclasses.replace(value, **changed)
+    elif isinstance(value, Mapping):
+        made = {everywhere(key): everywhere(item) for key, item in value.items()}
+    elif isinstance(value, tuple):
+        made = tuple(everywhere(item) for item in value)
+    return made  # type: ignore[no-any-return]
+
+
+def _value_hidden(found: re.Match[str]) -> str:
+    name, value = next((found[group], found[group + 1]) for group in (1, 3, 5, 7) if found[group] is not None)
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{name}{quote}{SECRET}{quote}"
+
+
+def _without(pattern: re.Pattern[str], text: str) -> str:
+    """Replace what the pattern finds, to the end of its word: the library's patterns end at the least length of a kind."""
+    parts, done = [], 0
+    for found in pattern.finditer(text):
+        start = found.start()
+        inside = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
+        if start < done or inside or found.end() == start:
+            continue
+        tail = _TAIL.match(text, found.end())
+        parts += [text[done:start], SECRET]
+        done = tail.end() if tail else found.end()
+    return "".join([*parts, text[done:]])
+
+
+@cache
+def _patterns_of_the_library() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of all kinds that it has, the same in each run."""
+    detectors = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
+    wanted = [one for one in detectors if issubclass(one, RegexBasedDetector) and one.__name__ not in _NOT_ASKED]
+    return tuple(pattern for one in wanted for pattern in one().denylist)

@@ -1,0 +1,206 @@
+"""Files that are not what their name says: placeholders, error pages, models and archives that are cut off or damaged."""
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelctl.repository.load import validate
+from modelctl.repository.rules import contents
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _onnx(initializer: bytes = b"") -> bytes:
+    """A ModelProto with a graph of one node, as the ONNX libraries write it."""
+    node = _field(1, b"x") + _field(2, b"y") + _field(4, b"Identity")
+    graph = _field(1, node) + _field(2, b"graph") + (_field(5, initializer) if initializer else b"")
+    return _field(1, 8) + _field(2, b"pytorch") + _field(7, graph) + _field(8, _field(2, 17))
+
+
+def _external(location: str) -> bytes:
+    return _field(8, b"weight") + _field(13, _field(1, b"location") + _field(2, location.encode())) + _field(14, 1)
+
+
+def _zip() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("model/data.pkl", "x" * 1000)
+        archive.writestr("model/code/__torch__.py", "x" * 1000)
+    return buffer.getvalue()
+
+
+def _tar() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("bin/python")
+        member.size = 5000
+        archive.addfile(member, io.BytesIO(b"x" * 5000))
+    return buffer.getvalue()
+
+
+def _safetensors() -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0" * 8
+
+
+def _npy() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.arange(3))
+    return buffer.getvalue()
+
+
+_LEADS_OUT = "which leads out of the directory of the model"
+RIGHT = {
+    "model.onnx": _onnx(),
+    "model.plan": b"ftrt" + b"\0" * 24,
+    "model.pt": _zip(),
+    "weights.pth": b"\x80\x02}q\x00.",
+    "weights.npz": _zip(),
+    "weights.npy": _npy(),
+    "env.tar.gz": gzip.compress(_tar()),
+    "env.tgz": gzip.compress(_tar()[:5120]) + gzip.compress(_tar()[5120:]),
+    "data.gz": gzip.compress(b""),
+    "env.tar": _tar(),
+    "code.zip": _zip(),
+    "model.safetensors": _safetensors(),
+    "model.xml": b'<?xml version="1.0"?>\n<net name="m" version="11"></net>',
+    "page.html": b"<!DOCTYPE html><html></html>",
+    "anything.bin": b"\0\1\2",
+    "__init__.py": b"",
+}
+
+
+def _said(path: Path, content: bytes) -> list[str]:
+    path.write_bytes(content)
+    return [problem.message for problem in contents.check(path)]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_let_be(tmp_path: Path, name: str) -> None:
+    assert _said(tmp_path / name, RIGHT[name]) == []
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.pt", "env.tar.gz", "env.tar", "code.zip", "model.safetensors"])
+def test_what_is_cut_off_is_told(tmp_path: Path, name: str) -> None:
+    whole = RIGHT[name]
+    (said,) = _said(tmp_path / name, whole[: len(whole) // 2])
+    assert said.startswith("not a"), said
+    assert said.endswith("copy or export it again"), said
+    assert "cut off" in said, said
+
+
+@pytest.mark.parametrize("name", sorted(set(RIGHT) - {"page.html", "anything.bin", "__init__.py", "weights.pth"}))
+@pytest.mark.parametrize(
+    "content", [b"hello, this is no model", b'{"message": "Unauthorized"}', b"\x7fELF\x02\x01\x01" + b"\0" * 60]
+)
+def test_what_begins_with_something_else_is_told(tmp_path: Path, name: str, content: bytes) -> None:
+    (said,) = _said(tmp_path / name, content)
+    assert said.startswith("not a"), said
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.plan", "model.pt", "env.tar.gz", "model.safetensors"])
+def test_an_empty_file_is_none(tmp_path: Path, name: str) -> None:
+    assert _said(tmp_path / name, b"") == ["empty; a model file cannot be"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<!DOCTYPE html>\n<html><title>404</title></html>",
+        b"\xef\xbb\xbf <HTML>",
+        b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code></Error>',
+        b"<Error><Code>NoSuchKey</Code></Error>",
+    ],
+)
+@pytest.mark.parametrize("name", ["model.onnx", "model.xml", "weights.bin", "golden.json"])
+def test_a_page_in_the_place_of_a_file_is_told(tmp_path: Path, name: str, content: bytes) -> None:
+    assert _said(tmp_path / name, content) == [
+        "a web page or an error message of a server, saved in the place of the file; download it again"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+            "a pointer of Git LFS, not the file itself; `git lfs pull` gets it",
+        ),
+        (
+            b"/annex/objects/SHA256E-s31390--f50d7ac4c6b9031379986bc362fcefb65f1e52621ce1708d537e740fefc59cc0.onnx\n",
+            "a pointer of git-annex, not the file itself; `git annex get` and `git annex unlock` it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["model.onnx", "model.py", "weights.bin"])
+def test_a_pointer_is_no_file(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    assert _said(tmp_path / name, content) == [said]
+
+
+def test_an_onnx_model_without_a_graph_is_told(tmp_path: Path) -> None:
+    assert _said(tmp_path / "model.onnx", _field(1, 8) + _field(2, b"pytorch")) == [
+        "not an ONNX model: it has no graph; copy or export it again"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("model.onnx.data", []),
+        (
+            "gone.data",
+            ["not an ONNX model: its weights lie in 'gone.data', which is not beside it; copy or export it again"],
+        ),
+        *(
+            (name, [f"not an ONNX model: its weights lie in {name!r}, {_LEADS_OUT}; copy or export it again"])
+            for name in ("../model.onnx.data", "/etc/passwd", "..\\data")
+        ),
+    ],
+)
+def test_weights_in_another_file_have_to_be_beside_the_model(tmp_path: Path, location: str, said: list[str]) -> None:
+    (tmp_path / "model.onnx.data").write_bytes(b"\0" * 8)
+
+    assert _said(tmp_path / "model.onnx", _onnx(_external(location))) == said
+
+
+def test_an_archive_that_unpacks_to_more_than_memory_is_read_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelctl.repository.rules.formats._UNPACKED_BYTES", 1024)
+
+    assert _said(tmp_path / "env.tar.gz", gzip.compress(_tar() + b"\0" * 10_000_000)) == []
+
+
+@given(st.sampled_from(sorted(RIGHT)), st.binary(max_size=200), st.integers(0, 300), st.integers(0, 300))
+def test_no_content_is_a_fault_of_the_program(
+    tmp_path_factory: pytest.TempPathFactory, name: str, inserted: bytes, begin: int, length: int
+) -> None:
+    whole = RIGHT[name]
+    path = tmp_path_factory.getbasetemp() / name
+    for content in (inserted, whole[:begin] + inserted + whole[begin + length :]):
+        assert all(isinstance(message, str) for message in _said(path, content))
+
+
+def test_a_broken_model_stops_a_release_with_its_path(models: Path) -> None:
+    (models / "normalize" / "1" / "model.onnx").write_bytes(_onnx()[:-5])
+
+    assert [str(problem).removeprefix(f"{models}/") for problem in validate(models)] == [
+        "normalize/1/model.onnx: not an ONNX model: what begins at byte 11 ends 1 bytes behind the end, so it is cut off or "
+        "damaged; copy or export it again"
+    ]

@@ -1,0 +1,110 @@
+"""`.ci/slow`: every commit has its group of the slow tests, and how it ended is recorded."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+from tests.repository.workflows import workflow_files
+from tests.repository.workflows.stand_ins import StandIns
+
+_GROUPS = {"make --no-print-directory slow-groups": ("keda hpa\n", 0)}
+_IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    (folder / ".ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "slow", folder / ".ci")
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> StandIns:
+    """A stand-in for `make`, whose checkout has two groups of end-to-end tests."""
+    (tmp_path / "bin").mkdir()
+    stand_ins = StandIns(tmp_path / "stand-ins", tmp_path / "bin")
+    stand_ins.put("make")
+    stand_ins.answer(_GROUPS)
+    return stand_ins
+
+
+def commit(checkout: Path) -> str:
+    command = ["git", *_IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "one more"]
+    subprocess.run(command, cwd=checkout, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True)
+    return head.stdout.strip()
+
+
+def slow(checkout: Path, *group: str, **environment: str) -> int:
+    path = os.pathsep.join([str(checkout.parent / "bin"), os.environ["PATH"]])
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GIT_"))}
+    # From another directory: the script finds its own.
+    command = [str(checkout / ".ci" / "slow"), *group]
+    return subprocess.run(command, cwd="/", env={**inherited, "PATH": path, **environment}, check=False).returncode
+
+
+def test_each_commit_has_the_next_group_and_the_first_comes_again_after_the_last(checkout: Path, make: StandIns) -> None:
+    recorded = []
+    for _ in range(4):
+        revision = commit(checkout)
+        assert slow(checkout) == 0
+        recorded.append(revision)
+    asked = [call for call in make.calls if "slow-groups" not in call]
+    assert asked == [
+        "make e2e-slow GROUP=hpa",
+        "make test-properties",
+        "make e2e-slow GROUP=keda",
+        "make e2e-slow GROUP=hpa",
+    ]
+    lines = (checkout / ".records" / "slow").read_text().splitlines()
+    groups = ["hpa", "properties", "keda", "hpa"]
+    assert [re.sub(r"^\S+Z | in \d+ s$", "", line) for line in lines] == [
+        f"{revision} {group} passed" for revision, group in zip(recorded, groups, strict=True)
+    ]
+
+
+def test_a_group_that_fails_is_recorded_here_and_in_the_summary_of_the_job(
+    checkout: Path, make: StandIns, tmp_path: Path
+) -> None:
+    revision = commit(checkout)
+    make.answer({**_GROUPS, "make e2e-slow GROUP=keda": ("", 2)})
+    assert slow(checkout, "keda", GITHUB_STEP_SUMMARY=str(tmp_path / "summary")) == 1
+    (line,) = (checkout / ".records" / "slow").read_text().splitlines()
+    assert f" {revision} keda failed in " in line
+    assert (tmp_path / "summary").read_text() == f"{line}\n"
+
+
+def test_each_group_is_a_file_that_make_e2e_leaves_out_and_has_a_job_every_night() -> None:
+    said = subprocess.run(
+        ["make", "--no-print-directory", "slow-groups"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    groups = said.stdout.split()
+    asked = subprocess.run(["make", "--dry-run", "e2e"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files = [f"tests/system/e2e/test_{group}.py" for group in groups]
+    assert [file for file in files if not (ROOT / file).is_file() or f"--ignore {file}" not in asked] == []
+    nightly = workflow_files.load("nightly")["jobs"]["slow"]["strategy"]["matrix"]["group"]
+    assert nightly == [*groups, "properties"]
+
+
+def test_the_stand_ins_that_make_test_leaves_out_are_tested_by_make_e2e() -> None:
+    asked = {
+        target: subprocess.run(
+            ["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.split()
+        for target in ("test", "e2e")
+    }
+    left_out = {after for word, after in zip(asked["test"], asked["test"][1:], strict=False) if word == "--ignore"}
+    ran_later = {word for word in asked["e2e"] if word.startswith("tests/")}
+    assert left_out and left_out <= ran_later
+    assert [folder for folder in left_out if not (ROOT / folder).is_dir()] == []
+    guards = {"tests/twin/host", "tests/twin/commands", "tests/twin/test_makefile.py"}
+    assert guards & left_out == set()

@@ -1,0 +1,183 @@
+"""Whatever looks like a secret is taken out of a report, wherever it stands; what a reviewer has to see stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stackctl.review import preview, redaction
+from stackctl.review.plan import Change
+from stackctl.review.redaction import redacted
+from stackctl.review.report import Report
+from tests.stackctl.review.scenarios import Event, diff, step, stream, summary, urn, violation
+
+# Each in two parts: whole, they would be refused by those who look for secrets in a repository.
+TOKENS = {
+    "aws": "AKIA" + "IOSFODNN7EXAMPLE",
+    "aws-temporary": "ASIA" + "IOSFODNN7EXAMPLE",
+    "github": "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345",
+    "github-fine": "github_pat_" + "11ABCDEFG0abcdefghij_0123456789abcdef",
+    "gitlab": "glpat-" + "0123456789abcdefghij",
+    "slack-bot": "xoxb-" + "123456789012-123456789012-abcdefABCDEF0123456789ab",
+    "slack-old": "xoxp-" + "abcdef0123456789",
+    "slack-app": "xapp-" + "1-A0123456789-1234567890123-abcdef0123456789",
+    "slack-webhook": "https://hooks.slack.com/" + "services/T00000000/B00000000/abcdefghijklmnopqrstuvwx",
+    "hugging-face": "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH",
+    "nvidia": "nvapi-" + "abcdefghijklmnopqrstuvwxyz-0123456789_ABCDEFGH",
+    "google": "AIza" + "SyA0123456789abcdefghijABCDEFGHIJ01",
+    "pulumi": "pul-" + "0123456789abcdef0123456789abcdef01234567",
+    "npm": "npm_" + "0123456789abcdefghijABCDEFGHIJ012345",
+    "pypi": "pypi-" + "AgEIcHlwaS5vcmcCJGFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6",
+    "stripe": "sk_live_" + "0123456789abcdefghijABCDEFGHIJ",
+    "stripe-short": "sk_live_" + "0123456789ab",
+    "openai": "sk-proj-" + "0123456789abcdefghij",
+    "sendgrid": "SG." + "0123456789abcdefghijAB.0123456789abcdefghijABCDEFGHIJ0123456789abc",
+    "twilio": "SK" + "0123456789abcdef0123456789abcdef",
+    "square": "sq0csp-" + "0123456789abcdefghijABCDEFGHIJ0123456789abc",
+    "docker": "dckr_pat_" + "0123456789abcdefghijABCDEFG",
+    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJlLW9mLWl0",
+    "key": "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----",
+    "key-cut-off": "-----BEGIN " + "PGP PRIVATE KEY BLOCK-----\nlQOYBF",
+}
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_secret_is_taken_out_and_the_words_around_it_stay(kind: str) -> None:
+    token = TOKENS[kind]
+    told = redacted(f"it says {token}" if kind == "key-cut-off" else f"it says {token}, and ends")
+    assert told.startswith("it says ") and "(secret)" in told
+    assert kind == "key-cut-off" or told.endswith(", and ends")
+    assert not any(part in told for part in (token, token[12:28], token[-6:])), told
+    assert redacted(told) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("password: hunter2", "password: (secret)"),
+        ("DB_PASSWORD=hunter2 and more", "DB_PASSWORD=(secret) and more"),
+        ('{"password": "hunter2 and blanks", "user": "me"}', '{"password": "(secret)", "user": "me"}'),
+        ("aws_secret_access_key=wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key=(secret)"),
+        ("AWS_SESSION_TOKEN: abc/def==", "AWS_SESSION_TOKEN: (secret)"),
+        ("Authorization: Bearer abcdef012345.x-y", "Authorization: Bearer (secret)"),
+        ("Authorization: Basic bWU6aHVudGVyMg==", "Authorization: Basic (secret)"),
+        ("sent Bearer abcdef012345 to it", "sent Bearer (secret) to it"),
+        ("x-api-key: 0123abcd", "x-api-key: (secret)"),
+        ("run it with --token hunter2 --stack dev", "run it with --token (secret) --stack dev"),
+        ("https://me:" + "hunter2@example.com/x", "https://(secret)@example.com/x"),
+        ("https://hunter2@example.com/x", "https://(secret)@example.com/x"),
+        ("//registry.npmjs.org/:_authToken=hunter2", "//registry.npmjs.org/:_authToken=(secret)"),
+        ("s3://b/k?X-Amz-Signature=0123abcd&x=1", "s3://b/k?X-Amz-Signature=(secret)&x=1"),
+        ("AccountKey=" + "a" * 86 + "==;x", "(secret);x"),
+    ],
+)
+def test_what_is_given_as_a_secret_is_taken_out_whatever_it_looks_like(said: str, told: str) -> None:
+    assert redacted(said) == told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "stacks/Pulumi.dev.yaml: gateway.password: is missing",
+        "the token has expired; log in again",
+        "password: must not be empty",
+        "automountServiceAccountToken: false",
+        "arn:aws:secretsmanager:us-west-2:123456789012:secret:prod/db-AbCdEf is not there",
+        "arn:aws:sqs:us-west-2:123456789012:triton-eks-prod-requests-dead-letter-queue",
+        "urn:pulumi:dev::triton-eks::kubernetes:core/v1:Secret::grafana",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "ssh://git@github.com/org/repo",
+        "no Secret grafana in namespace monitoring",
+        "nvcr.io/nvidia/tritonserver:26.01-py3 on 10.30.0.0/16",
+        "tokenizer: bpe, max_tokens: 512, secretName: tls",
+    ],
+)
+def test_what_is_no_secret_stays(said: str) -> None:
+    assert redacted(said) == said
+
+
+TOKEN = TOKENS["hugging-face"]
+BUCKET = "aws:s3/bucket:Bucket"
+
+
+def pair(value: str) -> dict[str, str]:
+    return {"name": "DB_PASSWORD", "value": value}
+
+
+def told(*events: Event) -> str:
+    return redaction.everywhere(Report("dev", preview.read(stream(*events, summary())))).to_json()
+
+
+def test_a_secret_is_nowhere_in_a_report() -> None:
+    """In the name of a resource, a key, a value, a tag, a policy's word, a diagnostic, a pack."""
+    before, after = {"tags": {TOKEN: "a", "b": "x"}}, {"tags": {TOKEN: "c", "b": TOKEN}}
+    said = told(
+        step("update", BUCKET, TOKEN, before, after, detailedDiff=diff("update", f'tags["{TOKEN}"]', "tags.b")),
+        step("replace", BUCKET, "b", {"x": 1}, {"x": 2}, keys=[TOKEN]),
+        violation("mandatory", TOKEN, TOKEN, f"uses {TOKEN}"),
+        {"diagnosticEvent": {"severity": "error", "message": f"no such {TOKEN}"}},
+        {"diagnosticEvent": {"severity": "warning", "prefix": TOKEN, "message": "x"}},
+        summary({TOKEN: TOKEN}),
+    )
+    assert said.count("(secret)") >= 9
+    assert TOKEN not in said and TOKEN[8:20] not in said
+
+
+def test_a_secret_that_is_cut_short_is_none_less() -> None:
+    """A value is shown to its 80th character, where half of a key could be left."""
+    long = "x" * 60 + " " + TOKENS["stripe"]
+    event = step("update", BUCKET, "b", {"n": "a"}, {"n": long}, diffs=["n"])
+    assert preview.read(stream(event)).steps[0].changed == (Change("n", "(secret)", "(secret)"),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        (
+            {"env": [{"name": "DB_PASSWORD", "value": "a"}]},
+            {"env": [{"name": "DB_PASSWORD", "value": "hunter2"}]},
+            "env[0].value",
+        ),
+        ({"env": [{"name": "HF_TOKEN", "value": "hunter2"}]}, {"env": []}, "env"),
+        ({"tags": [{"Key": "api-key", "Value": "a"}]}, {"tags": [{"Key": "api-key", "Value": "hunter2"}]}, "tags"),
+        ({"p": {"parameterKey": "secret", "parameterValue": "hunter2"}}, {"p": None}, "p"),
+        (
+            {"v": json.dumps([{"name": "PASSWORD", "value": "a"}])},
+            {"v": json.dumps([{"name": "PASSWORD", "value": "hunter2"}])},
+            "v",
+        ),
+        ({"data": {"a.yaml": "user: me"}}, {"data": {"a.yaml": "user: me\npassword: hunter2\n"}}, "data"),
+        ({"hub_token": "a"}, {"hub_token": "hunter2"}, "hub_token"),
+    ],
+)
+def test_a_value_whose_name_stands_beside_it_is_hidden(
+    before: dict[str, object], after: dict[str, object], path: str
+) -> None:
+    event = step("update", "kubernetes:apps/v1:Deployment", "d", before, after, diffs=[path])
+    (found,) = preview.read(stream(event)).steps
+    assert "hunter2" not in repr(found)
+    assert any("(secret)" in (change.before, change.after) for change in found.changed)
+
+
+def test_what_is_true_or_false_is_no_secret() -> None:
+    event = step("update", "kubernetes:core/v1:Pod", "p", {"cookie": True}, {"cookie": False}, diffs=["cookie"])
+    assert preview.read(stream(event)).steps[0].changed == (Change("cookie", "true", "false"),)
+
+
+def test_a_document_of_a_preview_is_redacted_alike() -> None:
+    state = {"custom": True, "outputs": {}}
+    document = {
+        "steps": [
+            {
+                "op": "update",
+                "urn": urn(BUCKET, TOKEN),
+                "oldState": {**state, "inputs": {"a": TOKEN}},
+                "newState": {**state, "inputs": {"a": "b"}},
+                "diffReasons": ["a"],
+            }
+        ],
+        "diagnostics": [{"severity": "error", "message": TOKEN}],
+    }
+    said = redaction.everywhere(Report("dev", preview.read(json.dumps(document)))).to_json()
+    assert TOKEN not in said and said.count("(secret)") == 4
