@@ -1,4 +1,4 @@
-"""What settings refuse of names and tags, against the models of AWS's services in botocore."""
+"""The names and tags that settings refuse, against the models of AWS's services in botocore."""
 
 import re
 import string

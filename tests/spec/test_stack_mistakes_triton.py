@@ -206,7 +206,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {
             "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
-            "triton.memoryGiB": 4,
+            "triton.memoryGiB": 6,
             "triton.cpu": "1",
             "triton.replicas": 9,
         },
@@ -240,7 +240,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (  # two pods share the disk of a node
         {
             "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
-            "triton.memoryGiB": 4,
+            "triton.memoryGiB": 6,
             "triton.cpu": "1",
             "triton.replicas": 3,
             "models.release.bytes": 50 * 1024**3,

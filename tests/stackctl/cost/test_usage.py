@@ -105,7 +105,8 @@ def test_shared_gpus_take_several_pods() -> None:
 
     def small(sections: dict[str, Any]) -> None:
         share(sections)
-        sections["triton"] |= {"cpu": "500m", "memoryGiB": 3}
+        sections["gpu"]["pools"][0]["instanceTypes"] = ["g5.2xlarge"]
+        sections["triton"] |= {"cpu": "500m", "memoryGiB": 6}
 
     settings = stack("staging", share)
     assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
