@@ -58,6 +58,7 @@ class InstanceType:
     memory_gib: int
     nvme_gib: int
     efa_interfaces: int
+    architecture: str = "x86_64"
     pods_limit: int | None = None
 
     @property

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from spec.catalog import INSTANCE_TYPES, InstanceType
+from spec.catalog import INSTANCE_TYPES
+from spec.described_types import described
 from spec.settings.fields import Name, between, fraction_between, key_matching
 from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
@@ -20,7 +21,7 @@ InstanceTypeName = Annotated[
 
 
 class InstanceFacts(Section):
-    """The answer of `aws ec2 describe-instance-types` about a type, and its price."""
+    """The facts that `aws ec2 describe-instance-types` gives of a type, and its price."""
 
     guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
 
@@ -57,21 +58,6 @@ class InstanceFacts(Section):
         default=None, description="its price on demand in the stack's region; without it: that of the price table, or none"
     )
 
-    def described(self, name: str) -> InstanceType:
-        """Return the type as the catalogue would have it."""
-        return InstanceType(
-            name=name,
-            gpu_name=self.gpu_name,
-            gpus=self.gpus,
-            gpu_memory_gib=self.gpu_memory_gib or 0,
-            compute_capability=self.compute_capability,
-            vcpus=self.vcpus,
-            memory_gib=self.memory_gib,
-            nvme_gib=self.nvme_gib,
-            efa_interfaces=self.efa_interfaces,
-            pods_limit=self.max_pods,
-        )
-
     @rule
     def _images_run_on_it(self, at: Place) -> Iterator[Problem]:
         """Require a processor of x86_64."""
@@ -101,7 +87,7 @@ class InstanceFacts(Section):
         known = INSTANCE_TYPES.get(name)
         if known is None:
             return
-        mine = self.described(name)
+        mine = described(name, self)
         for key, of_mine, of_catalogue in (
             ("vcpus", mine.vcpus, known.vcpus),
             ("memoryGiB", mine.memory_gib, known.memory_gib),
@@ -109,6 +95,7 @@ class InstanceFacts(Section):
             ("gpuName", mine.gpu_name, known.gpu_name),
             ("gpuMemoryGiB", mine.gpu_memory_gib, known.gpu_memory_gib),
             ("computeCapability", mine.compute_capability, known.compute_capability),
+            ("architecture", mine.architecture, known.architecture),
             ("nvmeGiB", mine.nvme_gib, known.nvme_gib),
             ("efaInterfaces", mine.efa_interfaces, known.efa_interfaces),
             ("maxPods", mine.max_pods, known.max_pods),

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from spec import names
 from spec.catalog import INSTANCE_TYPES
+from spec.described_types import described
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
@@ -122,16 +123,16 @@ class Document(Section):
 
     def describe_types(self) -> None:
         """Tell the groups of nodes of the types that this file describes itself, as far as both are valid."""
-        described = {}
+        found = {}
         for name, facts in self.__dict__.get("instance_types", {}).items():
             if name not in INSTANCE_TYPES:
                 with suppress(Absent):
-                    described[name] = facts.described(name)
+                    found[name] = described(name, facts)
         nodes, gpu = self.__dict__.get("nodes"), self.__dict__.get("gpu")
         system = nodes.__dict__.get("system") if nodes is not None else None
         for group in (system, *(gpu.__dict__.get("pools", ()) if gpu is not None else ())):
             if group is not None:
-                group.describe(described)
+                group.describe(found)
 
     @property
     def pod_autoscaler(self) -> PodAutoscaler:

@@ -75,7 +75,7 @@ class Network(Section):
     @rule
     def _zones_are_two(self, at: Place) -> Iterator[Problem]:
         """Require two zones but in local and dev."""
-        zones = self.zones if isinstance(self.zones, int) else len(set(self.zones))
+        zones = self.zones if isinstance(self.zones, int) else len(self.zones)
         if zones < 2 and at.stack not in _ONE_ZONE_STACKS:
             yield at.problem("zones", f"every outage of its one zone would be one of {at.stack}; use 2 to 4 zones")
 

@@ -1,4 +1,4 @@
-"""Names and tags that settings refuse, against the models of AWS's services in botocore."""
+"""The names and tags that settings refuse, against the models of AWS's services in botocore."""
 
 import re
 import string
@@ -9,7 +9,7 @@ import pytest
 
 from spec.catalog import REGIONS, partition_of
 from spec.settings.fields import MOST_TAGS
-from tests.spec.stack_config import complaints, settings
+from tests.spec.stack_config import DIGEST, complaints, settings
 
 _SESSION = botocore.session.get_session()
 TAGGED = ("acm", "ce", "elbv2", "fsx", "iam", "logs")
@@ -48,6 +48,29 @@ def test_tags_leave_room_for_those_of_others_among_the_fifty_that_aws_takes() ->
 
 def test_role_names_are_as_long_as_iam_takes_them() -> None:
     assert (_raw("iam", "roleNameType")["max"], _raw("iam", "roleNameType")["pattern"]) == (64, r"[\w+=,.@-]+")
+
+
+def test_china_has_no_managed_prometheus_and_every_other_region_has() -> None:
+    for partition in ("aws", "aws-us-gov", "aws-cn"):
+        there = set(_SESSION.get_available_regions("amp", partition_name=partition))
+        assert there >= {region for region, of in REGIONS.items() if of == partition != "aws-cn"}
+        assert not there or partition != "aws-cn"
+    beijing = {
+        "aws:region": "cn-north-1",
+        "network.zones": 2,
+        "cluster.adminRoleArns": ["arn:aws-cn:iam::123456789012:role/admin"],
+        "triton.image": f"123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/tritonserver@{DIGEST}",
+        "monitoring": {
+            "runbooks": "https://wiki.example.com",
+            "replicas": 1,
+            "retentionDays": 7,
+            "storageGiB": 30,
+            "amp": {"workspaceId": "ws-01234567-89ab-cdef-0123-456789abcdef"},
+        },
+    }
+    assert complaints(beijing) == [
+        "monitoring.amp: AWS has no Amazon Managed Service for Prometheus in cn-north-1; remove it"
+    ]
 
 
 @pytest.mark.parametrize("partition", ["aws", "aws-us-gov", "aws-cn"])

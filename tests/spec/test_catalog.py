@@ -49,6 +49,7 @@ def test_hardware_is_what_ec2_says(known: InstanceType, ec2_types: dict[str, Any
         "vcpus": said["VCpuInfo"]["DefaultVCpus"],
         "memory_gib": said["MemoryInfo"]["SizeInMiB"] // 1024,
         "nvme_gib": int(store_gb * 1000**3 / 1024**3),
+        "architecture": said["ProcessorInfo"]["SupportedArchitectures"][0],
         "efa_interfaces": said["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
     }
     assert {field: value for field, value in asdict(known).items() if field not in NOT_RECORDED} == hardware

@@ -232,7 +232,7 @@ def test_keda_owns_the_pods_where_there_are_bounds_and_karpenter_the_nodes_where
 
 
 def test_pods_that_share_a_gpu_are_warned_about() -> None:
-    sharing = {"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2}, "triton.memoryGiB": 4, "triton.cpu": "1"}
+    sharing = {"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2}, "triton.memoryGiB": 6, "triton.cpu": "1"}
     (warning,) = [found for found in settings({**SCALED, **sharing}).warnings if found.path == "triton.autoscaler"]
     assert warning.message.startswith(
         "2 pods share a GPU of pool 'g5' by mps: a second pod on the same GPU adds no capacity"

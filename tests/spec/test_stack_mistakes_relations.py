@@ -248,6 +248,16 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "triton.memoryGiB: 1 GiB do not hold 2048 MiB of /dev/shm, 4096 MiB for the server; give 6 or more",
     ),
     (
+        {"monitoring": MONITORING, "triton.cpu": "3700m"},
+        "triton.cpu: 3700m vCPUs are more than a g5.xlarge of pool 'g5' has left beside the kubelet and the "
+        'add-ons; use at most "3610m"',
+    ),
+    (
+        {"monitoring": MONITORING, "triton.memoryGiB": 14},
+        "triton.memoryGiB: 14 GiB are more than a g5.xlarge of pool 'g5' has left beside the kubelet and the "
+        "add-ons; use at most 13",
+    ),
+    (
         scaled(warmPods=50),
         "autoscaling.warmPods: 50 are more than the 2 pods that may come beyond minReplicas 1 (maxReplicas "
         "3), so that their nodes would wait in vain; give 0 to 2",
@@ -382,6 +392,8 @@ IN_PROD: list[tuple[dict[str, Any], str]] = [
 ]
 
 RIGHT: list[dict[str, Any]] = [
+    {"triton.cpu": "3700m", "triton.memoryGiB": 14},
+    {"monitoring": MONITORING, "triton.cpu": "3610m", "triton.memoryGiB": 13},
     {
         "aws:region": "us-gov-west-1",
         "network.zones": 2,

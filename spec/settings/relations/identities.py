@@ -89,6 +89,14 @@ def _of_other_accounts(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 @rule
+def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
+    """Refuse a workspace of Amazon Managed Service for Prometheus in China, which has none."""
+    region, monitoring = subject.document.region, subject.document.monitoring
+    if monitoring is not None and monitoring.amp is not None and partition_of(region) == "aws-cn":
+        yield Problem("monitoring.amp", f"AWS has no Amazon Managed Service for Prometheus in {region}; remove it")
+
+
+@rule
 def _registries_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
     """Require registries of ECR in the stack's partition: nodes have credentials for no other."""
     region = subject.document.region

@@ -23,6 +23,8 @@ _CACHE_COPIES = 2
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
+# Requests of dcgm-exporter and node-exporter, which the section monitoring puts on every GPU node (helm-values).
+_EXPORTERS_MILLIS, _EXPORTERS_MIB = 100 + 10, 256 + 32
 _UNITS_MIB = {"Mi": 1, "Gi": 1024}
 _ROOT = Path(__file__).resolve().parents[3]
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
@@ -90,7 +92,7 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_memory_gib)
-    limit, wanted = int(smallest.usable_memory_gib), subject.document.triton.memory_gib
+    limit, wanted = int(_free_gib(subject.document, smallest)), subject.document.triton.memory_gib
     if wanted > limit:
         yield Problem(
             "triton.memoryGiB",
@@ -129,7 +131,7 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.usable_cpu_millis)
-    limit, wanted = smallest.usable_cpu_millis, subject.document.triton.cpu
+    limit, wanted = _free_millis(subject.document, smallest), subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
         yield Problem(
             "triton.cpu",
@@ -192,10 +194,20 @@ def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int
     triton = document.triton
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
-        int(known.usable_memory_gib // triton.memory_gib),
-        known.usable_cpu_millis // cpu_millis(triton.cpu),
+        int(_free_gib(document, known) // triton.memory_gib),
+        _free_millis(document, known) // cpu_millis(triton.cpu),
         _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
+
+
+def _free_millis(document: Document, known: InstanceType) -> int:
+    """Return the CPU of a GPU node that is left to Triton's pods, in thousandths of a vCPU."""
+    return known.usable_cpu_millis - (_EXPORTERS_MILLIS if document.monitoring is not None else 0)
+
+
+def _free_gib(document: Document, known: InstanceType) -> float:
+    """Return the memory of a GPU node that is left to Triton's pods."""
+    return known.usable_memory_gib - (_EXPORTERS_MIB / 1024 if document.monitoring is not None else 0)
 
 
 def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:

@@ -163,7 +163,7 @@ CASES = (
                 {f"{_CONTAINER}.image": f"docker.io/library/redis@sha256:{'a' * 64}"},
                 (
                     "it: spec.template.spec.containers[0].image: is of docker.io, which is not among "
-                    "*.dkr.ecr.*.amazonaws.com. "
+                    "*.dkr.ecr.*.amazonaws.com, *.dkr.ecr.*.amazonaws.com.cn. "
                     "Fix: mirror it"
                 ),
             ),

@@ -42,8 +42,15 @@ def preview() -> Recording:
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster.admin_role_arns)
-        place = {"project": PROJECT, "stack": STACK, "config": config(), "root": ROOT}
-        return run(lambda: app.deploy(settings), **place, clients=clients, preview=True)
+        return run(
+            lambda: app.deploy(settings),
+            project=PROJECT,
+            stack=STACK,
+            config=config(),
+            root=ROOT,
+            clients=clients,
+            preview=True,
+        )
 
 
 def test_nodes_are_in_one_zone_and_the_control_plane_in_two(preview: Recording) -> None:
