@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from spec import reading, yaml_reader
+from spec.problem import Problem, SettingsError
 from spec.reading import Unreadable
-from spec.settings.problem import Problem, SettingsError
 
 _VALUES = Path("helm-values")
 _CHARTS = Path("charts")

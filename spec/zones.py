@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spec.settings.problem import Problem, SettingsError
+from spec.problem import Problem, SettingsError
 
 # EKS refuses subnets there for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements for
 # clusters"). By id: the same zone has another name in each account.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from spec.problem import Problem
 from spec.prometheus.timing import timing
 from spec.settings.model import Settings
-from spec.settings.problem import Problem
 
 NODE_START_SECONDS = 240
 """From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""

@@ -1,5 +1,6 @@
 """The typed settings of a stack: `load_stack_file(path)` reads them, and reports everything that is wrong at once."""
 
+from spec.problem import Problem, SettingsError
 from spec.settings.cluster import Cluster
 from spec.settings.digest import serving_digest
 from spec.settings.gpu import Gpu, GpuPool, Sharing
@@ -7,7 +8,6 @@ from spec.settings.model import Settings
 from spec.settings.models import Models, Release
 from spec.settings.network import Network
 from spec.settings.nodes import Nodes, SystemGroup
-from spec.settings.problem import Problem, SettingsError
 from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
 from spec.settings.source import load, load_stack_file, read_config
 from spec.settings.triton import Triton

@@ -15,7 +15,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from spec.catalog import REGIONS
-from spec.settings.problem import describe
+from spec.problem import describe
 from spec.wording import did_you_mean, one_of
 
 # The retentionInDays that CloudWatch Logs accepts.

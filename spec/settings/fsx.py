@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from spec.problem import describe
 from spec.settings.fields import Kind, refuse
-from spec.settings.problem import describe
 from spec.settings.section import Section
 from spec.wording import one_of
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from spec.problem import Problem
 from spec.settings.fields import is_host, is_port
-from spec.settings.problem import Problem
 from spec.settings.rule import Place
 
 _PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")

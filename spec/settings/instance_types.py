@@ -7,8 +7,8 @@ from pydantic import Field
 
 from spec.catalog import INSTANCE_TYPES
 from spec.described_types import described
+from spec.problem import Problem
 from spec.settings.fields import Name, between, fraction_between, key_matching
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from spec import names
 from spec.catalog import INSTANCE_TYPES
 from spec.described_types import described
+from spec.problem import Problem
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
@@ -25,7 +26,6 @@ from spec.settings.models import Models
 from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
 from spec.settings.nodes import NodeAutoscaler, Nodes
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Absent, Section
 from spec.settings.tracing import Tracing

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.problem import Problem
 from spec.settings.fields import Endpoint, ModelName, ReleaseId, ServingDigest, between
 from spec.settings.fsx import Fsx
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing

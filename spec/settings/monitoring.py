@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.problem import Problem
 from spec.settings import images
 from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress, between
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 

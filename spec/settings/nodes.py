@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, PrivateAttr
 
 from spec.catalog import CPU_FAMILIES, INSTANCE_TYPES, InstanceType
+from spec.problem import Problem
 from spec.settings.fields import Name, between
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of

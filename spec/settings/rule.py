@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, TypeVar
 
-from spec.settings.problem import Problem
+from spec.problem import Problem
 
 ToldAs = Literal["problem", "warning"]
 _MARK = "__told_as__"

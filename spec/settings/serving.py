@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.problem import Problem
 from spec.settings.fields import Name, Rate, ResourceName, between
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

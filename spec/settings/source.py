@@ -7,8 +7,8 @@ from typing import Any
 
 from spec import reading
 from spec import stack_file as spec_stack_file
+from spec.problem import Problem, SettingsError
 from spec.settings.model import Document, Settings
-from spec.settings.problem import Problem, SettingsError
 from spec.settings.relations import Subject, problems_in, warnings_about
 from spec.settings.structure import read
 from spec.stack_file import StackFileError

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from spec.problem import Problem, describe, render_path
 from spec.settings.model import Document
-from spec.settings.problem import Problem, describe, render_path
 from spec.settings.section import Section
 from spec.versions import PROJECT
 from spec.wording import did_you_mean, nearest, one_of

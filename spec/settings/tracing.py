@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.problem import Problem
 from spec.settings.fields import OtlpEndpoint, between
-from spec.settings.problem import Problem
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

@@ -12,7 +12,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import Place, ToldAs, marked
 from spec.settings.section import Absent, Section

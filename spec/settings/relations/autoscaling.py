@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from spec.problem import Problem
 from spec.settings.fields import cpu_millis
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of

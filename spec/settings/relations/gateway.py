@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from spec.problem import Problem
 from spec.settings.gateway import Canary
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 

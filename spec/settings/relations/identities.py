@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.catalog import REGIONS, partition_of
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.settings.section import Section

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from spec.catalog import InstanceType, max_pods, partition_of
 from spec.names import dns_suffix
+from spec.problem import Problem
 from spec.settings.model import Document
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.subnets import (

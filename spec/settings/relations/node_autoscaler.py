@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import PoolSubject, Subject, of_each_pool
 from spec.settings.rule import rule
 

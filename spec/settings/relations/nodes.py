@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spec.catalog import CPU_FAMILIES, FAMILY_REGIONS, INSTANCE_TYPES, LISTED_REGIONS
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
 from spec.wording import one_of

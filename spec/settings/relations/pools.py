@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spec.catalog import FAMILY_REGIONS, GPU_FAMILIES, INSTANCE_TYPES, LISTED_REGIONS
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import PoolSubject, of_each_pool
 from spec.settings.rule import rule
 from spec.wording import one_of

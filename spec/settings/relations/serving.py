@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 
+from spec.problem import Problem
 from spec.settings.digest import serving_digest
 from spec.settings.fields import cpu_millis
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule, warning
 from spec.settings.section import Absent

@@ -6,9 +6,9 @@ from datetime import date
 from functools import wraps
 
 from spec.catalog import InstanceType
+from spec.problem import Problem
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
-from spec.settings.problem import Problem
 from spec.settings.section import Absent
 
 

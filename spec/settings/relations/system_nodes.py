@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.catalog import InstanceType
+from spec.problem import Problem
 from spec.settings.fields import cpu_millis
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.settings.section import Absent

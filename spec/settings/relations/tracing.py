@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spec.settings.problem import Problem
+from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import warning
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from spec.catalog import InstanceType
 from spec.helm_values import local_chart, rendered_values
+from spec.problem import Problem
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
-from spec.settings.problem import Problem
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 from spec.settings.section import Absent

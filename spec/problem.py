@@ -1,4 +1,4 @@
-"""Mistakes in a stack file, said so that the reader can put them right."""
+"""Mistakes in a stack file or a file of values, said so that the reader can put them right."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
