@@ -5,8 +5,9 @@ Imported first of all by what starts a command; `console.program` takes over.
 
 from __future__ import annotations
 
+# Beneath `signal`, whose own imports take milliseconds in which Ctrl-C would be a traceback.
+import _signal as signal
 import os
-import signal
 
 _CODE = 130
 

@@ -1,4 +1,4 @@
-"""How many of Triton's pods a node holds, and how many nodes pods fill."""
+"""Triton's pods and nodes: how many pods a node holds, and how many nodes pods fill."""
 
 from __future__ import annotations
 

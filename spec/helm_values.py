@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from spec import reading, yaml_reader
+from spec.reading import Unreadable
 from spec.settings.problem import Problem, SettingsError
 
 _VALUES = Path("helm-values")
@@ -57,13 +57,11 @@ def rendered_values(chart: str, environment: str, checkout: Path) -> dict[str, A
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read one file of values. Raises SettingsError, which names the file, for text that is no YAML or no mapping."""
+    """Read one file of values, in the dialect of stack files. Raises SettingsError, which names the file."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "the file"
-        raise SettingsError(str(path), [Problem(where, f"{error.problem}; give valid YAML")]) from None
+        values = yaml_reader.read(reading.file(path, yaml_reader.LARGEST_BYTES)).value
+    except Unreadable as error:
+        raise SettingsError(str(path), [Problem(error.place or "the file", error.problem)]) from None
     if not isinstance(values, dict | None):
         raise SettingsError(str(path), [Problem("the file", f"holds a {type(values).__name__}; give a mapping of values")])
     return values or {}

@@ -1,4 +1,4 @@
-"""What the kubelet of a node keeps for itself, as the EKS AL2023 node bootstrap configures it."""
+"""The resources that the kubelet of a node keeps for itself, as the EKS AL2023 node bootstrap configures it."""
 
 from __future__ import annotations
 

@@ -188,28 +188,28 @@ def answer(content: bytes, server: str) -> Any:
         return json_value(content)
     except Unreadable as error:
         advice = f"; {_IN_BETWEEN}" if error.problem == _PAGE else ""
-        raise Unreadable(f"the answer {error}{advice}", source=server) from None
+        raise Unreadable(f"the answer cannot be read: {error}{advice}", source=server) from None
 
 
 def checked(value: Any, form: Any, path: str) -> Any:
     """Return `value` when it has the form. Raises Unreadable, with the path.
 
-    A form is a type, a list of one form for a list, a dict of keys for an object, which may have more of them, lack some, or
-    have null there, and a dict of the key `str` for an object of any keys.
+    A form is a type, a list of one form for a list (of none: of anything), a dict of keys for an object, which may have more
+    of them, lack some, or have null there, and a dict of the key `str` for an object of any keys.
     """
     expected = type(form) if isinstance(form, dict | list) else form
     if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
         raise Unreadable(f"{path} is {_word(value)}, where {_WORDS[expected]} is expected")
     if isinstance(form, list):
-        for index, item in enumerate(value):
+        for index, item in enumerate(value if form else ()):
             checked(item, form[0], f"{path}[{index}]")
-    elif isinstance(form, dict) and str in form:
+    if isinstance(form, dict) and isinstance(value, dict):
+        any_key = form.get(str)
         for key, item in value.items():
-            checked(item, form[str], f"{path}.{_short(key)}")
-    elif isinstance(form, dict):
-        for key in form.keys() & value.keys():
-            if value[key] is not None:
-                checked(value[key], form[key], f"{path}.{key}")
+            if any_key is not None:
+                checked(item, any_key, f"{path}.{_short(key)}")
+            elif key in form and item is not None:
+                checked(item, form[key], f"{path}.{key}")
     return value
 
 

@@ -12,9 +12,9 @@
     }
 
 Elements are numbers, true or false, or text, as the datatype says: null, and what JSON has no number for (NaN, infinities),
-are refused, and so is a number beyond what the datatype holds. A fraction becomes the nearest that the datatype has; a whole
-number of more than 53 bits, which many readers of JSON change, has to be exact. Elements stand flat, row by row, or nested
-as the shape says.
+are refused, and so is a number beyond what the datatype holds. A floating-point type takes the nearest number that it has;
+a whole number of more than 53 bits, which many readers of JSON change, has to be exact. Elements stand flat, row by row, or
+nested as the shape says.
 
 A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
 `{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
@@ -47,7 +47,8 @@ Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BF16", "BYTES"
 ]  # fmt: skip
 ModelName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-TensorName = Annotated[StrictStr, Field(min_length=1, max_length=256)]
+_Name = Annotated[StrictStr, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,256}$")]
+TensorName = _Name
 
 # They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
 _RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
@@ -81,6 +82,8 @@ class InputTensor(_Part):
             raise ValueError("give either data or source")
         if self.source is not None and (size := len(self.location[1].encode())) > _LONGEST_KEY_BYTES:
             raise ValueError(f"source: a key of {size} bytes; S3 has none of more than {_LONGEST_KEY_BYTES}")
+        if self.source is not None and {".", ".."} & set(self.location[1].split("/")):
+            raise ValueError("source: a key with . or .. between slashes, which not everybody reads alike")
         return self
 
     @property
@@ -109,7 +112,7 @@ class InferenceRequest(_Part):
     version: Annotated[StrictStr, Field(pattern=r"^[1-9][0-9]{0,17}$")] | None = None
     inputs: Annotated[tuple[InputTensor, ...], Field(min_length=1)]
     outputs: tuple[OutputTensor, ...] = ()
-    parameters: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(default_factory=dict)
+    parameters: dict[_Name, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(default_factory=dict)
     result: Literal["json", "binary"] = "json"
     reply_to: Annotated[StrictStr, Field(pattern=r"^https?://\S+$")] | None = None
 
@@ -139,17 +142,32 @@ def parse(body: str) -> InferenceRequest:
         request = InferenceRequest.model_validate_json(body)
         json.loads(body, parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_once)
     except ValidationError as error:
-        wrong = "; ".join(f"{_path(item['loc'])}{item['msg']}" for item in error.errors(include_url=False))
-        raise Malformed(wrong[:_LONGEST_DETAIL]) from None
+        mistakes = [dict(item) for item in error.errors(include_url=False)]
+        wrong = dict.fromkeys(_sentence(item) for item in mistakes if not _is_echo(item))
+        raise Malformed("; ".join(wrong)[:_LONGEST_DETAIL]) from None
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)[:_LONGEST_DETAIL]) from None
     return request
+
+
+def _is_echo(item: dict[str, Any]) -> bool:
+    """pydantic also calls a list too short when what is in it is wrong, which has been said."""
+    return item["type"] == "too_short" and bool(item["input"])
+
+
+def _sentence(item: dict[str, Any]) -> str:
+    place = item["loc"]
+    if place[:1] == ("parameters",) and len(place) == 3 and place[2] != "[key]":
+        return f"{_path(place[:2])}text, a whole number, a number, true or false is expected"
+    return f"{_path(place)}{item['msg']}"
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"{text[:_LONGEST_NAME]} is beyond every type of number")
+    if number == 0 and re.match(r"-?[0.]*[1-9]", text):
+        raise ValueError(f"{text[:_LONGEST_NAME]} is too small for every type of number; write 0 if that is meant")
     return number
 
 

@@ -87,6 +87,8 @@ def _from_data(tensor: InputTensor) -> np.ndarray:
             raise ValueError(f"{_place(number, tensor.shape if nested else (len(flat),))}: {wrong}")
     if tensor.datatype == "BYTES":
         return np.array([item.encode() for item in flat], dtype=np.object_)
+    if tensor.datatype in _FLOATS:
+        flat = [float(item) for item in flat]
     return np.array(flat, dtype=triton_to_np_dtype(tensor.datatype))
 
 

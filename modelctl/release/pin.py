@@ -16,9 +16,10 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
 from modelctl.release.stacks import MODELS_KEY, stack_files, stack_name
 from modelctl.store.manifest import Manifest
-from spec import stack_file
+from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
+from spec.reading import Unreadable
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
@@ -96,11 +97,9 @@ def required_stack_files(stacks: Path) -> list[Path]:
 def pinned(file: Path) -> Pinned | None:
     """Return the release in a stack file, None when it pins none. Raises PinError."""
     try:
-        found = stack_file.read(file.read_bytes())
-    except FileNotFoundError:
-        raise PinError(f"{file}: no such file; a stack's file is stacks/Pulumi.<stack>.yaml") from None
-    except OSError as error:
-        raise PinError(f"{file}: cannot be read: {error.strerror or error}") from None
+        found = stack_file.read(reading.file(file))
+    except Unreadable as error:
+        raise PinError(f"{error}; a stack's file is stacks/Pulumi.<stack>.yaml") from None
     except StackFileError as error:
         raise PinError("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
     models = stack_file.decoded((found.config or {}).get(KEY))  # without `config`: as `pulumi stack init` leaves it

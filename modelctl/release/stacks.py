@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from modelctl.repository.problems import Problem
-from spec import stack_file
+from spec import reading, stack_file
+from spec.reading import Unreadable
 from spec.settings import ModelServing, SettingsError, load, serving_digest
 from spec.settings.digest import compute_capabilities
 from spec.stack_file import StackFileError, decoded
@@ -88,8 +89,8 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
 def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
     """Return the mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
     try:
-        return dict(stack_file.read(file.read_bytes()).config or {}), []
+        return dict(stack_file.read(reading.file(file)).config or {}), []
     except StackFileError as error:
         return {}, [Problem(file, mistake.problem, mistake.line, mistake.column) for mistake in error.mistakes]
-    except OSError as error:
-        return {}, [Problem(file, f"cannot be read: {error.strerror or error}")]
+    except Unreadable as error:
+        return {}, [Problem(file, error.problem)]

@@ -185,8 +185,9 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
     for relative in draft.files:
-        draft.problems += contents.check(directory / relative)
-        draft.problems += files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
+        wrong = list(contents.check(directory / relative))
+        # What is no Python at all is not told twice.
+        draft.problems += wrong or files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
     return draft
 
 
@@ -216,6 +217,9 @@ def _read_config(draft: _Draft) -> None:
     path = draft.directory / CONFIG_FILE
     if not os.path.lexists(path):
         draft.problems.append(Problem(path, "missing; the server completes no config by itself here"))
+        return
+    if wrong := list(contents.check(path)):
+        draft.problems += wrong
         return
     try:
         draft.config_text = reading.text(reading.file(path, textproto.LARGEST_BYTES))

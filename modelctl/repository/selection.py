@@ -7,14 +7,13 @@ the file does not name are served in their highest version.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelctl.repository.problems import Problem
-from spec import yaml_reader
-from spec.yaml_reader import YamlError
+from spec import reading, yaml_reader
+from spec.reading import Unreadable
 
 RELEASE_FILE = "release.yaml"
 
@@ -41,20 +40,12 @@ class Selection:
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
     """Return the selection in `models_dir`, empty when it has no release.yaml."""
     selection = Selection(models_dir / RELEASE_FILE)
-    if not os.path.lexists(selection.path):
-        return selection
-    if not selection.path.is_file():
-        selection.problems.append(
-            Problem(selection.path, "not a file, or a link to none; write versions: {<model>: <version>}")
-        )
+    if not selection.path.exists() and not selection.path.is_symlink():
         return selection
     try:
-        content = yaml_reader.read(selection.path.read_bytes()).value
-    except YamlError as error:
+        content = yaml_reader.read(reading.file(selection.path)).value
+    except Unreadable as error:
         selection.problems.append(Problem(selection.path, error.problem, error.line, error.column))
-        return selection
-    except OSError as error:
-        selection.problems.append(Problem(selection.path, f"cannot be read: {error.strerror or error}"))
         return selection
     if content is None:
         return selection

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ _OPENING, _CLOSING = "{[<", "}]>"
 LARGEST_BYTES = 1024 * 1024
 _MOST_PROBLEMS = 50
 _LONGEST_MESSAGE = 300
+
+_MAPS = frozenset(
+    ("parameters", "cc_model_filenames", "inputs", "input_map", "output_map", "priority_queue_policy", "metric_tags")
+)
+"""Fields whose entries are a key and a value."""
 
 _ADVICE = {
     "backend_config": "settings of a backend are server flags, --backend-config=<backend>,<key>=<value>",
@@ -57,9 +63,42 @@ def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
                 return None, problems
             text = shortened
         else:
+            problems += islice(_keys_twice(path, text), _MOST_PROBLEMS)
             unnamed = [Problem(path, message) for message in _numbers_without_a_name(config)]
             # What has no name cannot be told by the later checks, which would name it.
             return (None if unnamed else config), [*problems, *unnamed]
+
+
+def _keys_twice(path: Path, text: str) -> Iterator[Problem]:
+    """Yield keys that a map has twice: the text format takes the last one, and says nothing."""
+    seen: set[tuple[int, str, str]] = set()
+    # Each message or list that is open: where it begins, of which field it is, and where the message around it begins.
+    open_: list[tuple[int, str, int]] = [(-1, "", -1)]
+    field, previous = "", ""
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word.startswith("#"):
+            continue
+        if word in _OPENING:
+            begins, above, around = open_[-1]
+            in_list = begins >= 0 and text[begins] == "["
+            open_.append((token.start(), above, around) if in_list else (token.start(), field, begins))
+        elif word in _CLOSING:
+            if len(open_) > 1:
+                open_.pop()
+        elif previous == ":" and field == "key":
+            _, name, around = open_[-1]
+            entry = (around, name, word.strip("\"'"))
+            if name in _MAPS and entry in seen:
+                line = text.count("\n", 0, token.start()) + 1
+                column = token.start() - text.rfind("\n", 0, token.start())
+                yield Problem(
+                    path, f"{name} has the key {word} twice, and the server takes the last; keep one", line, column
+                )
+            seen.add(entry)
+        elif word not in ":;,":
+            field = word
+        previous = word
 
 
 def _numbers_without_a_name(message: Message, where: str = "") -> Iterator[str]:

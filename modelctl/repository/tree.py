@@ -81,8 +81,11 @@ def link_problem(repository: Path, path: Path) -> Problem | None:
         return Problem(path, f"a link to the directory {written}; only links to files are followed")
     if not is_file:
         return Problem(path, f"a link to {written}, which is neither a file nor a directory")
-    if wrong := next((part for part in target.relative_to(home).parts if _SECRET.fullmatch(part)), None):
-        return Problem(path, f"a link to {written}: {_may_be_secret(wrong)}")
+    for part in target.relative_to(home).parts:
+        if _SECRET.fullmatch(part):
+            return Problem(path, f"a link to {written}: {_may_be_secret(part)}")
+        if is_left_out(part):
+            return Problem(path, f"a link to {written}, and nothing of {part} is released; put the file itself here")
     return None
 
 

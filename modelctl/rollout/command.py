@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import load_stack_file
 
+_PORT = re.compile(r"[0-9]{1,5}")
+_LARGEST_PORT = 65535
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
 
@@ -115,7 +118,7 @@ def _print(states: list[fleet_parity.PodState]) -> None:
 
 def _address(text: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal():
+    if not separator or not _PORT.fullmatch(port) or int(port) > _LARGEST_PORT:
         raise Misused(f"--serve {text!r} is no address; write ADDRESS:PORT, like 0.0.0.0:9108") from None
     return host.strip("[]"), int(port)
 
@@ -123,7 +126,11 @@ def _address(text: str) -> tuple[str, int]:
 def _serve(collector: ParityCollector, host: str, port: int) -> None:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
-    server, _ = start_http_server(port, addr=host, registry=registry)
+    try:
+        server, _ = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        why = f"{error.strerror or error}; write an address and a free port of this machine"
+        raise Misused(f"--serve {host}:{port}: {why}") from None
     print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr)
     try:
         threading.Event().wait()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from modelctl import documents
+from modelctl.documents import DocumentError
 from spec.failure import NOT_TRIED, Failure
 from spec.names import SERVED_VERSIONS
 
@@ -31,11 +33,10 @@ class ServedVersion(BaseModel):
     def parse(cls, model: str, text: str) -> ServedVersion:
         """Read one value of the ConfigMap. Raises ValueError, in one sentence."""
         try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
+            return documents.read(cls, text.encode(errors="surrogatepass"))
+        except DocumentError as error:
             raise ValueError(
-                f"{SERVED_VERSIONS}: {model}: {text!r} is no served version ({error.errors()[0]['msg']}); "
-                'like {"stable": 1}'
+                f'{SERVED_VERSIONS}: {model}: {text!r} is no served version ({error}); like {{"stable": 1}}'
             ) from None
 
     def to_json(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,14 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
+from yaml import YAMLError
 
 from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
+from spec import reading
 from spec.names import SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
+from spec.reading import Unreadable
 
 _HTTP_PORT_NAME = "http"
 _TIMEOUT = (5.0, 30.0)
@@ -150,7 +152,17 @@ def _configure() -> None:
     kubeconfig = os.environ.get("KUBECONFIG")
     default = Path.home() / ".kube" / "config"
     if kubeconfig or default.exists():
-        config.load_kube_config(config_file=kubeconfig or str(default), temp_file_path=str(key_files.directory()))
+        given = kubeconfig or str(default)
+        for path in filter(None, given.split(os.pathsep)):
+            if Path(path).exists():
+                reading.text_file(Path(path))  # refused in a sentence where it is none
+        try:
+            config.load_kube_config(config_file=given, temp_file_path=str(key_files.directory()))
+        # The library looks at nothing before it uses it.
+        except (TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError):
+            raise FleetError(
+                f"{given} is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"
+            ) from None
     else:
         config.load_incluster_config()
 
@@ -158,6 +170,6 @@ def _configure() -> None:
 def _message(body: str) -> str:
     """Return the API server's own sentence out of a Status object."""
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        return str(reading.json_object(body)["message"])
+    except (Unreadable, KeyError):
         return body

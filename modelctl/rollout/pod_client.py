@@ -6,6 +6,7 @@ time, and PodRefuses with the server's own words when it answers with an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ import httpx
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import Pod
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
 
 ANSWER_SECONDS = 10.0
 """For everything but loads: these answers are made from what the server has in memory, and a golden inference is one
@@ -65,6 +68,11 @@ class IndexEntry:
         return self.state == "UNAVAILABLE" and self.reason not in {"", _GONE}
 
 
+_INDEX = [{"name": str, "version": str, "state": str, "reason": str}]
+_ANSWER = {"outputs": [{"name": str, "datatype": str, "shape": [int], "data": []}]}
+_VERSION = re.compile(r"[0-9]{1,18}")
+
+
 class PodClient:
     """Talks to one pod; a context manager that closes the connection, on which an idle one would hold up its end."""
 
@@ -89,11 +97,11 @@ class PodClient:
 
     def index(self) -> list[IndexEntry]:
         """Return every version that the server knows of; a model without any has no line here."""
-        answer = self._ask("POST", "/v2/repository/index").json()
+        answer = self._value(self._ask("POST", "/v2/repository/index"), _INDEX)
         return [
-            IndexEntry(entry["name"], int(entry["version"]), entry.get("state", ""), entry.get("reason", ""))
+            IndexEntry(entry["name"], int(entry["version"]), entry.get("state") or "", entry.get("reason") or "")
             for entry in answer
-            if entry.get("version", "").isdecimal()
+            if entry.get("name") and _VERSION.fullmatch(entry.get("version") or "")
         ]
 
     def ready_versions(self) -> dict[str, list[int]]:
@@ -106,7 +114,7 @@ class PodClient:
 
     def config_hash(self, model: str, version: int) -> str:
         """See `configs.served_hash`."""
-        return served_hash(self._ask("GET", f"{_model(model, version)}/config").json())
+        return served_hash(self._value(self._ask("GET", f"{_model(model, version)}/config"), {}))
 
     def load(self, model: str, config: str, seconds: float) -> None:
         """Load what the config says, and unload the model's other versions; returns when it is ready."""
@@ -119,7 +127,7 @@ class PodClient:
 
     def infer(self, model: str, version: int, request: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON answer of this very version."""
-        answer: dict[str, Any] = self._ask("POST", f"{_model(model, version)}/infer", json=request).json()
+        answer: dict[str, Any] = self._value(self._ask("POST", f"{_model(model, version)}/infer", json=request), _ANSWER)
         return answer
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
@@ -128,7 +136,10 @@ class PodClient:
             answer = self._http.get(f"{self.pod.metrics}/metrics")
         if answer.status_code != httpx.codes.OK:
             raise PodRefuses(f"{self.pod.name}: /metrics answers {answer.status_code}")
-        return metrics.parse(answer.text)
+        try:
+            return metrics.parse(answer.text)
+        except ValueError as error:
+            raise PodRefuses(f"{self.pod.name}: /metrics answers with what are no metrics ({error})") from None
 
     def _is(self, path: str) -> bool:
         with self._named():
@@ -140,6 +151,13 @@ class PodClient:
         if answer.status_code != httpx.codes.OK:
             raise PodRefuses(f"{self.pod.name}: {_words(answer)}")
         return answer
+
+    def _value(self, answer: httpx.Response, form: Any) -> Any:
+        """Return the JSON value of an answer. Raises PodRefuses for one of another form."""
+        try:
+            return reading.checked(reading.answer(answer.content, self.pod.name), form, f"{self.pod.name}: the answer")
+        except Unreadable as error:
+            raise PodRefuses(f"{error}; is it a Triton server?") from None
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -161,8 +179,8 @@ def _model(model: str, version: int | None) -> str:
 def _words(answer: httpx.Response) -> str:
     """Return the server's error in one line: without the interpreter's stack, which is in the pod's log."""
     try:
-        text = str(answer.json()["error"])
-    except (ValueError, KeyError, TypeError):
+        text = str(reading.json_object(answer.content)["error"])
+    except (Unreadable, KeyError):
         text = answer.text
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line.rstrip(";") or f"HTTP {answer.status_code}"

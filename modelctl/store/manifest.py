@@ -90,6 +90,9 @@ class Manifest(BaseModel):
             manifest = documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:
             raise ManifestError(f"manifest.json: {error}; restore its earlier object version, modelctl writes it") from None
+        wrong = next((key for key in manifest.objects if {"", ".", ".."} & set(key.split("/"))), None)
+        if wrong is not None:
+            raise ManifestError(f"manifest.json: objects: {wrong!r} is no key of a release, it leads out of its prefix")
         if (expected := content_id(manifest.objects)) != manifest.id:
             raise ManifestError(f"id: {manifest.id} is not the id of its objects, {expected}")
         if (expected_bytes := total_bytes(manifest.objects.values())) != manifest.bytes:

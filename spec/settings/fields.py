@@ -199,6 +199,9 @@ def _cidr(value: Any) -> IPv4Network:
         network = IPv4Network(text, strict=False)
     except (AddressValueError, NetmaskValueError, ValueError):
         refuse(f"'{text}' is not an IPv4 range; {valid}")
+    address, _, length = text.partition("/")
+    if length != str(network.prefixlen):  # 255.255.0.0, 016
+        refuse(f"'{text}' gives its length as {length}; write {address}/{network.prefixlen}")
     if str(network) != text:
         refuse(f"'{text}' has host bits set; write {network}")
     return network

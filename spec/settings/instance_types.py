@@ -21,7 +21,7 @@ InstanceTypeName = Annotated[
 
 
 class InstanceFacts(Section):
-    """The facts that `aws ec2 describe-instance-types` gives of a type, and its price."""
+    """The answer of `aws ec2 describe-instance-types` about a type, and its price."""
 
     guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
 

@@ -24,6 +24,7 @@ from stackctl.stack_settings import NoSuchRevision, settings_at, settings_of
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
 """The operations of AWS that `refresh` may call, each with the IAM action that it needs."""
 _CENTS_BELOW = 100
+_UNKNOWN = "unknown"
 
 
 def show(stack: str, against: str | None, *, as_json: bool) -> None:
@@ -104,15 +105,19 @@ def _below(now: Estimate, before: Estimate | None) -> list[str]:
         new = _dollars(now.per_million)
         old = _dollars(before.per_million) if before is not None and before.per_million is not None else new
         moved = new if old == new else f"{old} → {new}"
-        lines.append(f"a million inferences at the stack's expected rates: {moved} US$")
+        lines.append(f"a million inferences at the stack's expected rates: {_us(moved)}")
     for model, usd in now.per_million_measured.items():
-        lines.append(f"a million inferences of {model} at its measured rate, the node alone: {_dollars(usd)} US$")
+        lines.append(f"a million inferences of {model} at its measured rate, the node alone: {_us(_dollars(usd))}")
     return [*lines, *now.notes]
+
+
+def _us(dollars: str) -> str:
+    return dollars if dollars == _UNKNOWN else f"{dollars} US$"
 
 
 def _dollars(amount: Decimal) -> str:
     if amount.is_nan():
-        return "unknown"
+        return _UNKNOWN
     return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
 
 

@@ -54,7 +54,7 @@ def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
     prices = prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
-    unpriced = ", ".join(f"{item.part}: {item.what}" for item in items if item.cost.unknown)
+    unpriced = [f"{item.part}: {item.what}" for item in items if item.cost.unknown]
     return Estimate(
         source=prices.source,
         region=prices.region,

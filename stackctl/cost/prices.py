@@ -7,7 +7,7 @@ price an amount is `UNKNOWN`, and so is every sum that it is part of.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -88,12 +88,13 @@ class PriceTable:
         """Return where the prices are from, in words."""
         return f"list prices of {self.region}" + (f" as of {self.as_of}" if self.as_of else ", of which there is no table")
 
-    def missing(self, what: str) -> str:
-        """Return that the price of something is not known, and what to do about it."""
-        return (
-            f"unknown, as {self.region} has no price of it: {what}; `python3 -m stackctl cost refresh {self.region}` looks "
-            "prices up, with credentials that may call pricing:GetProducts"
-        )
+    def missing(self, what: Sequence[str]) -> str:
+        """Return that the prices of these things are not known, and what to do about it."""
+        refresh = f"`python3 -m stackctl cost refresh {self.region}`"
+        rights = "with credentials that may call pricing:GetProducts"
+        if not self.prices:
+            return f"there is no price table of {self.region}: {refresh} makes one, {rights}"
+        return f"unknown, as {self.region} has no price of it: {'; '.join(what)}. {refresh} looks prices up, {rights}"
 
     def usd(self, key: str) -> Decimal:
         """Return the price of one unit of `key`, or UNKNOWN."""

@@ -27,7 +27,7 @@ def show(stack: str, found: Sequence[Leftover], prices: PriceTable, console: Con
     console.print(f"\n{len(found)} things, at least {_total(found):.2f} USD a month ({prices.source}).")
     unpriced = sorted({item.kind for item in found if _is_unknown(item)})
     if unpriced:
-        console.print(prices.missing(", ".join(unpriced)), soft_wrap=True, markup=False)
+        console.print(prices.missing(unpriced), soft_wrap=True, markup=False)
     if _is_up(found):
         return
     console.print("\nNothing was touched. Each is removed with:")

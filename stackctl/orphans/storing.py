@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from decimal import Decimal
 
-from spec.names import control_plane_log_group, flow_log_group
+from spec.names import control_plane_log_group, flow_log_group, queue_url
 from spec.ownership import tags_of
 from stackctl.orphans.search import Leftover, Search, name_of
 
@@ -42,7 +42,7 @@ def queues(search: Search) -> Iterator[Leftover]:
     """Queues, which cost by the request."""
     for arn, reason in _tagged(search, "sqs"):
         _, partition, _, region, account, name = arn.split(":", maxsplit=5)
-        url = f"https://sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}/{account}/{name}"
+        url = queue_url(name, account, region, partition)
         yield Leftover("queue", name, name, reason, None, search.remove(f"sqs delete-queue --queue-url {url}"))
 
 

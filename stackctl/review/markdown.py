@@ -9,11 +9,22 @@ LONGEST_MESSAGE = 1200
 """Characters of one message of the engine or of a policy."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
 _WHITE = re.compile(r"\s+")
-_NOT_SHOWN = frozenset({"Cc", "Cf", "Cs"})
-"""Of Unicode: control characters, formats (a turned direction hides what a line says), halves of characters."""
+_NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Of Unicode: control characters, formats (a turned direction hides what a line says), halves of characters, line ends."""
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+"""Letters and marks that nobody sees, so that two names look alike: https://www.unicode.org/reports/tr36/."""
 _BREAKS_LINKS = "&#8203;"
 """A space without width: a backslash alone keeps GitHub neither from mentioning nor from linking to an issue."""
 _LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"\b(?:GH|GHSA|CVE)-(?=\w)|(?<![0-9A-Za-z])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{4}(?=[0-9a-f]{3,36}(?![0-9A-Za-z]))",
+    re.IGNORECASE,
+)
+"""Beginnings of what GitHub links beside `#12`: issues, advisories, commits
+(https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls).
+"""
+_BLOCK = re.compile(r"^([0-9]{1,9}(?=[.)](?:\s|$))|(?=[-+](?:\s|$)|[-=]{2}))")
+"""The beginning of a list, or of a line across the page, at the beginning of a text."""
 
 
 def code(text: str) -> str:
@@ -30,7 +41,9 @@ def code(text: str) -> str:
 def prose(text: str) -> str:
     """Text on one line in which nothing is markup, and nobody is mentioned."""
     line = _SPECIAL.sub(r"\\\1", shortened(_line(text)))
+    line = _BLOCK.sub(r"\1\\", line)
     unlinked = _LINK.sub(lambda found: f"&#{ord(found[0])};", line)
+    unlinked = _REFERENCE.sub(lambda found: found[0] + _BREAKS_LINKS, unlinked)
     return unlinked.replace("\\@", f"@{_BREAKS_LINKS}").replace("\\#", f"\\#{_BREAKS_LINKS}")
 
 
@@ -63,6 +76,9 @@ def _visible(text: str) -> str:
     Nor does it begin a comment of HTML, which nobody would see: as such the comment's own marker is written.
     """
     seen = "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) in _NOT_SHOWN and one not in "\n\t" else one for one in text
+        "\N{REPLACEMENT CHARACTER}"
+        if (unicodedata.category(one) in _NOT_SHOWN and one not in "\n\t") or one in _BLANK
+        else one
+        for one in text
     )
     return seen.replace("<!--", "<!\N{ZERO WIDTH SPACE}--")

@@ -1,4 +1,4 @@
-"""What the engine intends to do with one stack, as data. The standard library is all it needs."""
+"""Hold what the engine intends to do with one stack, as data. The standard library is all it needs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OWN = (
     # What a presigned URL is signed with: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
     r"(?<=X-Amz-Signature=)\w+|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+",
     # https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
-    r"\b(?:gh[pousr]|github_pat)_\w{16,}",
+    r"\b(?:gh[pousr]|github_pat)_\w{10,}",
     # https://docs.gitlab.com/security/tokens/#token-prefixes
     r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w.-]{16,}",
     # https://docs.slack.dev/authentication/tokens, https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
@@ -42,21 +42,21 @@ _OWN = (
     # https://docs.discord.com/developers/resources/webhook
     r"(?<=/api/webhooks/)\d+/[\w-]+",
     # https://huggingface.co/docs/hub/security-tokens
-    r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}",
+    r"\b(?:hf|api_org)_[A-Za-z0-9]{10,}",
     # https://docs.nvidia.com/ngc/latest/ngc-user-guide.html#ngc-api-keys
-    r"\bnvapi-[\w-]{16,}",
+    r"\bnvapi-[\w-]{6,}",
     # https://www.pulumi.com/docs/administration/access-identity/access-tokens/
-    r"\bpul-[0-9a-f]{16,}",
+    r"\bpul-[0-9a-f]{8,}",
     # https://docs.cloud.google.com/docs/authentication/api-keys, https://docs.cloud.google.com/docs/authentication/token-types
-    r"\bAIza[\w-]{20,}|\bya29\.[\w.-]{16,}|\bGOCSPX-[\w-]{16,}",
+    r"\bAIza[\w-]{10,}|\bya29\.[\w.-]{16,}|\bGOCSPX-[\w-]{16,}",
     # https://docs.npmjs.com/about-access-tokens
-    r"\bnpm_[A-Za-z0-9]{16,}|(?<=:_authToken=)\S+|(?<=:_password=)\S+",
+    r"\bnpm_[A-Za-z0-9]{10,}|(?<=:_authToken=)\S+|(?<=:_password=)\S+",
     # https://pypi.org/help/#apitoken
     r"\bpypi-[\w-]{16,}",
     # https://docs.stripe.com/keys
-    r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{12,}",
+    r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)[A-Za-z0-9]{6,}",
     # https://platform.openai.com/docs/api-reference/authentication, https://platform.claude.com/docs/en/api/overview
-    r"\bsk-[\w-]{16,}",
+    r"\bsk-(?=[\w-]*\d)[\w-]{16,}",
     # https://grafana.com/docs/grafana/latest/administration/service-accounts/
     r"\bgl(?:sa|c)_[\w=+/-]{16,}",
     # https://docs.docker.com/security/access-tokens/, https://developer.hashicorp.com/vault/docs/concepts/tokens
@@ -68,9 +68,9 @@ _OWN = (
 )
 
 _NAMES = (
-    r"pass(?:word|wd|phrase|code)|pwd|secret|(?<!account)(?<!page)(?<!next)token|credentials?|api[_-]?key|access[_-]?key"
-    r"|private[_-]?key|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage)[_-]?key"
-    r"|auth[_-]?token|bearer|connection[_-]?string|cookie"
+    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[ _-]?key)?|(?<!account)(?<!page)(?<!next)token|credentials?|bearer|cookie"
+    r"|(?:api|access|private)[ _-]?key|(?<=[\"'])auth(?=[\"'])|connection[_-]?string|auth[_-]?token"
+    r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage)[_-]?key"
 )
 _PLAIN_WORDS = (
     r"true|false|null|none|nil|undefined|is|are|was|were|has|have|had|must|may|might|can|cannot|could|should|would|will|does|do"
@@ -79,16 +79,21 @@ _PLAIN_WORDS = (
 )
 """Words that follow the name of a secret in a sentence, and are none."""
 _GIVEN = re.compile(
+    # All words of a line of YAML.
+    rf"(^[ \t]*(?:- )?[\w.-]*pass(?:word|wd|phrase):[ \t]+)(?!(?:{_PLAIN_WORDS})(?!\S))([^\s\"'].*)$"
     # `DB_PASSWORD=…`, `password: …`, `"token": "…"`, `--api-key …`: in a name of an ARN or a URN it is a kind of resource.
-    rf"((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\"'\])]*(?:\s*(?:=>|:=|=|:(?!:))\s*|(?<=\w)\s+is\s+(?=[\"'])))"
+    rf"|((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\"'\])]*(?:\s*(?:=>|:=|=|:(?!:))\s*|(?<=\w)\s+is\s+(?=[\"'])))"
     rf"(?!(?:{_PLAIN_WORDS})(?![\w.+/=$!@#%^&*-]))(\"(?:[^\"\\]|\\.)+\"|'[^']+'|[^\s\"'`,;)}}\]]+)"
     rf"|((?<![\w-])--?[\w-]*(?:{_NAMES})\s+)([^\s\"'`,;-][^\s\"'`,;]*)"
     rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
+    # `Password is hunter2`, `password "hunter2" is wrong`, `curl -u me:hunter2`.
+    rf"|(\bpass(?:word|wd|phrase)\s+(?:is|was):?\s+)(?!(?:{_PLAIN_WORDS}|too|wrong|weak|set|given|used)(?!\S))(\S+)"
+    r"|(\bpass(?:word|wd|phrase)\s+)([\"'][^\"']+[\"'])|(\s(?:-u|--user)[ =])(\w+:\S+)"
     rf"|(\b(?:bearer|basic)\s+)(?!(?:{_PLAIN_WORDS})(?![\w.+/=-]))([\w.~+/=-]{{6,}})",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _SECRET_NAME = re.compile(
-    r"pass(?:word|wd|phrase|code)|(?<![a-z])pwd|secret(?!s?[_-]?(?:name|ref|manager|arn|store|key_?ref))|credential"
+    r"pass(?:word|wd|phrase|code)|(?<![a-z])pwd|(?<!existing)(?<!pull)secret(?!s?[_-]?(?:name|ref|manager|arn|store|key_?ref))|credential"
     r"|api[_-]?key|access[_-]?key|private[_-]?key|(?:auth|service|client|signing|license|ssh|shared|storage)[_-]?key(?!s?_?id)"
     r"|(?:auth|bearer|access|refresh|session|id|api|hub|bot|deploy)[_-]?token|(?:^|[._\-\[\"])token(?=$|[\"\].])|[_-]token$"
     r"|bearer|connection_?string|user_?data|kubeconfig|dockerconfig|(?:^|[._\-\[\"])auth$|cookie|webhook_?url",
@@ -131,11 +136,11 @@ def everywhere(value: T) -> T:
         made = {everywhere(key): everywhere(item) for key, item in value.items()}
     elif isinstance(value, tuple):
         made = tuple(everywhere(item) for item in value)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _value_hidden(found: re.Match[str]) -> str:
-    name, value = next((found[group], found[group + 1]) for group in (1, 3, 5, 7) if found[group] is not None)
+    name, value = next((found[group], found[group + 1]) for group in range(1, _GIVEN.groups, 2) if found[group] is not None)
     quote = value[0] if value[0] in "\"'" else ""
     return f"{name}{quote}{SECRET}{quote}"
 
@@ -157,6 +162,6 @@ def _without(pattern: re.Pattern[str], text: str) -> str:
 @cache
 def _patterns_of_the_library() -> tuple[re.Pattern[str], ...]:
     """Return the patterns of all kinds that it has, the same in each run."""
-    detectors = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
+    detectors: list[type] = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
     wanted = [one for one in detectors if issubclass(one, RegexBasedDetector) and one.__name__ not in _NOT_ASKED]
     return tuple(pattern for one in wanted for pattern in one().denylist)

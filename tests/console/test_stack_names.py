@@ -24,7 +24,7 @@ THERE_ARE = "there are: dev, local, prod, staging"
 @pytest.fixture(autouse=True)
 def _in_the_checkout_with_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
 
 def refused(command: list[str], *stack: str) -> tuple[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -153,3 +154,49 @@ def test_a_comparison_outside_of_a_checkout_is_a_sentence(monkeypatch: pytest.Mo
     assert done.stderr == (
         "error: a comparison needs git, and this is no checkout of it; leave --against out, or clone it\n"
     )
+
+
+CLUSTER = "http://127.0.0.1:1"
+KUBECONFIG = f"""apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]
+clusters: [{{name: a, cluster: {{server: "{CLUSTER}"}}}}]
+users: [{{name: a, user: {{}}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xffconfig", ":1:1: not UTF-8; save the file in that encoding"),
+        (b"apiVersion: \0", ":1:13: a NUL character, which no text has; is it another kind of file?"),
+        (b"hello", " is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"),
+        (b"[1, 2]", " is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"),
+        (b"{" * 5000, " is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"),
+        (b"a: [", " is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"),
+        (None, ": is a directory; name a file"),
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_a_sentence(
+    content: bytes | None, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "config"
+    file.mkdir() if content is None else file.write_bytes(content)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    done = run("modelctl", "parity")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {file}{said}\n")
+
+
+def test_a_port_that_is_busy_or_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG, encoding="utf-8")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        busy = f"127.0.0.1:{server.getsockname()[1]}"
+        for address, said in {
+            busy: f"--serve {busy}: Address already in use; write an address and a free port of this machine",
+            "127.0.0.1:99999": "--serve '127.0.0.1:99999' is no address; write ADDRESS:PORT, like 0.0.0.0:9108",
+            "127.0.0.1:٣": "--serve '127.0.0.1:٣' is no address; write ADDRESS:PORT, like 0.0.0.0:9108",
+        }.items():
+            done = run("modelctl", "parity", "--serve", address)
+            assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {said}\n")

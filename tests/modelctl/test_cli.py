@@ -45,6 +45,18 @@ def test_release_says_the_id_and_the_served_versions(models: Path, store: Store)
     assert "  uploaded classify/1/model.py (1.1 kB)" in result.stderr.splitlines()
 
 
+def test_release_says_what_it_left_out(models: Path, store: Store) -> None:
+    for name in (".git/HEAD", "normalize/1/__pycache__/model.pyc", "normalize/.DS_Store"):
+        (models / name).parent.mkdir(parents=True, exist_ok=True)
+        (models / name).write_text("x")
+
+    said = _run("release", models, "--bucket", BUCKET).stdout
+
+    left_out = [f"{models}/{name}" for name in (".git", "normalize/.DS_Store", "normalize/1/__pycache__")]
+    assert f"left out: {', '.join(left_out)}\n" in said
+    assert not [key for key in _manifest(store, said.split()[0]).objects if ".git" in key or "pyc" in key or "DS_" in key]
+
+
 def test_release_again_says_already_released(models: Path, store: Store) -> None:
     manifest = release(models, store)
 
@@ -175,7 +187,7 @@ def test_pin_into_a_missing_file(models: Path, store: Store, tmp_path: Path) -> 
     manifest = release(models, store)
 
     assert _sentence(_run("pin", manifest.id, "--bucket", BUCKET, "--file", tmp_path / "x.yaml"), 2) == (
-        f"{tmp_path}/x.yaml: no such file; a stack's file is stacks/Pulumi.<stack>.yaml"
+        f"{tmp_path}/x.yaml: there is no such file; check the path; a stack's file is stacks/Pulumi.<stack>.yaml"
     )
 
 

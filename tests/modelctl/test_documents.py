@@ -30,6 +30,7 @@ def _mistakes(content: bytes | dict[str, Any]) -> list[str]:
         (b"\xff\xfe{}", "UTF-16 or UTF-32, and not UTF-8; save the file in that encoding"),
         (b'{"a": "\xff"}', "line 1, column 8: not UTF-8; save the file in that encoding"),
         (b"<html>", "is a page of HTML or XML, where JSON is expected"),
+        (b"\xef\xbb\xbfnull", "the document: null where an object is expected"),
         (b"[" * 100_000, "nested deeper than 100 times"),
         (b'{"inputs": {}, "inputs": {}}', "'inputs' is there twice in one object; keep one of them"),
         (b'{"tolerance": NaN}', "NaN is no number of JSON; write a number"),

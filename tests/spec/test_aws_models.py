@@ -1,4 +1,4 @@
-"""The names and tags that settings refuse, against the models of AWS's services in botocore."""
+"""Names and tags that settings refuse, against the models of AWS's services in botocore."""
 
 import re
 import string

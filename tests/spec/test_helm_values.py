@@ -82,7 +82,9 @@ def test_a_base_file_of_comments_only_has_no_values(base_file: Callable[[str], N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: [1\n", "line 2, column 1: expected ',' or ']', but got '<stream end>'; give valid YAML"),
+        ("a: [1\n", "line 2, column 1: not valid YAML: did not find expected ',' or ']'"),
+        ("a: 1\na: 2\n", "line 2, column 1: 'a' is there twice, first on line 1; keep one of them"),
+        ("a: \0\n", "line 1, column 4: a NUL character, which no text has; is it another kind of file?"),
         ("- a\n", "the file: holds a list; give a mapping of values"),
     ],
 )

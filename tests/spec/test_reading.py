@@ -125,8 +125,8 @@ def test_lines_of_json_are_told_by_their_number() -> None:
 def test_an_answer_is_told_with_its_server() -> None:
     assert reading.answer(b"[1]", "http://here") == [1]
     assert refusal(lambda: reading.answer(b"<html>", "GET http://here")) == (
-        "GET http://here: the answer is a page of HTML or XML, where JSON is expected; a proxy or a network's login page "
-        "answers in its place? Check HTTPS_PROXY and the address"
+        "GET http://here: the answer cannot be read: is a page of HTML or XML, where JSON is expected; a proxy or "
+        "a network's login page answers in its place? Check HTTPS_PROXY and the address"
     )
 
 

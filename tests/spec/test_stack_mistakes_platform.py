@@ -92,6 +92,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"aws:defaultTags": {"tags": {"owner": "a"}}},
         [("aws:defaultTags.tags: cost-center, owner differ from triton-eks:tags; give the same tags in both")],
     ),
+    (
+        {"network.cidr": "10.30.0.0/255.255.0.0"},
+        ["network.cidr: '10.30.0.0/255.255.0.0' gives its length as 255.255.0.0; write 10.30.0.0/16"],
+    ),
     ({"network.cidr": "10.30.1.0/16"}, ["network.cidr: '10.30.1.0/16' has host bits set; write 10.30.0.0/16"]),
     (
         {"network.cidr": "10.30.0.0"},

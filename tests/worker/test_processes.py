@@ -126,7 +126,8 @@ def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site, monke
     assert [asyncio.run(read(name)) for name in ("fits", "large", "archived", "absent")] == [
         "1234",
         "malformed: input IN: s3://large has 5 bytes; at most 4",
-        "rejected: input IN: S3 does not give s3://archived: InvalidObjectState",
+        "rejected: input IN: S3 does not give s3://archived: InvalidObjectState: "
+        "The operation is not valid for the object's storage class",
         "rejected: input IN: there is no s3://absent",
     ]
 

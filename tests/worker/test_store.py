@@ -30,8 +30,8 @@ class Refusing:
 
 
 def refusal(code: str, status: int, message: str = "said") -> ClientError:
-    answer = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return ClientError(answer, "GetObject")  # type: ignore[arg-type]
+    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "GetObject")
 
 
 def read(error: Exception) -> Exception:

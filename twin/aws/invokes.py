@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from spec.names import dns_suffix
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import InvalidInputs, Problem
 from twin.aws.base.handler import Invoke, Values
@@ -57,7 +58,7 @@ def get_caller_identity(clients: Clients, arguments: Values) -> Values:
 def get_partition(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.get_partition``."""
     _only("aws:index/getPartition:getPartition", arguments, ())
-    suffix = "amazonaws.com.cn" if clients.partition == "aws-cn" else "amazonaws.com"
+    suffix = dns_suffix(clients.partition)
     return {
         "id": clients.partition,
         "partition": clients.partition,

@@ -1,7 +1,6 @@
 """Preview what `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
 
 import contextlib
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spec import reading
+from spec.reading import Unreadable
 from twin.engine.engine import Engine, EngineError
 
 PACK = "policies"
@@ -17,6 +18,8 @@ PACK = "policies"
 STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
 """With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
 # The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
+_DEEPEST = 200
+"""A definition of custom resources has objects sixty deep in each other."""
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 _REFUSED = "error: preview failed"
 """All that the engine says of itself where a policy is violated."""
@@ -95,7 +98,7 @@ def read(engine: Engine, stack: str) -> Preview:
     refused = any(one.level == "mandatory" for one in policies)
     if failure is not None and not (refused and _errors(output) in ("", _REFUSED)):
         raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
-    digest = json.loads(output)
+    digest = reading.json_object(output, _DEEPEST)
     steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
     return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps, policies)
 
@@ -127,8 +130,8 @@ def _events(log: Path) -> list[dict[str, Any]]:
     """Return what the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
     events = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-        with contextlib.suppress(json.JSONDecodeError):
-            events.append(json.loads(line))
+        with contextlib.suppress(Unreadable):
+            events.append(reading.json_object(line, _DEEPEST))
     return events
 
 
@@ -165,8 +168,8 @@ def _policy(event: dict[str, Any]) -> PolicyResult:
 def _errors(output: str) -> str:
     """Return the error messages in the document that a failed preview prints; empty when it printed none."""
     try:
-        diagnostics = json.loads(output).get("diagnostics") or []
-    except ValueError:
+        diagnostics = reading.json_object(output, _DEEPEST).get("diagnostics") or []
+    except Unreadable:
         return ""
     return "\n".join(d["message"].strip() for d in diagnostics if d.get("severity") == "error")
 

@@ -1,6 +1,5 @@
 """Runs the real Pulumi engine on this checkout's program, with everything it touches inside one twin."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from console import loopback
+from spec import reading
 from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
@@ -20,6 +20,8 @@ from twin.host.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
+_DEEPEST = 200
+"""A definition of custom resources has objects sixty deep in each other."""
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 _FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
@@ -78,12 +80,11 @@ class Engine:
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """Return the stack's outputs by name; empty before the first `up`."""
-        outputs: dict[str, Any] = json.loads(self.read(stack, ["stack", "output", "--json"]))
-        return outputs
+        return reading.json_object(self.read(stack, ["stack", "output", "--json"]), _DEEPEST)
 
     def last_changes(self, stack: str) -> dict[str, int]:
         """Return what the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
-        last, *_ = json.loads(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
+        last, *_ = reading.json_value(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
         changes: dict[str, int] = last.get("resourceChanges") or {}
         return changes
 
@@ -97,7 +98,9 @@ class Engine:
 
     def deployment(self, stack: str) -> dict[str, Any]:
         """Return the `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
-        deployment: dict[str, Any] = json.loads(self.read(stack, ["stack", "export"])).get("deployment") or {}
+        deployment: dict[str, Any] = (
+            reading.json_object(self.read(stack, ["stack", "export"]), _DEEPEST).get("deployment") or {}
+        )
         return deployment
 
     def _prepare(self, stack: str) -> dict[str, str]:

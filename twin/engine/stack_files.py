@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spec import stack_file, yaml_writer
+from spec import reading, stack_file, yaml_writer
 from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
+from spec.reading import Unreadable
 from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
 
@@ -147,11 +148,11 @@ def read(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> StackFile:
     try:
-        return stack_file.read(path.read_bytes() if path.exists() else b"")
+        return stack_file.read(reading.file(path) if path.exists() or path.is_symlink() else b"")
     except StackFileError as error:
         raise StackFileUnreadable("\n".join(mistake.within(path) for mistake in error.mistakes)) from None
-    except OSError as error:
-        raise StackFileUnreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (OSError, Unreadable) as error:
+        raise StackFileUnreadable(str(error)) from None
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

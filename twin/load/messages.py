@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -19,6 +18,7 @@ from modelctl.repository.golden import Golden, GoldenError, flat
 from modelctl.repository.load import Model
 from spec import reading
 from spec.reading import Unreadable
+from twin.aws.base.clients import session
 from twin.load.record import Moment, Tally
 from twin.load.refused import LoadRefused
 from twin.load.scaling import Scale
@@ -37,10 +37,10 @@ class Queue:
     def __init__(self, endpoint: str, region: str, outputs: Mapping[str, Any]) -> None:
         self._url: str = outputs["requestQueueUrl"]
         self._bucket: str = outputs["requestBucket"]
-        session = boto3.session.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=region)
+        aws = session(region)
         config = Config(retries={"max_attempts": 2}, connect_timeout=3, read_timeout=10)
-        self._sqs = session.client("sqs", endpoint_url=endpoint, config=config)
-        self._s3 = session.client("s3", endpoint_url=endpoint, config=config)
+        self._sqs = aws.client("sqs", endpoint_url=endpoint, config=config)
+        self._s3 = aws.client("s3", endpoint_url=endpoint, config=config)
 
     def send(self, body: str) -> str:
         """Put a message into the queue, and return its id."""

@@ -22,6 +22,9 @@ from modelctl.repository.rules import golden
 
 LARGEST_PYTHON_BYTES = 4 * 1024**2
 _CONFIG = "config.pbtxt"
+_LONGEST_SHOWN = 100
+_LONGEST_NAME_BYTES = 255
+"""Of a file or directory, where Triton puts its copy."""
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 """How a parameter of the python backend names the directory of its model."""
 _NAMES_A_FILE = re.compile(r"(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
@@ -46,7 +49,14 @@ class Released:
             return None
         if any(left == path or left in path.parents for left in self.left_out):
             return "left out of the release, as its name begins with a dot or is that of a backup or cache; rename it"
-        return None if (self.directory / path).is_file() else "missing"
+        try:
+            return None if (self.directory / path).is_file() else "missing"
+        except OSError:  # a path that is longer than any
+            return "missing"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:_LONGEST_SHOWN]}…"'
 
 
 def place_problem(name: str) -> str | None:
@@ -57,8 +67,8 @@ def place_problem(name: str) -> str | None:
         return "has a backslash; directories are separated by /"
     if not PurePosixPath(name).parts:
         return "is no name of a file"
-    if longest := max((len(part.encode()) for part in PurePosixPath(name).parts if len(part.encode()) > 255), default=0):
-        return f"has a name of {longest} bytes in it; a file's has at most 255"
+    if (longest := max(len(part.encode()) for part in PurePosixPath(name).parts)) > _LONGEST_NAME_BYTES:
+        return f"has a name of {longest} bytes in it; a file's has at most {_LONGEST_NAME_BYTES}"
     if name.startswith("/"):
         return "is absolute; it has to be in the model's directory, and relative to it"
     if ".." in PurePosixPath(name).parts:
@@ -74,7 +84,7 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
     for output in config.output:
         name = output.label_filename
         if name and (wrong := place_problem(name)):
-            yield Problem(path, f'label_filename: "{name}" {wrong}')
+            yield Problem(path, f"label_filename: {_quoted(name)} {wrong}")
         elif name and (wrong := released.missing(Path(name))):
             yield Problem(released.directory / name, f"{wrong}; output {output.name} takes its labels from it")
     for index, state in enumerate(config.sequence_batching.state):
@@ -89,7 +99,7 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
                 yield Problem(path, f"{where}: {message}")
     for name in config.model_operations.op_library_filename:
         if wrong := place_problem(name) or released.missing(Path(name)):
-            yield Problem(path, f'model_operations.op_library_filename: "{name}" {wrong}')
+            yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")
     yield from (Problem(path, message) for message in _parameters(config, released))
 
 
@@ -97,7 +107,7 @@ def _in_folder(folder: str, name: str, released: Released) -> str | None:
     if not name:
         return None
     if wrong := place_problem(name):
-        return f'"{name}" {wrong}'
+        return f"{_quoted(name)} {wrong}"
     wrong = released.missing(Path(folder, name))
     place = f"{released.directory.name}/{folder}/{name}"
     return f"there is no {place}" if wrong == "missing" else f"{place} is {wrong}" if wrong else None
@@ -127,7 +137,7 @@ def _model_files(config: ModelConfig, released: Released, version: int) -> Itera
 
 def _model_file(released: Released, version: int, name: str, wanted_by: str) -> Iterator[Problem]:
     if wrong := "is empty" if not name else place_problem(name):
-        yield Problem(released.directory / _CONFIG, f'{wanted_by}: "{name}" {wrong}')
+        yield Problem(released.directory / _CONFIG, f"{wanted_by}: {_quoted(name)} {wrong}")
         return
     path = released.directory / str(version) / name
     if wrong := released.missing(Path(str(version), name)):
@@ -152,15 +162,16 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
         if value.startswith(_MODEL_DIRECTORY):
             name = value.removeprefix(_MODEL_DIRECTORY).lstrip("/")
             if name and (wrong := place_problem(name)):
-                yield f'{where}: "{value}" {wrong}'
+                yield f"{where}: {_quoted(value)} {wrong}"
             elif name and (wrong := released.missing(Path(name))):
                 yield f"{where}: {released.directory.name}/{name} is {wrong}"
         elif key == "EXECUTION_ENV_PATH" and value:
-            yield f'{where}: "{value}" is not in the model; put the archive there and write {_MODEL_DIRECTORY}/<its name>'
+            right = f"put the archive there and write {_MODEL_DIRECTORY}/<its name>"
+            yield f"{where}: {_quoted(value)} is not in the model; {right}"
         elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
             absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
             if not absolute or ".." in PurePosixPath(value).parts:
-                yield f'{where}: "{value}" {wrong}'
+                yield f"{where}: {_quoted(value)} {wrong}"
 
 
 def check_python(path: Path, *, entry_point: bool) -> Iterator[Problem]:

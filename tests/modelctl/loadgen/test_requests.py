@@ -100,5 +100,5 @@ def test_a_broken_golden_inference_is_named(tmp_path: Path) -> None:
     made = model(tmp_path, 'max_batch_size: 8 input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]')
     (tmp_path / "1" / "golden.json").write_text("{}")
 
-    with pytest.raises(NoRequest, match=r"golden\.json: inputs: Field required"):
+    with pytest.raises(NoRequest, match=r"golden\.json: inputs: is missing; outputs: is missing$"):
         request_of(made, 1)

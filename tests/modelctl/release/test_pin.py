@@ -233,7 +233,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PinError) as failure:
         pin(tmp_path / "Pulumi.qa.yaml", _manifest(classify=1))
 
-    assert str(failure.value) == (f"{tmp_path}/Pulumi.qa.yaml: no such file; a stack's file is stacks/Pulumi.<stack>.yaml")
+    assert str(failure.value) == (
+        f"{tmp_path}/Pulumi.qa.yaml: there is no such file; check the path; a stack's file is stacks/Pulumi.<stack>.yaml"
+    )
 
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,6 +273,16 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
     assert [entry.state for entry in releases(store)] == [State.DAMAGED]
 
 
+@pytest.mark.parametrize("key", ["../live/m/1/model.py", "/m/1/model.py", "m//model.py", "m/./model.py", ""])
+def test_a_manifest_that_leads_out_of_its_release_is_refused(key: str) -> None:
+    text = Manifest.of({key: _entry(b"12345")}, {}, _NOW).to_json()
+
+    with pytest.raises(ManifestError) as failure:
+        Manifest.parse(text)
+
+    assert str(failure.value) == f"manifest.json: objects: {key!r} is no key of a release, it leads out of its prefix"
+
+
 def test_verify_names_what_is_missing_extra_and_changed(models: Path, store: Store, s3: Any) -> None:
     manifest = release(models, store)
     prefix = f"releases/{manifest.id}/"

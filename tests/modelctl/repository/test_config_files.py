@@ -43,7 +43,7 @@ def test_a_name_that_leads_out_of_the_model_is_refused_wherever_it_stands(models
         ('default_model_filename: "."', 'default_model_filename: "." is no name of a file'),
         (
             f'default_model_filename: "{"a" * 256}"',
-            f'default_model_filename: "{"a" * 256}" has a name of 256 bytes in it; a file\'s has at most 255',
+            f'default_model_filename: "{"a" * 100}…" has a name of 256 bytes in it; a file\'s has at most 255',
         ),
         ('cc_model_filenames { key: "8.6" value: "" }', 'cc_model_filenames: "" is empty'),
         (
@@ -221,3 +221,35 @@ def test_python_that_is_too_deep_is_told_with_its_line(models: Path, expression:
     (message,) = _messages(models)
     assert message.startswith("normalize/1/helper.py:2:")
     assert "not valid Python: " in message
+
+
+_ENTRY = '{{ key: "{0}" value {{ string_value: "1" }} }}'
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f"parameters {_ENTRY.format('a')} parameters {_ENTRY.format('a')}", 1),
+        (f"parameters: {_ENTRY.format('a')}\n# parameters\nparameters {_ENTRY.format('b')}", 0),
+        (f"parameters [ {_ENTRY.format('a')}, {_ENTRY.format('a')} ]", 1),
+        (f"parameters: [ {_ENTRY.format('a')}, {_ENTRY.format('b')} ]", 0),
+        (f"parameters [ {_ENTRY.format('a')} ]\nparameters {_ENTRY.format('a')} parameters {_ENTRY.format('a')}", 2),
+        ('parameters { key: "a" value { string_value: "key: a" } } parameters { key: "key" }', 0),
+        ("parameters < key: 'a' > parameters { key: \"a\" }", 1),
+        (
+            'model_warmup [ { name: "a" batch_size: 1 inputs { key: "I" value { zero_data: true } } }, '
+            '{ name: "b" batch_size: 1 inputs { key: "I" value { zero_data: true } } } ]',
+            0,
+        ),
+        (
+            'model_warmup { name: "a" inputs { key: "I" value { dims: [ 1 ] } } inputs { key: "I" value { dims: [ 1 ] } } }',
+            1,
+        ),
+    ],
+)
+def test_a_key_that_is_there_twice_is_told(models: Path, text: str, count: int) -> None:
+    _append(models, text)
+    assert (
+        len([message for message in _messages(models) if "twice, and the server takes the last; keep one" in message])
+        == count
+    )

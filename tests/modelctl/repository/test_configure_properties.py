@@ -37,7 +37,7 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     levels = draw(st.integers(1, 100))
     serving: dict[str, Any] = {
         "device": device,
-        "sloP95Ms": draw(st.integers(1, 600_000)),
+        "sloP95Ms": draw(st.integers(2, 600_000)),
         "expectedRate": expected,
         "peakRate": draw(st.floats(expected, 1_000_000)),
         "instances": draw(st.integers(1, 64)),

@@ -197,6 +197,24 @@ def test_no_content_is_a_fault_of_the_program(
         assert all(isinstance(message, str) for message in _said(path, content))
 
 
+@pytest.mark.parametrize("name", ["config.pbtxt", "1/model.py"])
+def test_a_pointer_is_told_once_and_not_as_a_mistake_of_its_text(models: Path, name: str) -> None:
+    (models / "normalize" / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 1\n")
+
+    assert [
+        str(problem).removeprefix(f"{models}/") for problem in validate(models) if "normalize" in problem.path.parts
+    ] == [f"normalize/{name}: a pointer of Git LFS, not the file itself; `git lfs pull` gets it"]
+
+
+def test_a_secret_in_a_config_is_told_with_its_line(models: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    lines = len(config.read_text().splitlines())
+    token = "hf_" + "a" * 34
+    config.write_text(f'{config.read_text()}parameters {{ key: "token" value {{ string_value: "{token}" }} }}\n')
+
+    assert f"{config}:{lines + 1}: has what looks like a token of Hugging Face" in str(validate(models)[0])
+
+
 def test_a_broken_model_stops_a_release_with_its_path(models: Path) -> None:
     (models / "normalize" / "1" / "model.onnx").write_bytes(_onnx()[:-5])
 

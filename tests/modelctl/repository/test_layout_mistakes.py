@@ -205,11 +205,16 @@ def _in_its_place(make: Callable[[Path], None]) -> Callable[[Path], None]:
     return change
 
 
-NO_RELEASE_FILE = ["release.yaml: not a file, or a link to none; write versions: {<model>: <version>}"]
 MISTAKES |= {
-    "a release.yaml that is a directory": (_in_its_place(Path.mkdir), NO_RELEASE_FILE),
-    "a release.yaml that is a pipe": (_in_its_place(os.mkfifo), NO_RELEASE_FILE),
-    "a release.yaml that leads to nothing": (_in_its_place(lambda path: path.symlink_to("gone")), NO_RELEASE_FILE),
+    "a release.yaml that is a directory": (_in_its_place(Path.mkdir), ["release.yaml: is a directory; name a file"]),
+    "a release.yaml that is a pipe": (
+        _in_its_place(os.mkfifo),
+        ["release.yaml: is a pipe, for which nobody may ever write; name a file"],
+    ),
+    "a release.yaml that leads to nothing": (
+        _in_its_place(lambda path: path.symlink_to("gone")),
+        ["release.yaml: is a symbolic link to gone, which is not there; make it lead to a file"],
+    ),
 }
 
 

@@ -206,6 +206,10 @@ LINKS: dict[str, tuple[Callable[[Path], None], str]] = {
         "normalize/data: a link to ../.env: .env may hold a secret, and everybody who reads the bucket would have it; "
         "keep it outside of the models, or rename it if it holds none",
     ),
+    "version control": (
+        _link("normalize/data", "../.git/config"),
+        "normalize/data: a link to ../.git/config, and nothing of .git is released; put the file itself here",
+    ),
     "a device": (
         _link("normalize/data", "/dev/null"),
         "normalize/data: a link to /dev/null, out of {models}; put the file itself here",
@@ -218,6 +222,7 @@ def test_a_link_is_followed_to_files_of_the_repository_only(models: Path, to: st
     change, expected = LINKS[to]
     (models.parent / "outside").write_text("x")
     (models / ".env").write_text("x")
+    _write(models / ".git" / "config")
     change(models)
 
     assert expected.format(models=models) in _messages(models)

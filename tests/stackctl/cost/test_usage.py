@@ -185,7 +185,7 @@ def test_without_a_price_of_a_type_what_rests_on_it_is_unknown_and_the_rest_is_n
     assert {part for part, amounts_ in found.parts.items() if amounts_.unknown} == {"pool g5"}
     assert (found.total.unknown, found.per_million is not None and found.per_million.is_nan()) == (True, True)
     assert found.notes[0] == (
-        "unknown, as us-west-2 has no price of it: pool g5: g5.xlarge or g5.2xlarge, spot; "
+        "unknown, as us-west-2 has no price of it: pool g5: g5.xlarge or g5.2xlarge, spot. "
         "`python3 -m stackctl cost refresh us-west-2` looks prices up, with credentials that may call pricing:GetProducts"
     )
 

@@ -363,7 +363,7 @@ def test_in_a_region_without_prices_costs_are_unknown_and_never_0(account: str, 
     assert " environment=dev      unknown" in done.output
     assert (
         "\n1 things, at least 0.00 USD a month (list prices of us-west-2, of which there is no table).\n"
-        "unknown, as us-west-2 has no price of it: elastic IP; `python3 -m stackctl cost refresh us-west-2` looks prices up"
+        "there is no price table of us-west-2: `python3 -m stackctl cost refresh us-west-2` makes one"
     ) in done.output
     document = json.loads(orphans("dev", monkeypatch, options=["--json"]).stdout)
     assert [left["usdAMonth"] for left in document["leftovers"]] == [None]

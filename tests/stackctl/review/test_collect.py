@@ -70,6 +70,6 @@ def test_a_region_without_prices_is_told_and_costs_nothing_wrong(monkeypatch: py
     monkeypatch.setattr(prices, "load", lambda _: prices.PriceTable("us-gov-west-1", {}))
     made = collect.report("prod", Plan(()), "main", TODAY)
     assert made.cost is None
-    assert "the cost is not known: unknown, as us-gov-west-1 has no price of it: control plane: EKS, " in document.render(
+    assert "the cost is not known: there is no price table of us-gov-west-1: " in document.render(
         [made], title="t", name="n"
     )

@@ -234,6 +234,16 @@ def test_text_of_a_pull_request_is_neither_markup_nor_a_mention(name: str, messa
         ("by @somebody", "by @&#8203;somebody"),
         ("HTTPS://example.com", "HTTPS&#58;//example.com"),
         ("ftp://www.example.com", "ftp&#58;//www&#46;example.com"),
+        ("org/repo#1", r"org/repo\#&#8203;1"),
+        ("org/repo@0123abc4", "org/repo@&#8203;0123&#8203;abc4"),
+        ("GH-12 and GHSA-jfh8-c2jp-5v3q", "GH-&#8203;12 and GHSA-&#8203;jfh8-c2jp-5v3q"),
+        ("as of 0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", "as of 0a1b&#8203;2c3d4e5f60718293a4b5c6d7e8f901234567"),
+        ("account 123456789012, defaced", "account 123456789012, defaced"),
+        ("mail me@example.com", "mail me@&#8203;example.com"),
+        ("- [ ] x", r"\- \[ \] x"),
+        ("1. x", r"1\. x"),
+        ("=== x", r"\=== x"),
+        ("<img src=x>", r"\<img src=x\>"),
         ("role: x", "role: x"),
     ],
 )
@@ -241,7 +251,9 @@ def test_prose_neither_links_nor_mentions(written: str, shown: str) -> None:
     assert markdown.prose(written) == shown
 
 
-@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff"])
+@pytest.mark.parametrize(
+    "hidden", ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff", "\u3164", "\ufe0f", "\u2800"]
+)
 def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
     """A turned direction lets a line read as another one; half a character cannot be written at all."""
     text = f"a{hidden}b"

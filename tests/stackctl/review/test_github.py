@@ -31,6 +31,8 @@ class GitHub:
     requests: list[str] = field(default_factory=list)
     viewer: str | None = BOT
     said: str = "not now"
+    raw: bytes | None = None
+    """The answer to whatever is asked."""
 
     def who_asks(self) -> tuple[int, Any]:
         if self.viewer is None:
@@ -90,7 +92,7 @@ def github() -> Iterator[GitHub]:
             if status in (301, 302, 307):
                 self.send_header("Location", "http://127.0.0.2:1/elsewhere")
             self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+            self.wfile.write(site.raw if site.raw is not None else json.dumps(body).encode())
 
         do_GET = do_POST = do_PATCH = _serve
 
@@ -282,3 +284,34 @@ def test_an_answer_that_is_not_githubs_is_a_sentence(
     monkeypatch.setattr(GitHub, "answer", lambda *_: (200, answer))
     with pytest.raises(GitHubError, match="is this GitHub"):
         repository.comment(7, MARKER, MARKER)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (
+            b"<!doctype html><title>Log in</title>",
+            "the answer cannot be read: is a page of HTML or XML, where JSON is expected",
+        ),
+        (b"", "the answer cannot be read: is empty, where JSON is expected"),
+        (b"\xff\xfe", "the answer cannot be read: UTF-16 or UTF-32, and not UTF-8"),
+        (b"hello", "the answer cannot be read: line 1, column 1: not valid JSON: Expecting value"),
+        (b"[" * 10_000, "the answer cannot be read: nested deeper than 100 times"),
+        (b'"text"', "the answer is not a list of what was asked for; is this GitHub?"),
+        (b"[7]", "the answer is not a list of what was asked for; is this GitHub?"),
+    ],
+)
+def test_an_answer_that_is_not_githubs_is_told(raw: bytes, said: str, github: GitHub, repository: Repository) -> None:
+    github.raw = raw
+    with pytest.raises(GitHubError) as refused:
+        repository.comment(7, MARKER, marked("one"))
+    address, _, told = str(refused.value).removeprefix("GET ").partition(": ")
+    assert address.partition("?")[0] == f"{github.url}/repos/org/repo/issues/7/comments"
+    assert told.startswith(said)
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["org/repo\n", " org/repo", "org/re po", "org", "org/repo/x", "", "\n", "\u0661/\u0661"])
+def test_a_repository_that_can_be_none_is_told(name: str) -> None:
+    with pytest.raises(GitHubError, match=r"^GITHUB_REPOSITORY is .*, which is no repository; set it to OWNER/NAME$"):
+        Repository(name, TOKEN)

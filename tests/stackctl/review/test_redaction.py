@@ -69,6 +69,12 @@ def test_a_secret_is_taken_out_and_the_words_around_it_stay(kind: str) -> None:
         ("https://hunter2@example.com/x", "https://(secret)@example.com/x"),
         ("//registry.npmjs.org/:_authToken=hunter2", "//registry.npmjs.org/:_authToken=(secret)"),
         ("s3://b/k?X-Amz-Signature=0123abcd&x=1", "s3://b/k?X-Amz-Signature=(secret)&x=1"),
+        ("password: correct horse battery", "password: (secret)"),
+        ("Password is: hunter2", "Password is: (secret)"),
+        ("the password 'hunter2' is wrong", "the password '(secret)' is wrong"),
+        ("curl -u me:hunter2 https://example.com", "curl -u (secret) https://example.com"),
+        ("api key: 0123abcd", "api key: (secret)"),
+        ('{"auth": "bWU6aHVudGVyMg=="}', '{"auth": "(secret)"}'),
         ("AccountKey=" + "a" * 86 + "==;x", "(secret);x"),
     ],
 )
@@ -81,6 +87,9 @@ def test_what_is_given_as_a_secret_is_taken_out_whatever_it_looks_like(said: str
     [
         "stacks/Pulumi.dev.yaml: gateway.password: is missing",
         "the token has expired; log in again",
+        "the password is too short",
+        'secrets "grafana" not found',
+        "hf_transfer and npm_config_registry are set",
         "password: must not be empty",
         "automountServiceAccountToken: false",
         "arn:aws:secretsmanager:us-west-2:123456789012:secret:prod/db-AbCdEf is not there",
