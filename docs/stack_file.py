@@ -16,6 +16,7 @@ from docs import key_uses
 from docs.key_uses import Key
 from spec.settings import relations
 from spec.settings.fields import Kind
+from spec.settings.instance_types import InstanceFacts
 from spec.settings.model import Document
 from spec.settings.rule import marked
 from spec.settings.schema import SCHEMA_FILE, schema_text
@@ -48,6 +49,11 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
     ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "previous"): "modelctl/release/pin.py",
+    **{
+        ("InstanceFacts", key): "spec/settings/instance_types.py"
+        for key in InstanceFacts.model_fields
+        if key != "usd_per_hour"
+    },
 }
 NOTHING = "nothing"
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}

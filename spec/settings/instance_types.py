@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from spec.catalog import INSTANCE_TYPES
-from spec.described_types import described
+from spec.catalog import INSTANCE_TYPES, InstanceType
 from spec.problem import Problem
 from spec.settings.fields import Name, between, fraction_between, key_matching
 from spec.settings.rule import Place, rule
@@ -58,6 +57,22 @@ class InstanceFacts(Section):
         default=None, description="its price on demand in the stack's region; without it: that of the price table, or none"
     )
 
+    def as_type(self, name: str) -> InstanceType:
+        """Return the type as the catalogue would have it. Raises Absent where a fact of it is invalid."""
+        return InstanceType(
+            name=name,
+            gpu_name=self.gpu_name,
+            gpus=self.gpus,
+            gpu_memory_gib=self.gpu_memory_gib or 0,
+            compute_capability=self.compute_capability,
+            vcpus=self.vcpus,
+            memory_gib=self.memory_gib,
+            nvme_gib=self.nvme_gib,
+            efa_interfaces=self.efa_interfaces,
+            architecture=self.architecture,
+            pods_limit=self.max_pods,
+        )
+
     @rule
     def _images_run_on_it(self, at: Place) -> Iterator[Problem]:
         """Require a processor of x86_64."""
@@ -87,7 +102,7 @@ class InstanceFacts(Section):
         known = INSTANCE_TYPES.get(name)
         if known is None:
             return
-        mine = described(name, self)
+        mine = self.as_type(name)
         for key, of_mine, of_catalogue in (
             ("vcpus", mine.vcpus, known.vcpus),
             ("memoryGiB", mine.memory_gib, known.memory_gib),

