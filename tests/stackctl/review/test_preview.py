@@ -289,6 +289,8 @@ WHOLE = stream(
     step("replace", CLUSTER, "d", {"n": "1"}, {"n": "2"}, keys=["n"], diffs=["n"]),
     violation("mandatory", "p", "c", "m"),
     {"diagnosticEvent": {"severity": "error", "prefix": "x", "message": "m"}},
+    # Another one: an event of a kind that is not known, which junk can make of one, is nobody's error.
+    {"diagnosticEvent": {"severity": "error", "prefix": "x", "message": "n"}},
     summary({"p|local|q": "1"}, update=1),
 )
 _JUNK = st.sampled_from(
