@@ -63,4 +63,4 @@ def test_a_stack_file_that_is_not_there_is_said_before_the_server_is_asked(
     code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models), "--server", nobody, "--stack", str(stack))
 
     assert code == 1
-    assert text == f"error: {stack}: cannot be read: No such file or directory\n"
+    assert text == f"error: {stack}: there is no such file; check the path\n"
