@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from docs import key_uses
 from docs.key_uses import Key
 from spec.settings import relations
-from spec.settings.fields import Kind
 from spec.settings.instance_types import InstanceFacts
+from spec.settings.kind import Kind
 from spec.settings.model import Document
 from spec.settings.rule import marked
 from spec.settings.schema import SCHEMA_FILE, schema_text

@@ -8,7 +8,8 @@ from zoneinfo import available_timezones
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Kind, ModelName, between, fraction_between, refuse, text_of, url
+from spec.settings.fields import ModelName, url
+from spec.settings.kind import Kind, between, fraction_between, refuse, text_of
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean

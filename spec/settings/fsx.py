@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from spec.problem import describe
-from spec.settings.fields import Kind, refuse
+from spec.settings.kind import Kind, refuse
 from spec.settings.section import Section
 from spec.wording import one_of
 

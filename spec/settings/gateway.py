@@ -7,7 +7,8 @@ from pydantic import Field
 
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
-from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, between, never_on_the_internet
+from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, never_on_the_internet
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

@@ -7,7 +7,8 @@ from pydantic import BeforeValidator, Field
 
 from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
 from spec.problem import Problem, describe
-from spec.settings.fields import DnsLabel, Name, ReservationId, between, refuse
+from spec.settings.fields import DnsLabel, Name, ReservationId
+from spec.settings.kind import between, refuse
 from spec.settings.nodes import SYSTEM_GROUP_NAME, GroupMax, GroupMin, InstanceTypes, NodeGroup, sizes_in_order
 from spec.settings.rule import Place, rule
 from spec.settings.section import Absent, Section

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from spec.catalog import INSTANCE_TYPES, InstanceType
 from spec.problem import Problem
-from spec.settings.fields import Name, between, fraction_between, key_matching
+from spec.settings.fields import Name
+from spec.settings.kind import between, fraction_between, key_matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

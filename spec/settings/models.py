@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Endpoint, ModelName, ReleaseId, ServingDigest, between
+from spec.settings.fields import Endpoint, ModelName, ReleaseId, ServingDigest
 from spec.settings.fsx import Fsx
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress, between
+from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 

@@ -7,7 +7,8 @@ from pydantic import Field, PrivateAttr
 
 from spec.catalog import CPU_FAMILIES, INSTANCE_TYPES, InstanceType
 from spec.problem import Problem
-from spec.settings.fields import Name, between
+from spec.settings.fields import Name
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of

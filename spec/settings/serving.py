@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Name, Rate, ResourceName, between
+from spec.settings.fields import Name, Rate, ResourceName
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

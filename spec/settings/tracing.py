@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import OtlpEndpoint, between
+from spec.settings.fields import OtlpEndpoint
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 

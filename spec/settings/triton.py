@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion, between
+from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion
 from spec.settings.images import is_repository
+from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
