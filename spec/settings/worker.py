@@ -134,6 +134,16 @@ class Worker(Section):
             )
 
     @rule
+    def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
+        """Require inputs that are kept for as long as the messages that name them, but in local."""
+        if at.stack != "local" and self.result_days < self.retention_days:
+            yield at.problem(
+                "resultDays",
+                f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
+                f"{self.retention_days} (retentionDays); give {self.retention_days} or more",
+            )
+
+    @rule
     def _alarm_is_not_of_every_request(self, at: Place) -> Iterator[Problem]:
         """Require an age for the alarm that is more than one request takes."""
         if self.old_message_minutes * 60 <= self.longest_request_seconds:
