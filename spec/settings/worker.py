@@ -134,16 +134,6 @@ class Worker(Section):
             )
 
     @rule
-    def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
-        """Require inputs that are kept for as long as the messages that name them, but in local."""
-        if at.stack != "local" and self.result_days < self.retention_days:
-            yield at.problem(
-                "resultDays",
-                f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
-                f"{self.retention_days} (retentionDays); give {self.retention_days} or more",
-            )
-
-    @rule
     def _alarm_is_not_of_every_request(self, at: Place) -> Iterator[Problem]:
         """Require an age for the alarm that is more than one request takes."""
         if self.old_message_minutes * 60 <= self.longest_request_seconds:
@@ -164,6 +154,16 @@ class Worker(Section):
                     f"replyQueueArns[{index}]",
                     "it is the queue of requests, and each answer would be a request; name another",
                 )
+
+    @warning
+    def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
+        """Warn of inputs that are deleted while the messages that name them may still wait."""
+        if at.stack != "local" and self.result_days < self.retention_days:
+            yield at.problem(
+                "resultDays",
+                f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
+                f"{self.retention_days} (retentionDays) and would fail then; give {self.retention_days} or more",
+            )
 
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:

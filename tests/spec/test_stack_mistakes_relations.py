@@ -89,11 +89,6 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "end while its client waits for an answer; give more than 100",
     ),
     (
-        {"worker": {**WORKER, "retentionDays": 14, "resultDays": 13}},
-        "worker.resultDays: inputs are deleted after 13 days, and a message that names one may wait for 14 "
-        "(retentionDays); give 14 or more",
-    ),
-    (
         {"gateway": {**GATEWAY, "allowedCidrs": ["169.254.0.0/16"]}},
         "gateway.allowedCidrs[0]: 169.254.0.0/16 is inside 169.254.0.0/16, from which no other machine calls; give the "
         "ranges of clients",
@@ -496,6 +491,18 @@ RIGHT: list[dict[str, Any]] = [
 ]
 
 WARNED: list[tuple[dict[str, Any], str]] = [
+    (
+        {
+            "worker": {
+                **WORKER,
+                "retentionDays": 14,
+                "resultDays": 13,
+                "alarmTopicArn": "arn:aws:sns:us-west-2:123456789012:oncall",
+            }
+        },
+        "worker.resultDays: inputs are deleted after 13 days, and a message that names one may wait for 14 (retentionDays) "
+        "and would fail then; give 14 or more",
+    ),
     (
         {"models.s3Endpoint": "http://localhost:9000"},
         "models.s3Endpoint: localhost is each pod itself, and nothing answers there; give an address in the network",
