@@ -217,6 +217,22 @@ SCHEMA = [
 
 CONTRADICTIONS = [
     (
+        {"server": {"extraArgs": ["--log-verbose=1", "--log-verbose=2"]}},
+        "server.extraArgs: --log-verbose is there twice; give it once",
+    ),
+    (
+        {"server": {"extraArgs": ["--http-thread-count"]}},
+        "server.extraArgs: --http-thread-count has no value; write --http-thread-count=<value>",
+    ),
+    (
+        {"server": {"extraArgs": ["--pinned-memory-pool-byte-size=1G"]}},
+        "server.extraArgs: --pinned-memory-pool-byte-size: '1G' is not a whole number; give digits only",
+    ),
+    (
+        {"server": {"extraArgs": ["--log-info=maybe"]}},
+        "server.extraArgs: --log-info: 'maybe' is no truth value; give true or false",
+    ),
+    (
         client(ipBlock={"cidr": "10.0.0.0/16", "except": ["10.1.0.0/24"]}),
         "networkPolicy.clients[0].ipBlock.except[0]: 10.1.0.0/24 is no part of 10.0.0.0/16; give a smaller range inside it",
     ),
@@ -468,6 +484,16 @@ OWNED_FLAGS = [
 ]
 
 
+FLAG_LINES = (rendering.CHART / "flags.txt").read_text().splitlines()
+NO_NUMBER, NO_TRUTH = "'x' is not a whole number; give digits only", "'x' is no truth value; give true or false"
+
+
+def told(flag: str, value: str) -> str | None:
+    """Return what the table of flags says of a value."""
+    check = FLAGS[flag].value
+    return check(value) if check is not None else None
+
+
 def refusal(overrides: dict[str, Any]) -> str:
     with pytest.raises(HelmError) as error:
         rendering.render(overrides)
@@ -491,8 +517,17 @@ def test_a_flag_of_the_charts_own_is_refused_as_an_extra(flag: str) -> None:
     )
 
 
+def test_the_chart_knows_what_each_flag_takes() -> None:
+    numbers = [name for name in FLAGS if FLAGS[name].value is not None and told(name, "x") == NO_NUMBER]
+    truths = [name for name in FLAGS if FLAGS[name].value is not None and told(name, "x") == NO_TRUTH]
+    for line in FLAG_LINES:
+        name, kind, *repeatable = line.split()
+        assert kind == ("whole" if name in numbers else "truth" if name in truths else "text"), name
+        assert repeatable == (["repeatable"] if FLAGS[name].repeatable else []), name
+
+
 def test_the_flags_that_are_taken_are_those_of_the_server_but_for_the_charts_own() -> None:
-    taken = (rendering.CHART / "flags.txt").read_text().split()
+    taken = [line.split()[0] for line in FLAG_LINES]
     known = {name for name, flag in FLAGS.items() if flag.instead is None}
     assert set(taken) <= known
     own = sorted(known - set(taken))

@@ -118,12 +118,31 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}
 
-{{- $known := .Files.Lines "flags.txt" -}}
+{{- $known := dict -}}
+{{- range .Files.Lines "flags.txt" -}}
+{{- $_ := set $known (first (splitList " " .)) . -}}
+{{- end -}}
+{{- $given := dict -}}
 {{- range $v.server.extraArgs -}}
-{{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
+{{- if regexMatch "^--(help|model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
 {{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart or would undo what the chart relies on; use the values of the chart" .) -}}
-{{- else if not (has (first (splitList "=" .)) $known) -}}
+{{- else if not (get $known (first (splitList "=" .))) -}}
 {{- $problems = append $problems (printf "server.extraArgs: tritonserver has no flag %s, or none that is not deprecated, and would not start; see tritonserver --help" (first (splitList "=" .))) -}}
+{{- else -}}
+{{- $name := first (splitList "=" .) -}}
+{{- $value := trimPrefix "=" (trimPrefix $name .) -}}
+{{- $takes := get $known $name -}}
+{{- if eq . $name -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s has no value; write %s=<value>" $name $name) -}}
+{{- else if and (contains " whole" $takes) (not (regexMatch "^-?[0-9]+$" $value)) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s: '%s' is not a whole number; give digits only" $name $value) -}}
+{{- else if and (contains " truth" $takes) (not (has (lower $value) (list "true" "false" "on" "off" "1" "0"))) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s: '%s' is no truth value; give true or false" $name $value) -}}
+{{- end -}}
+{{- if and (hasKey $given $name) (not (contains " repeatable" $takes)) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s is there twice; give it once" $name) -}}
+{{- end -}}
+{{- $_ := set $given $name true -}}
 {{- end -}}
 {{- end -}}
 
