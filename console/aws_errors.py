@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 
@@ -15,11 +16,14 @@ _NO_CREDENTIALS = (aws.NoCredentialsError, aws.PartialCredentialsError, aws.Cred
 _LOGIN = (aws.SSOError, aws.TokenRetrievalError)
 _UNREACHED = (aws.EndpointConnectionError, aws.ConnectTimeoutError)
 _BOTOCORE = Path(botocore.__file__).parent
+# What botocore repeats of credentials: those in an address (a proxy, an endpoint), and a header that http.client refuses.
+_IN_AN_ADDRESS = re.compile(r"(?<=://)[^\s/\"']*( [^\s/\"']*)?@")
+_HEADER = "Invalid header value"
 
 
 def explain(error: BaseException) -> str | None:
     """Return a sentence for an exception of botocore; None for any other, and for what AWS itself answers."""
-    said = " ".join(str(error).split())
+    said = _without_secrets(str(error))
     if isinstance(error, _CONFIGURATION):
         return f"the AWS configuration cannot be used: {said}; check AWS_PROFILE and ~/.aws/config"
     if isinstance(error, _NO_CREDENTIALS):
@@ -34,6 +38,11 @@ def explain(error: BaseException) -> str | None:
         return f"AWS cannot be asked: {said}; check the network, HTTPS_PROXY and AWS_ENDPOINT_URL"
     if isinstance(error, aws.SSLError):
         return f"AWS cannot be asked: {said}; check AWS_CA_BUNDLE, and whether a proxy speaks in its place"
+    if isinstance(error, aws.HTTPClientError) and _HEADER in said:
+        return (
+            "the AWS credentials cannot be used: one of them has a line break or another character that no header may have; "
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the profile"
+        )
     if isinstance(error, aws.HTTPClientError):
         return f"the connection to AWS broke: {said}; run the same command again"
     if isinstance(error, aws.ClientError):
@@ -41,10 +50,23 @@ def explain(error: BaseException) -> str | None:
         return "the AWS credentials have expired: log in again, for example `aws sso login`" if code in _EXPIRED else None
     if isinstance(error, aws.BotoCoreError):
         return f"AWS cannot be asked: {said}"
-    if isinstance(error, ValueError) and _is_raised_in_botocore(error):  # `Invalid endpoint`, and numbers that are none
+    if isinstance(error, ValueError) and _passed(error, _BOTOCORE):  # `Invalid endpoint`, and numbers that are none
         return f"the AWS configuration cannot be used: {said}; check the variables AWS_… and ~/.aws/config"
+    if isinstance(error, EOFError) and _passed(error, _BOTOCORE):
+        return "AWS asks for a code of MFA, and nobody is there to type it; log in first, and use the credentials of that"
+    if isinstance(error, Exception) and _passed(error, _BOTOCORE / "credentials.py"):  # a credential_process, above all
+        return (
+            f"no AWS credentials are to be had from the profile ({type(error).__name__}: {said}); "
+            "run its credential_process by hand, or log in again"
+        )
     return None
 
 
-def _is_raised_in_botocore(error: BaseException) -> bool:
-    return any(Path(frame.filename).is_relative_to(_BOTOCORE) for frame in traceback.extract_tb(error.__traceback__))
+def _without_secrets(said: str) -> str:
+    """Return what was said in one line, without names and passwords of addresses."""
+    return _IN_AN_ADDRESS.sub("…@", " ".join(said.split()))
+
+
+def _passed(error: BaseException, place: Path) -> bool:
+    """Return whether an exception came through a file, or a folder of files."""
+    return any(Path(frame.filename).is_relative_to(place) for frame in traceback.extract_tb(error.__traceback__))

@@ -14,7 +14,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        said = f"{self.path}: {self.message}"  # in which a value may have line breaks, or what a terminal obeys
+        return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in said)
 
 
 class SettingsError(Failure):

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.rule_file import RUNBOOKS, groups, prometheus_rule
+from spec.settings.fields import WebAddress
 from stackctl.stack_settings import settings_of
+
+
+class NoAddress(Failure):
+    """A value of --runbooks that is no https address; the text says why."""
+
+    exit_code = NOT_TRIED
 
 
 class _Readable(yaml.SafeDumper):
@@ -26,6 +35,13 @@ def as_yaml(stack: str, runbooks: str | None = None, *, operator: bool = False) 
 
     `runbooks` is the URL under which people on call read docs/runbooks.
     """
-    settings, pages = settings_of(stack), runbooks or RUNBOOKS
+    settings, pages = settings_of(stack), RUNBOOKS if runbooks is None else _address(runbooks)
     made: dict[str, Any] = prometheus_rule(settings, pages) if operator else {"groups": groups(settings, pages)}
     return yaml.dump(made, Dumper=_Readable, sort_keys=False, width=1000)
+
+
+def _address(runbooks: str) -> str:
+    try:
+        return TypeAdapter[str](WebAddress).validate_python(runbooks)
+    except ValidationError as error:
+        raise NoAddress(f"--runbooks: {error.errors()[0]['ctx']['sentence']}") from None

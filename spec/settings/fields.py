@@ -21,7 +21,7 @@ LOG_RETENTION_DAYS = (
 OWN_TAG_KEYS = ("project", "environment", "Name", "service-account")
 """Those that the program puts on what it makes."""
 
-_CPU = re.compile(r"[0-9]+(\.[0-9]{1,3})?|[0-9]+m")
+_CPU = re.compile(r"(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?|[1-9][0-9]{0,6}m")  # as the charts' schemas take it
 # EKS, its add-ons and Karpenter find what is theirs by such a key, and so does the search for what is left of a stack.
 _FOREIGN_TAG_KEY = re.compile(
     r"aws:|eks:|([a-z0-9.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|k8s\.amazonaws\.com|karpenter\.sh|csi\.aws\.com)/"
@@ -107,6 +107,16 @@ _NOT_ON_THE_INTERNET = tuple(
         *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
     )
 )
+
+
+_IN_NO_NETWORK = tuple(
+    IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+)
+
+
+def in_no_network(network: IPv4Network) -> IPv4Network | None:
+    """Return the range, of those that no other machine has an address of, that a range is inside of; None for others."""
+    return next((reserved for reserved in _IN_NO_NETWORK if network.subnet_of(reserved)), None)
 
 
 def never_on_the_internet(network: IPv4Network) -> IPv4Network | None:
@@ -314,7 +324,7 @@ CertificateArn = Annotated[
 EmailAddress = Annotated[
     str,
     matching(
-        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+-]+(\.[A-Za-z0-9_%+-]+)*@{_LABEL}(\.{_LABEL})+",
+        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+'-]+(\.[A-Za-z0-9_%+'-]+)*@{_LABEL}(\.{_LABEL})+",
         "is not an e-mail address",
         "give one like oncall@example.com",
     ),

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
-from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, never_on_the_internet
+from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -88,6 +88,11 @@ class Gateway(Section):
                     f"allowedCidrs[{index}]",
                     f"{cidr} is inside {private}, from which nothing comes over the internet; give public addresses, or use "
                     "exposure: internal",
+                )
+            elif in_no_network(cidr) is not None:
+                yield at.problem(
+                    f"allowedCidrs[{index}]",
+                    f"{cidr} is inside {in_no_network(cidr)}, from which no other machine calls; give the ranges of clients",
                 )
             elif cidr.prefixlen < _WIDEST_PREFIX:
                 yield at.problem(

@@ -236,6 +236,14 @@ def _unknown_type(name: str) -> str:
     return f"unknown instance type '{name}'; {did_you_mean(name, gpu_types)}{valid}, or describe it in instanceTypes"
 
 
+def reserved_in(pool: GpuPool) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Return the reservation of a pool with its types and zones; None where there is none, or one of these is invalid."""
+    try:
+        return (pool.reservation_id, pool.instance_types, pool.zones or ()) if pool.reservation_id is not None else None
+    except Absent:
+        return None
+
+
 def pool_name(pool: GpuPool) -> str | None:
     """Return the name of a pool, None while it is missing or invalid: that must not end a search among the other pools."""
     try:
@@ -261,3 +269,20 @@ class Gpu(Section):
                 yield at.problem(f"pools[{index}].name", f"'{name}' is the name of another pool; give each its own")
             elif name is not None:
                 seen.add(name)
+
+    @rule
+    def _reservations_are_of_one_place(self, at: Place) -> Iterator[Problem]:
+        """Refuse pools of one reservation whose types or zones differ: a reservation is for one type in one zone."""
+        first: dict[str, tuple[int, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+        for index, pool in enumerate(self.pools):
+            found = reserved_in(pool)
+            if found is None:
+                continue
+            reservation, *place = found
+            other, elsewhere = first.setdefault(reservation, (index, (place[0], place[1])))
+            if elsewhere != (place[0], place[1]):
+                yield at.problem(
+                    f"pools[{index}].reservationId",
+                    f"{reservation} is that of pools[{other}], whose instance type or zone is another, and a reservation is "
+                    "for one type in one zone; give each pool its own",
+                )

@@ -240,6 +240,16 @@ class ModelServing(Section):
                 yield at.problem(f"{key}", "is of dynamic batching, which sequence takes the place of; remove one")
 
     @rule
+    def _sequences_outlive_an_answer(self, at: Place) -> Iterator[Problem]:
+        """Require sequences that may be idle for longer than the SLO: one is idle while nothing of it is in the queue."""
+        if self.sequence is not None and self.sequence.max_idle_ms <= self.slo_p95_ms:
+            yield at.problem(
+                "sequence.maxIdleMs",
+                f"{self.sequence.max_idle_ms} ms are no longer than the SLO of {self.slo_p95_ms} ms, so that a sequence "
+                f"would end while its client waits for an answer; give more than {self.slo_p95_ms}",
+            )
+
+    @rule
     def _responses_can_be_cached(self, at: Place) -> Iterator[Problem]:
         """Refuse the response cache for decoupled models and sequences: Triton does not load them with it."""
         if not self.response_cache:

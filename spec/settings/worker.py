@@ -157,6 +157,16 @@ class Worker(Section):
                 )
 
     @warning
+    def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
+        """Warn of inputs that are deleted while the messages that name them may still wait."""
+        if at.stack != "local" and self.result_days < self.retention_days:
+            yield at.problem(
+                "resultDays",
+                f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
+                f"{self.retention_days} (retentionDays) and would fail then; give {self.retention_days} or more",
+            )
+
+    @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
         """Warn of the digest that the shipped stack files have."""
         if at.stack != "local" and self.image.endswith(_EXAMPLE_DIGEST):

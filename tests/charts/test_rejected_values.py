@@ -10,6 +10,26 @@ from tests.charts.rendering import IN_PLACE, RELEASE_ID
 from twin.releases import helm
 from twin.releases.helm import HelmError
 
+SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+"""A name of an object of Kubernetes, as Helm prints the pattern of one."""
+
+
+def client(**peer: Any) -> dict[str, Any]:
+    return {"networkPolicy": {"clients": [peer]}}
+
+
+def selecting(key: str, operator: str, **values: Any) -> dict[str, Any]:
+    return client(podSelector={"matchExpressions": [{"key": key, "operator": operator, **values}]})
+
+
+def egress(*ports: dict[str, Any]) -> dict[str, Any]:
+    return {"networkPolicy": {"extraEgress": [{"ports": list(ports)}]}}
+
+
+def variable(**source: Any) -> dict[str, Any]:
+    return {"extraEnv": [{"name": "A", "valueFrom": source}]}
+
+
 SCHEMA = [
     ({"replicas": 2}, "values: additional properties 'replicas' not allowed"),
     ({"image": {"tag": "26.07-py3"}}, "image: additional properties 'tag' not allowed"),
@@ -43,7 +63,10 @@ SCHEMA = [
         {"server": {"rateLimiter": {"resources": {"slots": 0}}}},
         "server.rateLimiter.resources.slots: minimum: got 0, want 1",
     ),
-    ({"release": {"configName": "my config"}}, "release.configName: 'my config' does not match pattern '^[A-Za-z0-9._-]*$'"),
+    (
+        {"release": {"configName": "my config"}},
+        "release.configName: 'my config' does not match pattern '^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$'",
+    ),
     ({"rollout": {"mode": "in_place"}}, "rollout.mode: value must be one of 'rolling', 'in-place'"),
     ({"replicaCount": -1}, "replicaCount: minimum: got -1, want 0"),
     ({"replicaCount": 1.5}, "replicaCount: got number, want null or integer"),
@@ -53,15 +76,15 @@ SCHEMA = [
     (
         {"gpu": {"resourceName": "amd.com/gpu"}},
         "gpu.resourceName: 'amd.com/gpu' does not match pattern "
-        "'^nvidia\\\\.com/(gpu|gpu\\\\.shared|mig-[0-9]+g\\\\.[0-9]+gb)$'",
+        "'^nvidia\\\\.com/(gpu|gpu\\\\.shared|mig-[0-9]+g\\\\.[0-9]+gb(\\\\.me)?)$'",
     ),
     ({"resources": {"cpu": 3}}, "resources.cpu: got number, want string"),
-    ({"resources": {"memory": "12G"}}, "resources.memory: '12G' does not match pattern '^([1-9][0-9]*(Mi|Gi))?$'"),
+    ({"resources": {"memory": "12G"}}, "resources.memory: '12G' does not match pattern '^([1-9][0-9]{0,9}(Mi|Gi))?$'"),
     (
         {"resources": {"limits": {"memory": "12Gi"}}},
         "resources: additional properties 'limits' not allowed",
     ),
-    ({"shm": {"size": "1.5Gi"}}, "shm.size: '1.5Gi' does not match pattern '^[1-9][0-9]*(Mi|Gi)$'"),
+    ({"shm": {"size": "1.5Gi"}}, "shm.size: '1.5Gi' does not match pattern '^[1-9][0-9]{0,9}(Mi|Gi)$'"),
     (
         {"release": {"id": "v1.2"}},
         "release.id: 'v1.2' does not match pattern '^([0-9a-f]{12})?$'",
@@ -108,12 +131,12 @@ SCHEMA = [
     (
         {"resources": {"cpu": "0.0"}},
         "resources.cpu: '0.0' does not match pattern "
-        "'^([1-9][0-9]*m?|[1-9][0-9]*\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
+        "'^([1-9][0-9]{0,6}m?|[1-9][0-9]{0,3}\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
     ),
     (
         {"resources": {"cpu": "0m"}},
         "resources.cpu: '0m' does not match pattern "
-        "'^([1-9][0-9]*m?|[1-9][0-9]*\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
+        "'^([1-9][0-9]{0,6}m?|[1-9][0-9]{0,3}\\\\.[0-9]{1,3}|0\\\\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))?$'",
     ),
     (
         {"networkPolicy": {"clients": [{"podSelector": {"matchLabel": {"app": "client"}}}]}},
@@ -129,16 +152,136 @@ SCHEMA = [
     ),
     (
         {"priorityClassName": "High Priority"},
-        "priorityClassName: 'High Priority' does not match pattern '^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$'",
+        f"priorityClassName: 'High Priority' does not match pattern '^({SUBDOMAIN})?$'",
     ),
     (
         {"extraEnv": [{"name": "A", "valueFrom": {"secretRef": {"name": "a"}}}]},
         "extraEnv[0].valueFrom: additional properties 'secretRef' not allowed",
     ),
     ({"release": {"others": {"resnet50": [1, 1]}}}, "release.others.resnet50: items at 0 and 1 are equal"),
+    (
+        selecting("a", "In"),
+        "networkPolicy.clients[0].podSelector.matchExpressions[0]: missing property 'values'",
+    ),
+    (
+        selecting("a", "NotIn", values=[]),
+        "networkPolicy.clients[0].podSelector.matchExpressions[0].values: minItems: got 0, want 1",
+    ),
+    (
+        selecting("a", "Exists", values=["b"]),
+        "networkPolicy.clients[0].podSelector.matchExpressions[0].values: maxItems: got 1, want 0",
+    ),
+    (
+        selecting("a b", "Exists"),
+        "networkPolicy.clients[0].podSelector.matchExpressions[0].key: 'a b' does not match pattern "
+        f"'^({SUBDOMAIN}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?$'",
+    ),
+    (egress({"endPort": 90}), "networkPolicy.extraEgress[0].ports[0]: missing property 'port'"),
+    (
+        egress({"port": "http", "endPort": 90}),
+        "networkPolicy.extraEgress[0].ports[0].port: got string, want integer",
+    ),
+    (
+        egress({"port": "80"}),
+        "networkPolicy.extraEgress[0].ports[0].port: '80' does not match pattern "
+        "'^([a-z0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$'",
+    ),
+    (egress({"port": "a-name-that-is-too-long"}), "networkPolicy.extraEgress[0].ports[0].port: maxLength: got 23, want 15"),
+    (
+        {"tolerations": [{"key": "a", "value": "not ok!"}]},
+        "tolerations[0].value: 'not ok!' does not match pattern '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'",
+    ),
+    ({"serviceAccount": {"name": "a" * 254}}, "serviceAccount.name: maxLength: got 254, want 253"),
+    ({"serviceAccount": {"name": "a..b"}}, f"serviceAccount.name: 'a..b' does not match pattern '^({SUBDOMAIN})?$'"),
+    (
+        {"controlApi": {"existingSecret": "a", "secretKey": ".."}},
+        "controlApi.secretKey: '..' does not match pattern '^\\\\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$'",
+    ),
+    (
+        variable(fieldRef={"fieldPath": "status.podIp"}),
+        "extraEnv[0].valueFrom.fieldRef.fieldPath: 'status.podIp' does not match pattern "
+        r"'^(metadata\\.(name|namespace|uid|(labels|annotations)\\[\'[^\']+\'\\])|spec\\.(nodeName|serviceAccountName)"
+        r"|status\\.(hostIPs?|podIPs?))$'",
+    ),
+    (
+        variable(resourceFieldRef={"resource": "limits.gpu"}),
+        "extraEnv[0].valueFrom.resourceFieldRef.resource: 'limits.gpu' does not match pattern "
+        r"'^(limits|requests)\\.(cpu|memory|ephemeral-storage|hugepages-.+)$'",
+    ),
+    ({"readiness": {"failureThreshold": 9999}}, "readiness.failureThreshold: maximum: got 9,999, want 1,000"),
+    ({"tmp": {"size": "99999999999Gi"}}, "tmp.size: '99999999999Gi' does not match pattern '^[1-9][0-9]{0,9}(Mi|Gi)$'"),
+    ({"server": None}, "values: missing property 'server'"),
+    ({"networkPolicy": {"clients": None}}, "networkPolicy: missing property 'clients'"),
+    ({"drain": {"preStopSeconds": None}}, "drain: missing property 'preStopSeconds'"),
 ]
 
 CONTRADICTIONS = [
+    (
+        {"server": {"extraArgs": ["--log-verbose=1", "--log-verbose=2"]}},
+        "server.extraArgs: --log-verbose is there twice; give it once",
+    ),
+    (
+        {"server": {"extraArgs": ["--http-thread-count"]}},
+        "server.extraArgs: --http-thread-count has no value; write --http-thread-count=<value>",
+    ),
+    (
+        {"server": {"extraArgs": ["--pinned-memory-pool-byte-size=1G"]}},
+        "server.extraArgs: --pinned-memory-pool-byte-size: '1G' is not a whole number; give digits only",
+    ),
+    (
+        {"server": {"extraArgs": ["--log-info=maybe"]}},
+        "server.extraArgs: --log-info: 'maybe' is no truth value; give true or false",
+    ),
+    (
+        client(ipBlock={"cidr": "10.0.0.0/16", "except": ["10.1.0.0/24"]}),
+        "networkPolicy.clients[0].ipBlock.except[0]: 10.1.0.0/24 is no part of 10.0.0.0/16; give a smaller range inside it",
+    ),
+    (
+        client(ipBlock={"cidr": "10.0.0.0/16", "except": ["10.0.0.0/16"]}),
+        "networkPolicy.clients[0].ipBlock.except[0]: 10.0.0.0/16 is no part of 10.0.0.0/16; give a smaller range inside it",
+    ),
+    (
+        client(ipBlock={"cidr": "10.0.0.0/16", "except": ["10.0.256.0/24"]}),
+        "networkPolicy.clients[0].ipBlock.except[0]: 10.0.256.0/24 is not a range of addresses, like 10.0.1.0/24",
+    ),
+    (
+        client(ipBlock={"cidr": "::1::2/64"}),
+        "networkPolicy.clients[0].ipBlock.cidr: ::1::2/64 is not a range of addresses, like 10.0.0.0/16",
+    ),
+    (
+        client(ipBlock={"cidr": "10.0.0.0/16"}, podSelector={}),
+        "networkPolicy.clients[0].ipBlock.cidr: Kubernetes takes no podSelector beside an ipBlock; make two peers of it",
+    ),
+    (
+        {"networkPolicy": {"extraEgress": [{"to": [{"ipBlock": {"cidr": "300.0.0.0/8"}}]}]}},
+        "networkPolicy.extraEgress[0].to[0].ipBlock.cidr: 300.0.0.0/8 is not a range of addresses, like 10.0.0.0/16",
+    ),
+    (
+        egress({"port": 100, "endPort": 90}),
+        "networkPolicy.extraEgress[0].ports[0].endPort: is 90, less than port (100)",
+    ),
+    (
+        {"modelRepository": {"s3": {"bucket": "192.168.1.1"}}},
+        "modelRepository.s3.bucket: 192.168.1.1 is not the name of a bucket, in which no dot stands beside a dot or a "
+        "hyphen, and which is no address",
+    ),
+    (
+        {"modelRepository": {"s3": {"endpoint": "https://a..b"}}},
+        "modelRepository.s3.endpoint: https://a..b is not http://host:port or https://host:port; "
+        "bucket and path have their own values",
+    ),
+    (
+        {"extraEnv": [{"name": "AWS_ROLE_ARN", "value": "x"}]},
+        "extraEnv: AWS_ROLE_ARN would win over the role of the service account (serviceAccount.annotations)",
+    ),
+    (
+        {"extraEnv": [{"name": "AWS_ENDPOINT_URL_S3", "value": "http://minio:9000"}]},
+        "extraEnv: AWS_ENDPOINT_URL_S3 is given by modelRepository.s3.endpoint, which the NetworkPolicy knows too",
+    ),
+    (
+        {"extraEnv": [{"name": "LD_AUDIT", "value": "x"}]},
+        "extraEnv: LD_AUDIT decides what the server and its backends load; the image has its own",
+    ),
     (
         {"autoscaling": {"owner": "external"}},
         "replicaCount: is 2, but autoscaling.owner is external; leave it out, each apply would reset the autoscaler",
@@ -269,7 +412,7 @@ CONTRADICTIONS = [
     ),
     (
         {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}},
-        "networkPolicy.clients[0].ipBlock.cidr: 0.0.0.0/0 is the world, and Triton asks nobody who they are; "
+        "networkPolicy.clients[0].ipBlock.cidr: 0.0.0.0/0 is the world, and nobody is asked who they are; "
         "give a range of /8 or narrower",
     ),
     (
@@ -282,7 +425,7 @@ CONTRADICTIONS = [
     ),
     (
         {"networkPolicy": {"monitoring": [{"ipBlock": {"cidr": "::/0"}}]}},
-        "networkPolicy.monitoring[0].ipBlock.cidr: ::/0 is the world, and Triton asks nobody who they are; "
+        "networkPolicy.monitoring[0].ipBlock.cidr: ::/0 is the world, and nobody is asked who they are; "
         "give a range of /8 or narrower",
     ),
     (
@@ -341,6 +484,16 @@ OWNED_FLAGS = [
 ]
 
 
+FLAG_LINES = (rendering.CHART / "flags.txt").read_text().splitlines()
+NO_NUMBER, NO_TRUTH = "'x' is not a whole number; give digits only", "'x' is no truth value; give true or false"
+
+
+def told(flag: str, value: str) -> str | None:
+    """Return what the table of flags says of a value."""
+    check = FLAGS[flag].value
+    return check(value) if check is not None else None
+
+
 def refusal(overrides: dict[str, Any]) -> str:
     with pytest.raises(HelmError) as error:
         rendering.render(overrides)
@@ -364,8 +517,17 @@ def test_a_flag_of_the_charts_own_is_refused_as_an_extra(flag: str) -> None:
     )
 
 
+def test_the_chart_knows_what_each_flag_takes() -> None:
+    numbers = [name for name in FLAGS if FLAGS[name].value is not None and told(name, "x") == NO_NUMBER]
+    truths = [name for name in FLAGS if FLAGS[name].value is not None and told(name, "x") == NO_TRUTH]
+    for line in FLAG_LINES:
+        name, kind, *repeatable = line.split()
+        assert kind == ("whole" if name in numbers else "truth" if name in truths else "text"), name
+        assert repeatable == (["repeatable"] if FLAGS[name].repeatable else []), name
+
+
 def test_the_flags_that_are_taken_are_those_of_the_server_but_for_the_charts_own() -> None:
-    taken = (rendering.CHART / "flags.txt").read_text().split()
+    taken = [line.split()[0] for line in FLAG_LINES]
     known = {name for name, flag in FLAGS.items() if flag.instead is None}
     assert set(taken) <= known
     own = sorted(known - set(taken))
@@ -386,6 +548,12 @@ def test_the_flags_that_are_taken_are_those_of_the_server_but_for_the_charts_own
         {"networkPolicy": {"clients": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}},
         {"networkPolicy": {"extraEgress": [{"ports": [{"protocol": "TCP", "port": 443}]}]}},
         {"tolerations": [{"operator": "Exists"}]},
+        {"gpu": {"resourceName": "nvidia.com/mig-1g.10gb.me"}},
+        client(ipBlock={"cidr": "2001:db8::/32", "except": ["2001:db8:1::/48"]}),
+        selecting("a.b/c", "Exists", values=[]),
+        egress({"port": 8000, "endPort": 9000}, {"port": "https"}, {"protocol": "UDP"}),
+        variable(fieldRef={"fieldPath": "metadata.labels['app.kubernetes.io/name']", "apiVersion": "v1"}),
+        variable(resourceFieldRef={"resource": "limits.memory", "divisor": "1Mi"}),
         {"server": {"extraArgs": ["--log-verbose=1"]}},
         {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws-cn:iam::123456789012:role/a/triton"}}},
     ],
@@ -399,7 +567,7 @@ def test_all_schema_errors_are_reported_at_once() -> None:
     overrides = {"gpu": {"count": 0.5}, "replicas": 1, "shm": {"size": "2G"}}
     assert refusal(overrides).splitlines() == [
         "gpu.count: got number, want integer",
-        "shm.size: '2G' does not match pattern '^[1-9][0-9]*(Mi|Gi)$'",
+        "shm.size: '2G' does not match pattern '^[1-9][0-9]{0,9}(Mi|Gi)$'",
         "values: additional properties 'replicas' not allowed",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,38 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
             {"networkPolicy": {"monitoring": [{"podSelector": {"matchLabel": {"a": "b"}}}]}},
             "networkPolicy.monitoring[0].podSelector: additional properties 'matchLabel' not allowed",
         ),
+        (
+            {"networkPolicy": {"monitoring": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}},
+            "networkPolicy.monitoring[0].ipBlock.cidr: 0.0.0.0/0 is the world, and nobody is asked who they are; "
+            "give a range of /8 or narrower",
+        ),
+        ({"tolerations": [{}]}, "tolerations[0].key: is missing; only operator Exists may do without it"),
+        (
+            {"queue": {"url": f"{URL}.fifo"}},
+            f"queue.url: {URL}.fifo is not the URL of a queue of SQS that is not FIFO, like "
+            "https://sqs.us-west-2.amazonaws.com/123456789012/requests",
+        ),
+        ({"queue": {"url": "https://" + "a:b" + "@c/d"}}, "queue.url: 'https://a:b" + "@c/d' does not match pattern"),
+        (
+            {"queue": {"replyUrls": [URL]}},
+            "queue.replyUrls[0]: is the queue of requests, and each answer would be a request; name another",
+        ),
+        (
+            {"queue": {"replyUrls": [URL.replace("us-west-2", "eu-west-1")]}},
+            "queue.replyUrls[0]: is in eu-west-1, and aws.region is us-west-2; requests signed for one are refused by the",
+        ),
+        ({"triton": {"url": "http://triton:8001"}}, "triton.url: 'http://triton:8001' does not match pattern"),
+        ({"triton": {"url": "triton"}}, "triton.url: triton has no port from 1 to 65535; give one like dns:///triton-"),
+        (
+            {"triton": {"url": "dns:///triton:9001"}},
+            "triton.port: is 8001, but triton.url asks port 9001; the NetworkPolicy would stop every request",
+        ),
+        (
+            {"triton": {"url": "dns:///triton.other.svc.cluster.local:8001"}},
+            "triton.namespace: is triton, but triton.url asks a Service of other; the NetworkPolicy would stop every",
+        ),
+        ({"bucket": "a..b"}, "bucket: a..b is not the name of a bucket, in which no dot stands beside a dot"),
+        ({"queue": None}, "values: missing property 'queue'"),
         ({"tolerations": [{"key": "a", "effect": "Never"}]}, "tolerations[0].effect: value must be one of 'NoSchedule'"),
     ],
 )
@@ -127,6 +160,27 @@ def test_contradictions_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(HelmError) as caught:
         render(merge(computed(KEDA), changes))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://sqs-fips.us-west-2.amazonaws.com/123456789012/requests",
+        "https://vpce-0abc-def.sqs.us-west-2.vpce.amazonaws.com/123456789012/requests",
+        "http://127.0.0.1:5000/123456789012/requests",
+        "http://elasticmq:9324/queue/requests",
+    ],
+)
+def test_queues_are_taken_wherever_they_are(url: str) -> None:
+    assert render(merge(computed(KEDA), {"queue": {"url": url}}))
+
+
+def test_both_charts_refuse_the_same_of_what_both_have() -> None:
+    triton = ROOT / "charts" / "triton"
+    shared = Path("templates") / "_shared.tpl"
+    assert (CHART / shared).read_text() == (triton / shared).read_text()
+    mine, its = (json.loads((chart / "values.schema.json").read_text())["definitions"] for chart in (CHART, triton))
+    assert mine == {name: its[name] for name in mine}
 
 
 def test_every_value_is_described_in_values_schema_and_readme() -> None:

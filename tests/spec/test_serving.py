@@ -60,7 +60,7 @@ def test_every_value_is_read() -> None:
             "latencyHistogram": False,
             "tuned": "benchmarks/results/plan.json",
         },
-        "sequence": {**CPU, "sequence": {"strategy": "oldest", "maxIdleMs": 5, "maxCandidates": 7}, "decoupled": True},
+        "sequence": {**CPU, "sequence": {"strategy": "oldest", "maxIdleMs": 51, "maxCandidates": 7}, "decoupled": True},
         "cached": {**CPU, "responseCache": True},
     }
     triton = {"triton.responseCacheMiB": 64, "triton.rateLimiterResources": {"slots": 4}, "triton.rollout": "in-place"}

@@ -40,7 +40,68 @@ def public(*ranges: str) -> dict[str, Any]:
     return {"cluster.endpoint": "public", "cluster.publicAccessCidrs": list(ranges)}
 
 
+def reserved(zone: str, id_of_other: str) -> dict[str, Any]:
+    """Return two pools, one of them in another zone, with capacity that is reserved."""
+    first = {"capacity": "reservation", "zones": ["us-west-2a"], "reservationId": "cr-0123456789abcdef0"}
+    second = {**first, "zones": [zone], "reservationId": id_of_other, "instanceTypes": ["g5.xlarge"]}
+    pools = {0: first, 1: second}
+    return {f"gpu.pools[{index}].{key}": value for index, pool in pools.items() for key, value in pool.items()}
+
+
+def described(**facts: Any) -> dict[str, Any]:
+    return {"instanceTypes": {"c9.medium": {"vcpus": 2, "memoryGiB": 4, **facts}}}
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"triton.image": f"123456789012.dkr.ecr.us-wset-2.amazonaws.com/nvidia/tritonserver@{DIGEST}"},
+        "triton.image: there is no region 'us-wset-2'; did you mean 'us-west-2'? give the address as ECR has it",
+    ),
+    (
+        {
+            "aws:region": "cn-north-1",
+            "network.zones": 2,
+            "triton.image": f"123456789012.dkr.ecr.cn-north-1.amazonaws.com/tritonserver@{DIGEST}",
+            "cluster.adminRoleArns": ["arn:aws-cn:iam::123456789012:role/admin"],
+        },
+        "triton.image: its registry ends in amazonaws.com, and those in cn-north-1 in amazonaws.com.cn",
+    ),
+    (
+        {"charts": {"registry": "oci://registry.example.com:99999/charts"}},
+        "charts.registry: '99999' is no port, which is 1 to 65535; give one like 5000, or none",
+    ),
+    (
+        {"charts": {"registry": "oci://a..b/charts"}},
+        "charts.registry: 'a..b' is no name of a host; give one like registry.example.com",
+    ),
+    (
+        reserved("us-west-2b", "cr-0123456789abcdef0"),
+        "gpu.pools[1].reservationId: cr-0123456789abcdef0 is that of pools[0], whose instance type or zone is another, and "
+        "a reservation is for one type in one zone; give each pool its own",
+    ),
+    (
+        described(memoryGiB=1),
+        "instanceTypes.c9.medium.memoryGiB: 1 GiB are what the kubelet and the add-ons take; use a larger type",
+    ),
+    (
+        {**UNPINNED, "models.serving": {"resnet50": {**MODEL, "sequence": {"strategy": "oldest", "maxIdleMs": 100}}}},
+        "models.serving.resnet50.sequence.maxIdleMs: 100 ms are no longer than the SLO of 100 ms, so that a sequence would "
+        "end while its client waits for an answer; give more than 100",
+    ),
+    (
+        {"gateway": {**GATEWAY, "allowedCidrs": ["169.254.0.0/16"]}},
+        "gateway.allowedCidrs[0]: 169.254.0.0/16 is inside 169.254.0.0/16, from which no other machine calls; give the "
+        "ranges of clients",
+    ),
+    (
+        {"triton.cpu": "03"},
+        'triton.cpu: \'03\' is not an amount of CPU; give vCPUs in quotes, like "3", "1.5" or "1500m"',
+    ),
+    (
+        {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:role/a\x1b[2J\n"]},
+        r"cluster.adminRoleArns[0]: 'arn:aws:iam::123456789012:role/a\x1b[2J\n' is not the ARN of an IAM role; "
+        "give the ARN of an IAM role, like arn:aws:iam::123456789012:role/platform-admin",
+    ),
     (
         {"cluster.adminRoleArns": ["arn:aws-cn:iam::123456789012:role/admin"]},
         "cluster.adminRoleArns[0]: it is of partition aws-cn and us-west-2 is of aws; give one that begins with arn:aws:",
@@ -418,6 +479,10 @@ RIGHT: list[dict[str, Any]] = [
     {"monitoring": {**MONITORING, "runbooks": "https://wiki.example.com/pages?space=ops&view=1#runbooks"}},
     {"cost": {"monthlyUsd": 100, "emails": ["first.last+oncall@" + "department-of-operations.example.org" + "a" * 12]}},
     {"models.s3Endpoint": "https://minio.example.com"},
+    {"cost": {"monthlyUsd": 100, "emails": ["o'brien@example.com"]}},
+    reserved("us-west-2a", "cr-0123456789abcdef0"),
+    reserved("us-west-2b", "cr-0123456789abcdef1"),
+    described(),
     {"tags.owner": "Größe 1/2 = a+b@c_d"},
     scaled(cronFloor={**FLOOR, "start": "0 7 29 2 *", "end": "0 8 31 * *"}),
     scaled(cronFloor={**FLOOR, "start": "0 7 31 2 mon"}),
@@ -426,6 +491,36 @@ RIGHT: list[dict[str, Any]] = [
 ]
 
 WARNED: list[tuple[dict[str, Any], str]] = [
+    (
+        {
+            "worker": {
+                **WORKER,
+                "retentionDays": 14,
+                "resultDays": 13,
+                "alarmTopicArn": "arn:aws:sns:us-west-2:123456789012:oncall",
+            }
+        },
+        "worker.resultDays: inputs are deleted after 13 days, and a message that names one may wait for 14 (retentionDays) "
+        "and would fail then; give 14 or more",
+    ),
+    (
+        {"models.s3Endpoint": "http://localhost:9000"},
+        "models.s3Endpoint: localhost is each pod itself, and nothing answers there; give an address in the network",
+    ),
+    (
+        {
+            "worker": {
+                **WORKER,
+                "awsEndpoint": "http://169.254.169.254",
+                "alarmTopicArn": "arn:aws:sns:us-west-2:123456789012:oncall",
+            }
+        },
+        "worker.awsEndpoint: 169.254.169.254 is each pod itself, and nothing answers there; give an address in the network",
+    ),
+    (
+        {"triton.image": f"127.0.0.1:5000/tritonserver@{DIGEST}"},
+        "triton.image: 127.0.0.1 is each node itself, and nothing answers there; give an address in the network",
+    ),
     (
         {"monitoring": {**MONITORING, "alertTopicArn": "arn:aws:sns:eu-west-1:999999999999:oncall"}},
         "monitoring.alertTopicArn: it is of account 999999999999 and the stack of 123456789012 "

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from spec.prometheus.rule_file import groups, prometheus_rule
+from stackctl.rules import NoAddress, as_yaml
 from tests.paths import ROOT
 from tests.spec.prometheus.stacks import settings
 
@@ -42,6 +43,25 @@ def test_it_prints_the_object_of_the_operator() -> None:
 def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) -> None:
     done = export("production", folder=folder)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", sentence)
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://wiki.example.com", "'http://wiki.example.com' is not an https address"),
+        ("javascript:alert(1)", "'javascript:alert(1)' is not an https address"),
+        ("", "'' is not an https address"),
+        (
+            "https://" + "a:b" + "@wiki.example.com",
+            "it has a name or password in it, which would be read by everybody who reads this file",
+        ),
+    ],
+)
+def test_an_address_of_runbooks_that_is_none_is_refused(address: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(NoAddress) as told:
+        as_yaml("staging", address)
+    assert str(told.value) == f"--runbooks: {why}; give one like https://wiki.example.com/triton"
 
 
 def test_mistakes_of_a_stack_file_are_told_as_everywhere(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ What a schema cannot say, or cannot say in words: required values and contradict
 one sentence a line, each beginning with the path of the value.
 */}}
 {{- define "triton.validate" -}}
-{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) -}}
+{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) (include "triton-eks.problems" . | fromJsonArray) -}}
 {{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
 {{- end }}
 
@@ -99,8 +99,11 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
+{{- if regexMatch "\\.\\.|\\.-|-\\.|^([0-9]{1,3}\\.){3}[0-9]{1,3}$" $v.modelRepository.s3.bucket -}}
+{{- $problems = append $problems (printf "modelRepository.s3.bucket: %s is not the name of a bucket, in which no dot stands beside a dot or a hyphen, and which is no address" $v.modelRepository.s3.bucket) -}}
+{{- end -}}
 {{- with $v.modelRepository.s3.endpoint -}}
-{{- if not (regexMatch "^https?://[0-9A-Za-z.-]+(:[0-9]{1,5})?$" .) -}}
+{{- if not (regexMatch "^https?://[0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?(\\.[0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?)*(:[0-9]{1,5})?$" .) -}}
 {{- $problems = append $problems (printf "modelRepository.s3.endpoint: %s is not http://host:port or https://host:port; bucket and path have their own values" .) -}}
 {{- end -}}
 {{- end -}}
@@ -115,12 +118,31 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}
 
-{{- $known := .Files.Lines "flags.txt" -}}
+{{- $known := dict -}}
+{{- range .Files.Lines "flags.txt" -}}
+{{- $_ := set $known (first (splitList " " .)) . -}}
+{{- end -}}
+{{- $given := dict -}}
 {{- range $v.server.extraArgs -}}
-{{- if regexMatch "^--(model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
+{{- if regexMatch "^--(help|model-(repository|store|control-mode|namespacing)|repository-|load-model|exit-|strict-|disable-auto-complete|(allow|reuse)-|(http|grpc|metrics)-(port|address)|http-(restricted|max-input)|grpc-(restricted|max-connection)|metrics-(config|interval)|log-format|rate-limit|cache-config=local|response-cache|model-config-name)" . -}}
 {{- $problems = append $problems (printf "server.extraArgs: %s is set by the chart or would undo what the chart relies on; use the values of the chart" .) -}}
-{{- else if not (has (first (splitList "=" .)) $known) -}}
+{{- else if not (get $known (first (splitList "=" .))) -}}
 {{- $problems = append $problems (printf "server.extraArgs: tritonserver has no flag %s, or none that is not deprecated, and would not start; see tritonserver --help" (first (splitList "=" .))) -}}
+{{- else -}}
+{{- $name := first (splitList "=" .) -}}
+{{- $value := trimPrefix "=" (trimPrefix $name .) -}}
+{{- $takes := get $known $name -}}
+{{- if eq . $name -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s has no value; write %s=<value>" $name $name) -}}
+{{- else if and (contains " whole" $takes) (not (regexMatch "^-?[0-9]+$" $value)) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s: '%s' is not a whole number; give digits only" $name $value) -}}
+{{- else if and (contains " truth" $takes) (not (has (lower $value) (list "true" "false" "on" "off" "1" "0"))) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s: '%s' is no truth value; give true or false" $name $value) -}}
+{{- end -}}
+{{- if and (hasKey $given $name) (not (contains " repeatable" $takes)) -}}
+{{- $problems = append $problems (printf "server.extraArgs: %s is there twice; give it once" $name) -}}
+{{- end -}}
+{{- $_ := set $given $name true -}}
 {{- end -}}
 {{- end -}}
 
@@ -156,42 +178,6 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
-{{- $role := get $v.serviceAccount.annotations "eks.amazonaws.com/role-arn" -}}
-{{- if and $role (not (regexMatch "^arn:aws(-cn|-us-gov)?:iam::[0-9]{12}:role/([!-~]+/)?[A-Za-z0-9_+=,.@-]{1,64}$" $role)) -}}
-{{- $problems = append $problems (printf "serviceAccount.annotations.eks.amazonaws.com/role-arn: %s is not the ARN of an IAM role, like arn:aws:iam::123456789012:role/triton" $role) -}}
-{{- end -}}
-
-{{- range $key := list "clients" "monitoring" -}}
-{{- range $index, $peer := index $v.networkPolicy $key -}}
-{{- with $peer.ipBlock -}}
-{{- $path := printf "networkPolicy.%s[%d].ipBlock.cidr" $key $index -}}
-{{- $length := regexFind "[0-9]+$" .cidr | int -}}
-{{- $four := regexMatch "^((25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])/([0-9]|[12][0-9]|3[0-2])$" .cidr -}}
-{{- $six := and (contains ":" .cidr) (le $length 128) -}}
-{{- if not (or $four $six) -}}
-{{- $problems = append $problems (printf "%s: %s is not a range of addresses, like 10.0.0.0/16" $path .cidr) -}}
-{{- else if lt $length 8 -}}
-{{- $problems = append $problems (printf "%s: %s is the world, and Triton asks nobody who they are; give a range of /8 or narrower" $path .cidr) -}}
-{{- end -}}
-{{- if $peer.podSelector -}}
-{{- $problems = append $problems (printf "%s: Kubernetes takes no podSelector beside an ipBlock; make two peers of it" $path) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{- range $index, $toleration := $v.tolerations -}}
-{{- if and (eq (get $toleration "operator") "Exists") (get $toleration "value") -}}
-{{- $problems = append $problems (printf "tolerations[%d].value: operator Exists takes none; leave it out, or use Equal" $index) -}}
-{{- end -}}
-{{- if and (not (get $toleration "key")) (ne (get $toleration "operator") "Exists") -}}
-{{- $problems = append $problems (printf "tolerations[%d].key: is missing; only operator Exists may do without it" $index) -}}
-{{- end -}}
-{{- if and (hasKey $toleration "tolerationSeconds") (ne (get $toleration "effect") "NoExecute") -}}
-{{- $problems = append $problems (printf "tolerations[%d].tolerationSeconds: is for effect NoExecute; leave it out" $index) -}}
-{{- end -}}
-{{- end -}}
-
 {{- range $path, $address := dict "image.repository" (first (splitList "/" $v.image.repository)) "tracing.endpoint" (trimSuffix "/v1/traces" $v.tracing.endpoint) "modelRepository.s3.endpoint" $v.modelRepository.s3.endpoint -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $address) -}}
 {{- if and $port (or (gt (int64 $port) 65535) (lt (int64 $port) 1)) -}}
@@ -208,7 +194,7 @@ one sentence a line, each beginning with the path of the value.
 {{- if and (hasKey . "value") (hasKey . "valueFrom") -}}
 {{- $problems = append $problems (printf "extraEnv: %s has a value and valueFrom; give one of them" .name) -}}
 {{- end -}}
-{{- if has .name (list "LD_LIBRARY_PATH" "LD_PRELOAD" "PATH" "PYTHONPATH" "PYTHONHOME") -}}
+{{- if or (hasPrefix "LD_" .name) (has .name (list "PATH" "PYTHONPATH" "PYTHONHOME")) -}}
 {{- $problems = append $problems (printf "extraEnv: %s decides what the server and its backends load; the image has its own" .name) -}}
 {{- end -}}
 {{- if hasPrefix "NVIDIA_" .name -}}
@@ -216,6 +202,12 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- if has .name (list "POD_IP" "ADMIN_KEY" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
 {{- $problems = append $problems (printf "extraEnv: %s is set by the chart" .name) -}}
+{{- end -}}
+{{- if hasPrefix "AWS_ENDPOINT_URL" .name -}}
+{{- $problems = append $problems (printf "extraEnv: %s is given by modelRepository.s3.endpoint, which the NetworkPolicy knows too" .name) -}}
+{{- end -}}
+{{- if and (not $v.modelRepository.s3.endpoint) (or (hasPrefix "AWS_CONTAINER_" .name) (has .name (list "AWS_ROLE_ARN" "AWS_WEB_IDENTITY_TOKEN_FILE" "AWS_PROFILE" "AWS_CONFIG_FILE" "AWS_SHARED_CREDENTIALS_FILE"))) -}}
+{{- $problems = append $problems (printf "extraEnv: %s would win over the role of the service account (serviceAccount.annotations)" .name) -}}
 {{- end -}}
 {{- if regexMatch "^AWS_(ACCESS|SECRET|SESSION)_" .name -}}
 {{- if not $v.modelRepository.s3.endpoint -}}

@@ -33,13 +33,34 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems "serviceAccount.name: is missing; name the existing service account, or set serviceAccount.create to true" -}}
 {{- end -}}
 
-{{- $role := get $v.serviceAccount.annotations "eks.amazonaws.com/role-arn" -}}
-{{- if and $role (not (regexMatch "^arn:aws(-cn|-us-gov)?:iam::[0-9]{12}:role/([!-~]+/)?[A-Za-z0-9_+=,.@-]{1,64}$" $role)) -}}
-{{- $problems = append $problems (printf "serviceAccount.annotations.eks.amazonaws.com/role-arn: %s is not the ARN of an IAM role, like arn:aws:iam::123456789012:role/triton-worker" $role) -}}
+{{- if regexMatch "\\.\\.|\\.-|-\\.|^([0-9]{1,3}\\.){3}[0-9]{1,3}$" $v.bucket -}}
+{{- $problems = append $problems (printf "bucket: %s is not the name of a bucket, in which no dot stands beside a dot or a hyphen, and which is no address" $v.bucket) -}}
 {{- end -}}
-{{- $there := regexReplaceAll "^https://sqs\\.([a-z0-9-]+)\\.amazonaws\\.com(\\.cn)?/.*$" $v.queue.url "${1}" -}}
-{{- if and $v.aws.region (ne $there $v.queue.url) (ne $there $v.aws.region) -}}
-{{- $problems = append $problems (printf "queue.url: is in %s, and aws.region is %s; requests signed for one are refused by the other" $there $v.aws.region) -}}
+{{- range $index, $url := prepend $v.queue.replyUrls $v.queue.url -}}
+{{- $path := ternary (printf "queue.replyUrls[%d]" (sub $index 1)) "queue.url" (gt $index 0) -}}
+{{- if and (regexMatch "^https?://[^/]*\\.amazonaws\\.com(\\.cn)?(/|$)" $url) (not (regexMatch "^https?://[^/]*/[0-9]{12}/[A-Za-z0-9_-]{1,80}$" $url)) -}}
+{{- $problems = append $problems (printf "%s: %s is not the URL of a queue of SQS that is not FIFO, like https://sqs.us-west-2.amazonaws.com/123456789012/requests" $path $url) -}}
+{{- end -}}
+{{- $there := regexReplaceAll "^https://sqs\\.([a-z0-9-]+)\\.amazonaws\\.com(\\.cn)?/.*$" $url "${1}" -}}
+{{- if and $v.aws.region (ne $there $url) (ne $there $v.aws.region) -}}
+{{- $problems = append $problems (printf "%s: is in %s, and aws.region is %s; requests signed for one are refused by the other" $path $there $v.aws.region) -}}
+{{- end -}}
+{{- if and (gt $index 0) (eq $url $v.queue.url) -}}
+{{- $problems = append $problems (printf "%s: is the queue of requests, and each answer would be a request; name another" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- $address := regexFind "[^/]*$" $v.triton.url -}}
+{{- $port := regexFind "[0-9]+$" $address -}}
+{{- if or (not $port) (gt (int64 $port) 65535) -}}
+{{- $problems = append $problems (printf "triton.url: %s has no port from 1 to 65535; give one like dns:///triton-headless.triton.svc.cluster.local:8001" $v.triton.url) -}}
+{{- else if $v.networkPolicy.enabled -}}
+{{- if ne (int64 $port) (int64 $v.triton.port) -}}
+{{- $problems = append $problems (printf "triton.port: is %d, but triton.url asks port %s; the NetworkPolicy would stop every request" (int64 $v.triton.port) $port) -}}
+{{- end -}}
+{{- $service := regexFind "^[a-z0-9-]+\\.[a-z0-9-]+\\.svc[.:]" $address -}}
+{{- if and $service (ne (index (splitList "." $service) 1) $v.triton.namespace) -}}
+{{- $problems = append $problems (printf "triton.namespace: is %s, but triton.url asks a Service of %s; the NetworkPolicy would stop every request" $v.triton.namespace (index (splitList "." $service) 1)) -}}
+{{- end -}}
 {{- end -}}
 {{- range $path, $address := dict "image.repository" (first (splitList "/" $v.image.repository)) "aws.endpoint" $v.aws.endpoint -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $address) -}}
@@ -63,5 +84,6 @@ one sentence a line, each beginning with the path of the value.
 {{- if and (int64 $v.queue.visibilityTimeoutSeconds) (le (int64 $v.queue.visibilityTimeoutSeconds) (int64 $v.triton.longestRequestSeconds)) -}}
 {{- $problems = append $problems (printf "queue.visibilityTimeoutSeconds: is %d, not more than triton.longestRequestSeconds (%d); a second worker would do the same work" (int64 $v.queue.visibilityTimeoutSeconds) (int64 $v.triton.longestRequestSeconds)) -}}
 {{- end -}}
+{{- $problems = concat $problems (include "triton-eks.problems" . | fromJsonArray) -}}
 {{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
 {{- end }}

@@ -1,17 +1,24 @@
-"""ARNs and registries that the stack file names: their partition, region and account against those of the stack."""
+"""ARNs, registries and addresses that the stack file names: their partition, region and account against the stack's."""
 
 import re
 from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv4Network
 from typing import Any
 
 from spec.catalog import REGIONS, partition_of
+from spec.names import dns_suffix
 from spec.problem import Problem
+from spec.settings.fields import in_no_network
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of
 
-_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
+_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)(?=/)", re.ASCII)
+# What pods and nodes ask. On a machine of one's own (`local`) they may be on that machine.
+_ASKED_BY_PODS = ("models.s3Endpoint", "autoscaling.prometheusUrl", "tracing.endpoint", "worker.awsEndpoint")
+_ASKED_BY_NODES = ("triton.image", "worker.image", "monitoring.parityImage")
+_HOST = re.compile(r"(?:https?://)?([^/:]+)")
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic.
 _OF_THE_ACCOUNT = ("cluster.adminRoleArns", "gateway.certificateArn", "cost.topicArn")
 # AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region.
@@ -102,9 +109,38 @@ def _registries_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
     region = subject.document.region
     for path, text in _texts(subject.document):
         match = _ECR.match(text)
-        if match and partition_of(match[1]) != partition_of(region):
+        if match is None:
+            continue
+        there, suffix = match[1], match[2]
+        if there not in REGIONS:
+            yield Problem(
+                path, f"there is no region '{there}'; {did_you_mean(there, sorted(REGIONS))}give the address as ECR has it"
+            )
+        elif partition_of(there) != partition_of(region):
             yield Problem(
                 path,
-                f"its registry is in {match[1]}, for which nodes in {region} have no credentials; "
+                f"its registry is in {there}, for which nodes in {region} have no credentials; "
                 f"mirror the image to ECR in {region}",
             )
+        elif suffix != dns_suffix(partition_of(there)):
+            yield Problem(path, f"its registry ends in {suffix}, and those in {there} in {dns_suffix(partition_of(there))}")
+
+
+@warning
+def _others_are_asked(subject: Subject) -> Iterator[Problem]:
+    """Warn of addresses that every pod or node has of itself, but in local."""
+    for path, text in _texts(subject.document):
+        asked = path in _ASKED_BY_PODS or path in _ASKED_BY_NODES
+        match = _HOST.match(text) if asked and subject.stack != "local" else None
+        if match is not None and _is_oneself(match[1]):
+            who = "pod" if path in _ASKED_BY_PODS else "node"
+            yield Problem(
+                path, f"{match[1]} is each {who} itself, and nothing answers there; give an address in the network"
+            )
+
+
+def _is_oneself(host: str) -> bool:
+    try:
+        return host == "localhost" or host.endswith(".localhost") or in_no_network(IPv4Network(host)) is not None
+    except AddressValueError:
+        return False
