@@ -86,6 +86,7 @@ def test_a_full_message_is_read() -> None:
         ),
         (json.dumps(echo(1, parameters={"a\0": 1})), "parameters.a\0.[key]: String should match"),
         (json.dumps(echo(1, inputs=[{**TENSOR, "name": "a\0"}])), "inputs[0].name: String should match"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "name": "a\u2028"}])), "inputs[0].name: String should match"),
         (
             json.dumps(echo(1, inputs=[{**TENSOR, "data": None, "source": "s3://bucket/inputs/../a"}])),
             "source: a key with . or ..",
@@ -102,7 +103,7 @@ def test_a_full_message_is_read() -> None:
             "source: a key of 1025 bytes; S3 has none of more than 1024",
         ),
     ],
-    ids=range(39),
+    ids=range(40),
 )
 def test_a_mistake_is_said_with_its_place(body: str, said: str) -> None:
     with pytest.raises(Malformed) as caught:
