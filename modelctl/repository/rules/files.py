@@ -97,6 +97,8 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
             where = f"model_warmup[{index}].inputs[{name}].input_data_file"
             if message := _in_folder("warmup", sample.inputs[name].input_data_file, released):
                 yield Problem(path, f"{where}: {message}")
+    if config.runtime and (wrong := place_problem(config.runtime)):
+        yield Problem(path, f"runtime: {_quoted(config.runtime)} {wrong}")
     for name in config.model_operations.op_library_filename:
         if wrong := place_problem(name) or released.missing(Path(name)):
             yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")

@@ -234,6 +234,31 @@ def test_the_secret_of_a_service_is_told_by_its_kind(models: Path, token: str, w
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a": ', "not JSON: line 1, column 7: Expecting value; copy or export it again"),
+        (b"hello", "not JSON: line 1, column 1: Expecting value; copy or export it again"),
+        (b'"\xff"', "not JSON: it is not UTF-8; copy or export it again"),
+        (b"[" * 100_000, "not JSON: it has a number too long, or nests too deep; copy or export it again"),
+        (b"", "empty; a model file cannot be"),
+        (b'{"a": NaN, "a": 1}', None),
+        (b'\xef\xbb\xbf["x"]\n', None),
+    ],
+)
+def test_what_is_no_json_is_told(models: Path, content: bytes, said: str | None) -> None:
+    (models / "normalize" / "1" / "labels.json").write_bytes(content)
+    assert [problem.message for problem in validate(models)] == ([said] if said else [])
+
+
+def test_a_library_of_a_backend_lies_in_its_model(models: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    config.write_text(f'{config.read_text()}runtime: "../../libtriton_x.so"\n')
+    assert [problem.message for problem in validate(models)] == [
+        'runtime: "../../libtriton_x.so" leads out with ..; it has to be in the model\'s directory'
+    ]
+
+
 def test_a_broken_model_stops_a_release_with_its_path(models: Path) -> None:
     (models / "normalize" / "1" / "model.onnx").write_bytes(_onnx()[:-5])
 
