@@ -124,6 +124,10 @@ class InferenceRequest(_Part):
         long = sorted(name for name, value in self.parameters.items() if type(value) is int and value not in _INT64)
         if long:
             raise ValueError(f"parameters: {', '.join(long)}: a whole number of more than 64 bits cannot be sent")
+        # https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_schedule_policy.md
+        timeout = self.parameters.get("timeout", 0)
+        if type(timeout) is not int or timeout < 0:
+            raise ValueError("parameters: timeout: a whole number of microseconds is expected")
         return self
 
     @model_validator(mode="after")
