@@ -262,7 +262,7 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
         ),
         *(
             ("QUEUE_URL", url, f"{url} is wrong; give the queue's URL, like https://sqs.<region>.amazonaws.com/…")
-            for url in ("https://sqs", "https://sqs/", "https://me:x@sqs/1/q", "https://sqs/1/q?x")
+            for url in ("https://sqs", "https://sqs/", "https://me@sqs/1/q", "https://sqs/1/q?x")
         ),
         *(
             ("CONCURRENCY", number, f"{number} is wrong; give a whole number from 1 to 1000")
