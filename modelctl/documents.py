@@ -22,6 +22,7 @@ _EXPECTED = (
     ("tuple", "a list"),
     ("model", "an object"),
     ("dict", "an object"),
+    ("timezone", "a date and time with its zone like 2026-01-31T12:00:00Z"),
     ("date", "a date and time like 2026-01-31T12:00:00Z"),
 )
 """Beginning of pydantic's kind of a mistake to what is expected."""

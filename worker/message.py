@@ -47,7 +47,7 @@ Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BF16", "BYTES"
 ]  # fmt: skip
 ModelName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-_Name = Annotated[StrictStr, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,256}$")]
+_Name = Annotated[StrictStr, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,256}$")]
 TensorName = _Name
 
 # They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
@@ -124,6 +124,10 @@ class InferenceRequest(_Part):
         long = sorted(name for name, value in self.parameters.items() if type(value) is int and value not in _INT64)
         if long:
             raise ValueError(f"parameters: {', '.join(long)}: a whole number of more than 64 bits cannot be sent")
+        # https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_schedule_policy.md
+        timeout = self.parameters.get("timeout", 0)
+        if type(timeout) is not int or timeout < 0:
+            raise ValueError("parameters: timeout: a whole number of microseconds is expected")
         return self
 
     @model_validator(mode="after")

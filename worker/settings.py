@@ -15,7 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 _PREFIX = "WORKER_"
 _LONGEST_HOLD_SECONDS = 11 * 3600
 _LARGEST_PORT = 2**16 - 1
-_URL = r"^https?://[^\s/]+(/\S*)?$"
+_URL = r"^https?://[^\s/@?#\x00-\x1f\x7f]+(/[^\s/?#\x00-\x1f\x7f]+)+$"
+_WHOLE = re.compile(r"0|[1-9][0-9]*")
+_NUMBER = re.compile(r"(?!0[0-9])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""Numbers as everybody reads them: pydantic takes 1_0, 010, 5.0 and blanks around too."""
+_NO_BUCKET = re.compile(r"\.[.-]|-\.|^[0-9]+(?:\.[0-9]+){3}$")
+"""In no name of a bucket: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_DNS = re.compile(r"dns://[^/]*/[^/:]+:[0-9]+")
+"""The only scheme with slashes that leads to an address and a port: https://github.com/grpc/grpc/blob/master/doc/naming.md."""
 
 
 class InvalidSettings(Exception):
@@ -61,18 +69,48 @@ class WorkerSettings(BaseModel):
 
     @field_validator("listen", "triton_url")
     @classmethod
-    def _has_a_port(cls, value: str) -> str:
+    def _has_a_port(cls, value: str, given: ValidationInfo) -> str:
         host, _, port = value.rpartition(":")
-        if not host or host.startswith(("http:", "https:")) or any(character.isspace() for character in value):
-            raise ValueError(f"{value} is no such address")
-        if not re.fullmatch("[0-9]{1,5}", port) or int(port) > _LARGEST_PORT:
-            raise ValueError(f"{port or 'nothing'} is no port; ports are 0 to {_LARGEST_PORT}")
+        named = _SCHEME.match(value) is None or _DNS.fullmatch(value) is not None or not re.fullmatch("[0-9]+", port)
+        if not host or not named or host.startswith(("http:", "https:")) or " " in value or not value.isprintable():
+            raise ValueError(f"{value!a} is no such address" if not value.isprintable() else f"{value} is no such address")
+        least = 0 if given.field_name == "listen" else 1
+        if not re.fullmatch("[0-9]{1,5}", port) or not least <= int(port) <= _LARGEST_PORT:
+            raise ValueError(f"{port or 'nothing'} is no port; ports are {least} to {_LARGEST_PORT}")
         return value
 
     @field_validator("reply_queues", mode="before")
     @classmethod
     def _separated_by_commas(cls, value: object) -> object:
-        return [url for url in value.split(",") if url] if isinstance(value, str) else value
+        return [url.strip(" ") for url in value.split(",") if url] if isinstance(value, str) else value
+
+    @field_validator("reply_queues")
+    @classmethod
+    def _leads_elsewhere(cls, value: frozenset[str], given: ValidationInfo) -> frozenset[str]:
+        if given.data.get("queue_url") in value:
+            raise ValueError(f"{given.data['queue_url']} is the queue of the requests, where an answer would be one")
+        return value
+
+    @field_validator("bucket")
+    @classmethod
+    def _is_a_buckets_name(cls, value: str) -> str:
+        if _NO_BUCKET.search(value):
+            raise ValueError(f"{value} is wrong")
+        return value
+
+    @field_validator("concurrency", "visibility_seconds", "poll_seconds", "retry_seconds", mode="before")
+    @classmethod
+    def _is_a_whole_number(cls, value: object) -> object:
+        if isinstance(value, str) and value.strip() and not _WHOLE.fullmatch(value):
+            raise ValueError(f"{value} is wrong")
+        return value
+
+    @field_validator("request_seconds", "grace_seconds", "patience_seconds", mode="before")
+    @classmethod
+    def _is_a_number(cls, value: object) -> object:
+        if isinstance(value, str) and value.strip() and not _NUMBER.fullmatch(value):
+            raise ValueError(f"{value} is wrong")
+        return value
 
     @field_validator("grace_seconds")
     @classmethod
@@ -85,11 +123,16 @@ class WorkerSettings(BaseModel):
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
     """The settings in WORKER_* variables. Raises InvalidSettings with everything that is wrong with them."""
-    given = {name.removeprefix(_PREFIX).lower(): value for name, value in environment.items() if name.startswith(_PREFIX)}
+    names = [name for name in environment if name.startswith(_PREFIX)]
+    wrong = [f"{name}: is no setting of the worker; write {name.upper()}" for name in names if name != name.upper()]
+    given = {name.removeprefix(_PREFIX).lower(): environment[name] for name in names if name == name.upper()}
     try:
-        return WorkerSettings.model_validate(given)
+        settings = WorkerSettings.model_validate(given)
     except ValidationError as error:
-        raise InvalidSettings("\n".join(_sentence(dict(wrong)) for wrong in error.errors())) from None
+        raise InvalidSettings("\n".join([*(_sentence(dict(one)) for one in error.errors()), *wrong])) from None
+    if wrong:
+        raise InvalidSettings("\n".join(wrong))
+    return settings
 
 
 def _sentence(wrong: dict[str, Any]) -> str:

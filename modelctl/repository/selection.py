@@ -55,7 +55,7 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
     for key in content:
         if key != "versions":
             selection.problems.append(Problem(selection.path, f"{key}: unknown key; the only one is versions"))
-    versions = content.get("versions") or {}
+    versions = {} if content.get("versions") is None else content["versions"]
     if not isinstance(versions, dict):
         selection.problems.append(Problem(selection.path, "versions: not a mapping of model to version"))
         return selection

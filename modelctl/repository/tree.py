@@ -32,7 +32,7 @@ _SECRET = re.compile(
     r"\.env(\.(?!example$|sample$|template$).*)?|[._]netrc|\.pgpass|\.git-credentials|\.npmrc|\.pypirc|\.htpasswd|\.vault-token"
     r"|\.docker(cfg|configjson)?|\.(aws|ssh|gnupg|kube|azure|gcloud)|credentials(\.(csv|json|toml|ini|ya?ml))?|kubeconfig"
     r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|secrets?\.(json|toml|ini|env|ya?ml)|service[-_]?account.*\.json"
-    r"|application_default_credentials\.json|.*accesskeys\.csv|.*\.(env|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate)",
+    r"|client_secret.*\.json|kaggle\.json|passwords?\.(txt|csv)|.*\.tfvars(\.json)?|.*\.tfstate\.backup|application_default_credentials\.json|.*accesskeys\.csv|.*\.(env|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate)",
     re.IGNORECASE,
 )
 _ANNEX = re.compile(r"(^|/)\.?(git/)?annex/objects/")

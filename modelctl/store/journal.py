@@ -5,11 +5,10 @@ One object holds the lock and the journal, so that a step can only be recorded b
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from modelctl import documents
 from modelctl.documents import DocumentError
@@ -60,7 +59,7 @@ class Lock(_Document):
     """Who works on live/, until when at the latest (renewed while it works)."""
 
     holder: str
-    expires: datetime
+    expires: AwareDatetime
 
 
 class Change(_Document):
@@ -81,7 +80,7 @@ class Rollout(_Document):
     release: ReleaseId
     phase: Phase
     changes: tuple[Change, ...]
-    started: datetime
+    started: AwareDatetime
     percent: Annotated[int, Field(ge=0, le=100)] = 0
     back: bool = False
     reason: str | None = None

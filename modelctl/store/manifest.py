@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from modelctl import documents
 from modelctl.documents import DocumentError
@@ -16,7 +17,12 @@ from spec.failure import Failure
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+"""Of a model or a backend."""
+StackName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ServingDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class ManifestError(Failure):
@@ -32,7 +38,7 @@ class ObjectEntry(BaseModel):
     bytes: Annotated[int, Field(ge=0)]
 
 
-Version = Annotated[int, Field(ge=1)]
+Version = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class ModelEntry(BaseModel):
@@ -44,7 +50,7 @@ class ModelEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Version
-    backend: str
+    backend: Name
     others: tuple[Version, ...] = ()
 
 
@@ -59,11 +65,11 @@ class Manifest(BaseModel):
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
     id: ReleaseId
-    created: datetime
+    created: AwareDatetime
     objects: dict[str, ObjectEntry]
     bytes: int
-    models: dict[str, ModelEntry]
-    serving: dict[str, ServingDigest] = Field(default_factory=dict)
+    models: dict[Name, ModelEntry]
+    serving: dict[StackName, ServingDigest] = Field(default_factory=dict)
 
     @classmethod
     def of(
@@ -97,6 +103,17 @@ class Manifest(BaseModel):
             raise ManifestError(f"id: {manifest.id} is not the id of its objects, {expected}")
         if (expected_bytes := total_bytes(manifest.objects.values())) != manifest.bytes:
             raise ManifestError(f"bytes: {manifest.bytes} is not the sum of its objects, {expected_bytes}")
+        if (control := next((key for key in manifest.objects if _CONTROL.search(key)), None)) is not None:
+            raise ManifestError(f"manifest.json: objects: {control!r} is no key of a release, it has a control character")
+        for name in sorted({key.partition("/")[0] for key in manifest.objects} ^ manifest.models.keys()):
+            what = "has no objects" if name in manifest.models else "has objects and is not there"
+            raise ManifestError(f"manifest.json: models: {name} {what}")
+        for name, entry in manifest.models.items():
+            if list(entry.others) != sorted({other for other in entry.others if other < entry.version}):
+                raise ManifestError(
+                    f"manifest.json: models.{name}.others: {list(entry.others)} has to be versions lower than "
+                    f"{entry.version}, in order and each once"
+                )
         return manifest
 
     def to_json(self) -> str:

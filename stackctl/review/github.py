@@ -31,7 +31,12 @@ _LONGEST_WAIT_SECONDS = 60
 _TRY_AGAIN = (429, 500, 502, 503, 504)
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
-_ADDRESS = re.compile(r"https?://[!-~]+")
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_ADDRESS = re.compile(rf"https?://{_LABEL}(?:\.{_LABEL})*(?::([0-9]{{1,5}}))?(?:/[!-~]*)?")
+"""Of an API: without the name or password of somebody, which the messages would tell."""
+_LARGEST_PORT = 65_535
+_SECONDS = re.compile(r"[0-9]{1,9}")
+_WRITTEN = re.compile(r"[!-~]+")
 _HIDDEN = "(the token)"
 _LONGEST_MESSAGE = 300
 
@@ -73,7 +78,8 @@ class Repository:
         if not _NAME.fullmatch(self.name):
             raise GitHubError(f"GITHUB_REPOSITORY is {self.name!r}, which is no repository; set it to OWNER/NAME")
         for variable, address in (("GITHUB_API_URL", self.api), ("GITHUB_GRAPHQL_URL", self.graphql)):
-            if not _ADDRESS.fullmatch(address):
+            found = _ADDRESS.fullmatch(address)
+            if found is None or int(found[1] or 0) > _LARGEST_PORT:
                 said = repr(self._hidden(address))
                 raise GitHubError(f"{variable} is {said}, which is no address; leave it out for github.com")
 
@@ -118,7 +124,7 @@ class Repository:
     def pull_request(self, head: str, sha: str) -> int | None:
         """The open pull request of the branch `head` (`owner:branch`) at its last commit `sha`; None: there is none."""
         query = urllib.parse.urlencode({"state": "open", "head": head})
-        numbers = [int(found["number"]) for found in self._pages(f"pulls?{query}") if found["head"]["sha"] == sha]
+        numbers = [_number(found, "number") for found in self._pages(f"pulls?{query}") if _last_commit(found) == sha]
         return numbers[0] if len(numbers) == 1 else None
 
     def _open_issue(self, marker: str, label: str) -> dict[str, Any] | None:
@@ -130,7 +136,7 @@ class Repository:
         """The first that begins with the marker and that we have written: a text that only quotes it is somebody's own."""
         marked = [one for one in found if _first_line(one.get("body")) == marker]
         us = self._login() if marked else ""
-        return next((one for one in marked if (one.get("user") or {}).get("login") == us), None)
+        return next((one for one in marked if _author(one) == us), None)
 
     def _login(self) -> str:
         """Who the token is. `GET /user` refuses the tokens of apps, a workflow's among them; `viewer` tells all of them.
@@ -157,7 +163,7 @@ class Repository:
     def _address(self, method: str, path: str, content: dict[str, Any]) -> str:
         answer = self._call(method, path, content)
         address = answer.get("html_url") if isinstance(answer, dict) else None
-        if not isinstance(address, str):
+        if not (isinstance(address, str) and _WRITTEN.fullmatch(address)):
             raise GitHubError(f"{method} {self._url(path)}: the answer does not say where it is now; is this GitHub?")
         return address
 
@@ -171,7 +177,7 @@ class Repository:
                 if error.code not in _TRY_AGAIN or attempt == _ATTEMPTS:
                     raise GitHubError(f"{method} {url}: {error.code} {said}") from None
                 wait = error.headers.get("Retry-After", "")
-                time.sleep(min(float(wait) if wait.isdigit() else self.pause * attempt, _LONGEST_WAIT_SECONDS))
+                time.sleep(min(int(wait) if _SECONDS.fullmatch(wait) else self.pause * attempt, _LONGEST_WAIT_SECONDS))
             except Unreadable as error:  # it will not be another one the next time
                 raise GitHubError(self._hidden(str(error))) from None
             except (OSError, HTTPException) as error:
@@ -218,9 +224,25 @@ def _refuse_unmarked(body: str, marker: str) -> None:
 
 def _number(found: dict[str, Any], key: str) -> int:
     number = found.get(key)
-    if not isinstance(number, int):
+    if type(number) is not int or number < 1:
         raise GitHubError(f"GitHub lists something without {key}; is this GitHub?")
     return number
+
+
+def _last_commit(found: dict[str, Any]) -> str:
+    head = found.get("head")
+    sha = head.get("sha") if isinstance(head, dict) else None
+    if not isinstance(sha, str):
+        raise GitHubError("GitHub lists a pull request without head.sha; is this GitHub?")
+    return sha
+
+
+def _author(found: dict[str, Any]) -> str | None:
+    """Return who has written it; None for somebody whose account is gone."""
+    user = found.get("user")
+    if not isinstance(user, dict | None):
+        raise GitHubError("GitHub lists something whose user is no object; is this GitHub?")
+    return user.get("login") if user else None
 
 
 def _message(error: urllib.error.HTTPError) -> str:
@@ -231,4 +253,5 @@ def _message(error: urllib.error.HTTPError) -> str:
         answer = reading.json_object(error.read(reading.LARGEST_ANSWER))
     except (OSError, HTTPException, Unreadable):
         return str(error.reason)
-    return str(answer.get("message") or error.reason)
+    # On one line: a workflow takes a line that begins with `::` for a command.
+    return " ".join("".join(one if one.isprintable() else " " for one in str(answer.get("message") or error.reason)).split())

@@ -8,7 +8,7 @@ out of the document (pulumi pkg/backend/display/json.go).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from spec import reading
 from spec.reading import Unreadable
 from stackctl.review import changes
 from stackctl.review.causes import Replacement, roots
+from stackctl.review.markdown import shortened
 from stackctl.review.plan import WAITING_POLICY, Action, Change, Plan, Step, Violation
 from stackctl.review.redaction import redacted
 
@@ -31,6 +32,13 @@ _ACTIONS: Mapping[str, Action] = {
     "import-replacement": "replace",
     "delete-replaced": "replace",
 }
+_NOT_TOLD = frozenset(
+    {"same", "refresh", "read", "read-replacement", "discard", "discard-replaced", "remove-pending-replace"}
+)
+"""The other words, of steps that change nothing (pulumi sdk/go/common/apitype/events.go)."""
+_MANDATORY, _LEVELS = frozenset({"mandatory", "remediate"}), frozenset({"advisory", "mandatory", "remediate", "disabled"})
+_SEVERITIES = frozenset({"debug", "info", "info#err", "warning", "error"})
+_URN = re.compile(r"urn:pulumi:([^:]+)::[^:]+::[^:].*?::.+", re.DOTALL)
 _LAST_WORDS = re.compile(
     r"(error: )?(preview failed|an unhandled error occurred: program exited with non-zero exit code: -?[0-9]+)"
 )
@@ -41,6 +49,7 @@ _CANNOT_RUN = "can't run policy "
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _STACK_IN_URN = re.compile(r'"urn": ?"urn:pulumi:([^:"]+)::')
+_LONGEST_SHOWN = 100
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
 """The engine's own colour tags, and a terminal's."""
 
@@ -145,11 +154,25 @@ class _Told:
 
 
 def _named(raw: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the operation and the URN of a step. Raises UnreadablePlan where one is not told."""
+    """Return the operation and the URN of a step. Raises UnreadablePlan where one is not told, or is none."""
     for key in ("op", "urn"):
         if not raw.get(key):
             raise UnreadablePlan(f"a step of the engine's output has no {key}; was it written by `pulumi preview`?")
-    return raw["op"], raw["urn"]
+    op, urn = raw["op"], raw["urn"]
+    _refuse_unknown("op of a step", op, _ACTIONS.keys() | _NOT_TOLD)
+    if not _URN.fullmatch(urn):
+        raise UnreadablePlan(f"a step of the engine's output has the urn {_shown(urn)}, which is none")
+    return op, urn
+
+
+def _refuse_unknown(what: str, word: str, known: Collection[str]) -> None:
+    """Refuse a word of the engine that is not known: what it says would be left out. Raises UnreadablePlan."""
+    if word not in known:
+        raise UnreadablePlan(f"the {what} is {_shown(word)}; known are {', '.join(sorted(known))}")
+
+
+def _shown(word: str) -> str:
+    return repr(shortened(word, _LONGEST_SHOWN))
 
 
 def _document_step(raw: Mapping[str, Any]) -> _Told:
@@ -171,6 +194,8 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
     packs: dict[str, str] | None = None
     counts: Mapping[str, int] = {}
     for event in events:
+        if packs is not None and event.keys() & {"resourcePreEvent", "summaryEvent"}:
+            raise UnreadablePlan("steps follow the engine's summary: there is more than one preview in it; give one")
         if (resource := event.get("resourcePreEvent")) is not None:
             steps.append(_event_step(resource.get("metadata") or {}))
         elif (diagnostic := event.get("diagnosticEvent")) is not None:
@@ -205,8 +230,11 @@ def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[
 
 
 def _violation(raw: Mapping[str, Any]) -> Violation:
-    message, mandatory = plain(raw.get("message") or ""), raw.get("enforcementLevel") in ("mandatory", "remediate")
-    policy = raw.get("policyName") or ""
+    message, level, policy = plain(raw.get("message") or ""), raw.get("enforcementLevel") or "", raw.get("policyName") or ""
+    if not policy:
+        raise UnreadablePlan("a violation has no policyName; was it written by `pulumi preview`?")
+    _refuse_unknown("enforcementLevel of a policy", level, _LEVELS)
+    mandatory = level in _MANDATORY
     return Violation(
         policy=policy,
         mandatory=mandatory,
@@ -267,6 +295,8 @@ def _most_precise(paths: Iterable[str]) -> list[str]:
 
 def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
     """Return one step for each resource: the three of a replacement are one, told by the one that knows most."""
+    if len(stacks := sorted({found[1] for one in told if (found := _URN.fullmatch(one.urn)) is not None})) > 1:
+        raise UnreadablePlan(f"there are steps of more than one stack in it ({', '.join(stacks)}); give the preview of one")
     by_urn: dict[str, _Told] = {}
     steps: dict[str, Step] = {}
     for one in told:
@@ -305,7 +335,9 @@ def plain(text: str) -> str:
     return redacted(_MARKUP.sub("", text).strip())
 
 
-def _messages(diagnostics: Iterable[Mapping[str, Any]], severity: str) -> tuple[str, ...]:
+def _messages(diagnostics: Sequence[Mapping[str, Any]], severity: str) -> tuple[str, ...]:
+    for one in diagnostics:
+        _refuse_unknown("severity of a diagnostic", one.get("severity") or "", _SEVERITIES)
     found = (
         plain(f"{one.get('prefix') or ''}{one.get('message') or ''}")
         for one in diagnostics

@@ -26,17 +26,18 @@ _OWN = (
     # PEM and its relatives, to the end of the key, or of the text where that is cut off: https://www.rfc-editor.org/rfc/rfc7468
     r"-----BEGIN .*?(?:-----END [^-]*-----|\Z)",
     # Who one is in an address, but for git@: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1
-    r"(?<=://)(?!git@)[^/\s@?#\"'<>]+(?=@)",
+    # A password may have an @ in it, or a slash, which no port is followed by.
+    r"(?<=://)(?!git@)[^/\s?#\"'<>]+(?=@)|(?<=://)[^\s:/@]*:(?!\d+/)[^\s@\"'<>]+(?=@)",
     # https://www.rfc-editor.org/rfc/rfc7519, with its signature, which the library leaves
     r"\beyJ[\w-]{10,}\.[\w.-]*",
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-unique-ids
     r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b",
     # What a presigned URL is signed with: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
-    r"(?<=X-Amz-Signature=)\w+|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+",
+    r"(?<=X-Amz-Signature=)\w+|(?i:(?<=X-Goog-Signature=)\w+)|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+",
     # https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
     r"\b(?:gh[pousr]|github_pat)_\w{10,}",
     # https://docs.gitlab.com/security/tokens/#token-prefixes
-    r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w.-]{16,}",
+    r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas|ffct)-[\w.-]{16,}",
     # https://docs.slack.dev/authentication/tokens, https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     r"\bx(?:ox[a-z]|app|oxe\.xox[bp])-[\w.-]{8,}|(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/]+",
     # https://docs.discord.com/developers/resources/webhook
@@ -63,14 +64,24 @@ _OWN = (
     r"\bdckr_(?:pat|oat)_[\w-]{16,}|\bhv[sbr]\.[\w-]{16,}",
     # https://docs.databricks.com/aws/en/dev-tools/auth/pat, https://docs.digitalocean.com/reference/api/create-personal-access-token/
     r"\bdapi[0-9a-f]{16,}|\bdo[opr]_v1_[0-9a-f]{16,}",
+    # https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
+    r"(?<=webhook\.office\.com/)\S+|(?<=outlook\.office\.com/)webhook/\S+",
+    # Others that begin as no other word does: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
+    r"\b(?:shp(?:at|ca|pa|ss)_|lin_api_|sntry[su]_|figd_|ntn_|r8_|gsk_|pplx-|lsv2_[a-z]{2}_|sbp_|pscale_[a-z]+_|bkua_|CCIPAT_"
+    r"|rubygems_|nfp_|sq[apu]_|duffel_(?:live|test)_|fo1_|fm[12]_|dp\.[a-z]{2,5}\.|PMAK-|NRAK-|NRJS-|HRKU-|CFPAT-|xai-"
+    r"|tskey-[a-z]+-|EZ[AT]K|AT[AC]TT3x|AGE-SECRET-KEY-1|ABSK|AKCp|LTAI|AKID|EAA[A-Z]|secret_)[\w+/=-]{16,}",
+    r"\bkey-[0-9a-f]{32}\b|\bpat\w{14}\.[0-9a-f]{32,}|\b\w{3}\dQ~[\w~.-]{20,}|\b\w{10,}\.atlasv1\.[\w=-]{20,}|\bsl\.[\w-]{60,}"
+    r"|\bt1\.[\w-]+=*\.[\w-]{60,}",
     # https://docs.sendgrid.com/ui/account-and-settings/api-keys
     r"\bSG\.[\w-]{10,}\.[\w-]{10,}",
 )
 
 _NAMES = (
-    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[ _-]?key)?|(?<!account)(?<!page)(?<!next)token|credentials?|bearer|cookie"
+    r"pass(?:wor[dt]s?|wd|phrase|code)|(?<=[_-])(?:pass|pat)(?![a-z])|pwd|psk"
+    r"|secret(?:[ _-]?key)?|(?<!account)(?<!page)(?<!next)token|credentials?|bearer|cookie"
     r"|(?:api|access|private)[ _-]?key|(?<=[\"'])auth(?=[\"'])|connection[_-]?string|auth[_-]?token"
-    r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage)[_-]?key"
+    r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage|master|session|hmac|deploy)"
+    r"[_-]?key"
 )
 _PLAIN_WORDS = (
     r"true|false|null|none|nil|undefined|is|are|was|were|has|have|had|must|may|might|can|cannot|could|should|would|will|does|do"
@@ -78,14 +89,24 @@ _PLAIN_WORDS = (
     r"|empty|expired|denied|refused|needs|authentication|authorization|auth|scheme|header|tokens?|key|\(secret\)"
 )
 """Words that follow the name of a secret in a sentence, and are none."""
+_INSIDE = r"(?:[^\s\"'`,;)}\]]|[\"'`,;)}\]](?=[^\s\"'`,;)}\]])(?![\w.-]*[=:]))"
+"""A character of a value without quotes: what may end it does not where the value goes on, with nothing that has a name."""
+_QUOTED = r"\"(?:[^\"\\]|\\.)+\"(?:\s*[=-]>\s*\"(?:[^\"\\]|\\.)*\")?|'[^']+'|\\+[\"'].*?(?:\\+[\"']|$)|\[[^\]]*\]"
+"""A value in quotes, before and after where both are told; in quotes of JSON within JSON; a list."""
 _GIVEN = re.compile(
+    # A block of YAML.
+    rf"((?<![\w.-])[\w.-]*?(?:{_NAMES})[\"']?:[ \t]*[|>][+-]?[ \t]*\n)((?:[ \t]+\S.*(?:\n|$))+)"
+    # All of a header, and of an element of XML.
+    rf"|(\bcookie:[ \t]*)(\S.*)$|(<[\w:.-]*(?:{_NAMES})>)([^<]+)(?=</)|"
     # All words of a line of YAML.
     rf"(^[ \t]*(?:- )?[\w.-]*pass(?:word|wd|phrase):[ \t]+)(?!(?:{_PLAIN_WORDS})(?!\S))([^\s\"'].*)$"
     # `DB_PASSWORD=…`, `password: …`, `"token": "…"`, `--api-key …`: in a name of an ARN or a URN it is a kind of resource.
-    rf"|((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\"'\])]*(?:\s*(?:=>|:=|=|:(?!:))\s*|(?<=\w)\s+is\s+(?=[\"'])))"
-    rf"(?!(?:{_PLAIN_WORDS})(?![\w.+/=$!@#%^&*-]))(\"(?:[^\"\\]|\\.)+\"|'[^']+'|[^\s\"'`,;)}}\]]+)"
+    rf"|((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\\\"'\])]*(?:\s*(?:=>|:=|=|:(?!:)|%3[AD])\s*|(?<=\w)\s+is\s+(?=[\"'])))"
+    rf"(?!(?:{_PLAIN_WORDS})(?![\w.+/=$!@#%^&*-]))({_QUOTED}|{_INSIDE}+)"
     rf"|((?<![\w-])--?[\w-]*(?:{_NAMES})\s+)([^\s\"'`,;-][^\s\"'`,;]*)"
     rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
+    # `:password => …`, and of command lines and .netrc.
+    rf"|(:(?:{_NAMES})\s*=>\s*)([^\s,]+)|(\b(?:sshpass|mysql\w*)\b.*?\s-p\s?)(\S+)|(\blogin\s+\S+\s+password\s+)(\S+)"
     # `Password is hunter2`, `password "hunter2" is wrong`, `curl -u me:hunter2`.
     rf"|(\bpass(?:word|wd|phrase)\s+(?:is|was):?\s+)(?!(?:{_PLAIN_WORDS}|too|wrong|weak|set|given|used)(?!\S))(\S+)"
     r"|(\bpass(?:word|wd|phrase)\s+)([\"'][^\"']+[\"'])|(\s(?:-u|--user)[ =])(\w+:\S+)"

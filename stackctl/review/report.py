@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from spec import reading
@@ -22,6 +23,8 @@ from stackctl.review.plan import Plan
 SCHEMA = 3
 MOST_BYTES = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
+_NUMBER = re.compile(r"-?[0-9]{1,13}(?:\.[0-9]{1,60})?(?:E[+-]?[0-9]{1,2})?")
+"""As Decimal is written; it reads digits of any script, blanks and underscores too."""
 _LARGEST = Decimal(10**12)
 """US dollars: of the world, not of a stack."""
 
@@ -185,10 +188,6 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _decimal(value: str, path: str) -> Decimal:
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if not number.is_finite() or abs(number) > _LARGEST:
+    if not _NUMBER.fullmatch(value) or abs(number := Decimal(value)) > _LARGEST:
         raise UnreadableReport(f"{path}: {value[:40]!r} is not a number")
     return number

@@ -50,6 +50,10 @@ def test_a_full_message_is_read() -> None:
         (json.dumps(echo(1, version=2)), "version: Input should be a valid string"),
         (json.dumps(echo(1, typo=2)), "typo: Extra inputs are not permitted"),
         (json.dumps(echo(1, parameters={"sequence_id": 1})), "parameters: sequence_id cannot be given through a queue"),
+        *(
+            (json.dumps(echo(1, parameters={"timeout": given_})), "timeout: a whole number of microseconds is expected")
+            for given_ in ("1s", 1.5, -1, True)
+        ),
         (json.dumps(echo(1, inputs=[{**TENSOR, "source": "s3://bucket/inputs/a"}])), "inputs[0]: Value error, give either"),
         (json.dumps(echo(1, inputs=[{**TENSOR, "datatype": "FLOAT"}])), "inputs[0].datatype: Input should be 'BOOL'"),
         (
@@ -86,6 +90,7 @@ def test_a_full_message_is_read() -> None:
         ),
         (json.dumps(echo(1, parameters={"a\0": 1})), "parameters.a\0.[key]: String should match"),
         (json.dumps(echo(1, inputs=[{**TENSOR, "name": "a\0"}])), "inputs[0].name: String should match"),
+        (json.dumps(echo(1, inputs=[{**TENSOR, "name": "a\u2028"}])), "inputs[0].name: String should match"),
         (
             json.dumps(echo(1, inputs=[{**TENSOR, "data": None, "source": "s3://bucket/inputs/../a"}])),
             "source: a key with . or ..",
@@ -102,7 +107,7 @@ def test_a_full_message_is_read() -> None:
             "source: a key of 1025 bytes; S3 has none of more than 1024",
         ),
     ],
-    ids=range(39),
+    ids=range(44),
 )
 def test_a_mistake_is_said_with_its_place(body: str, said: str) -> None:
     with pytest.raises(Malformed) as caught:

@@ -28,7 +28,7 @@ from worker.queue import Message
 from worker.settings import InvalidSettings, from_environment
 
 _ENVIRONMENT = {
-    "WORKER_QUEUE_URL": "https://q",
+    "WORKER_QUEUE_URL": "https://q/1/requests",
     "WORKER_BUCKET": "bucket",
     "WORKER_TRITON_URL": "t:1",
     "WORKER_CONCURRENCY": "1",
@@ -245,11 +245,40 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
             for value, said in (
                 ("triton", "triton is no such address"),
                 ("http://triton:8001", "http://triton:8001 is no such address"),
-                ("dns:///triton:99999", "99999 is no port; ports are 0 to 65535"),
-                ("dns:///triton:", "nothing is no port; ports are 0 to 65535"),
+                ("dns:///triton:99999", "99999 is no port; ports are 1 to 65535"),
+                ("dns:///triton:", "nothing is no port; ports are 1 to 65535"),
+                ("dns:///triton:0", "0 is no port; ports are 1 to 65535"),
+                ("dns:///:8001", "dns:///:8001 is no such address"),
+                ("dns://triton:8001", "dns://triton:8001 is no such address"),
+                ("grpc://triton:8001", "grpc://triton:8001 is no such address"),
+                ("HTTP://triton:8001", "HTTP://triton:8001 is no such address"),
+                ("tri\x01ton:8001", "'tri\\x01ton:8001' is no such address"),
             )
         ),
         ("CONCURRENCY", "many", "many is wrong; give a whole number from 1 to 1000"),
+        *(
+            ("BUCKET", name, f"{name} is wrong; give the name of the requests' bucket")
+            for name in ("a..b", "10.0.0.1", "a.-b")
+        ),
+        *(
+            ("QUEUE_URL", url, f"{url} is wrong; give the queue's URL, like https://sqs.<region>.amazonaws.com/…")
+            for url in ("https://sqs", "https://sqs/", "https://me@sqs/1/q", "https://sqs/1/q?x")
+        ),
+        *(
+            ("CONCURRENCY", number, f"{number} is wrong; give a whole number from 1 to 1000")
+            for number in ("1_0", "5.0", " 5", "5\n", "010", "+5", "٣")
+        ),
+        *(
+            ("REQUEST_SECONDS", number, f"{number} is wrong; give seconds, more than 0 and at most 3600")
+            for number in ("1_0", "010", " 5", "inf", "1,5")
+        ),
+        ("bucket", "other", "is no setting of the worker; write WORKER_BUCKET"),
+        (
+            "REPLY_QUEUES",
+            _ENVIRONMENT["WORKER_QUEUE_URL"],
+            f"{_ENVIRONMENT['WORKER_QUEUE_URL']} is the queue of the requests, where an answer would be one; "
+            "give URLs of queues, separated by commas",
+        ),
         ("CONCURRENCY", "1.5", "1.5 is wrong; give a whole number from 1 to 1000"),
         ("REQUEST_SECONDS", "nan", "nan is wrong; give seconds, more than 0 and at most 3600"),
         (

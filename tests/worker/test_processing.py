@@ -78,7 +78,7 @@ def message(body: dict[str, Any], receives: int = 1) -> Message:
 def process(outside: Outside, received: Message, *, patience: float = 60.0, stopping: bool = False) -> Outcome:
     """Return what becomes of the message, with so many seconds of patience."""
     settings = WorkerSettings(
-        queue_url="https://q",
+        queue_url="https://q/1/requests",
         bucket="bucket",
         triton_url="ipv4:127.0.0.1:1",
         concurrency=1,

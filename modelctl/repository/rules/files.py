@@ -97,6 +97,8 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
             where = f"model_warmup[{index}].inputs[{name}].input_data_file"
             if message := _in_folder("warmup", sample.inputs[name].input_data_file, released):
                 yield Problem(path, f"{where}: {message}")
+    if config.runtime and (wrong := place_problem(config.runtime)):
+        yield Problem(path, f"runtime: {_quoted(config.runtime)} {wrong}")
     for name in config.model_operations.op_library_filename:
         if wrong := place_problem(name) or released.missing(Path(name)):
             yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")
@@ -207,12 +209,35 @@ def _longest_line(content: bytes) -> int:
 
 
 def _python_model(path: Path, tree: ast.Module) -> Iterator[Problem]:
-    for node in tree.body:
+    for node in _run_at_import(tree.body):
         if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel":
-            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
-            if "execute" not in methods and not node.bases:
+            if "execute" not in _names(node.body) and not node.bases and not node.decorator_list:
                 yield Problem(path, "TritonPythonModel has no method execute(self, requests)", node.lineno)
             return
-    imported = {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-    if not {"TritonPythonModel", "*"} & imported:
+    if not {"TritonPythonModel", "*"} & _names(tree.body):
         yield Problem(path, "no class TritonPythonModel; the python backend needs it")
+
+
+def _run_at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module or class, those in an `if`, a `try`, a `with` or a loop too."""
+    for node in body:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _run_at_import(getattr(node, part, []))
+            for handler in getattr(node, "handlers", []):
+                yield from _run_at_import(handler.body)
+
+
+def _names(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that the statements define, assign or import; `*` stands for any."""
+    found: set[str] = set()
+    for node in _run_at_import(body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found

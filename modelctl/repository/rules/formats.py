@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelctl.repository.golden import FILE
+
 _UNPACKED_BYTES = 256 * 1024**2
 """As much of a compressed archive is read; what lies behind is believed."""
 _LARGEST_HEADER_BYTES = 100_000_000
 """Of a file of safetensors, by its own format."""
+_LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
 _PLAN_TAG = b"ftrt"
 """`kPLAN_FILE_TAG` of https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp, little-endian."""
@@ -47,6 +50,8 @@ def mistake(path: Path, head: bytes, size: int) -> str | None:
     for suffix, (what, check) in _FORMATS.items():
         if not name.endswith(suffix):
             continue
+        if path.name == FILE:  # which is read as what it is, elsewhere
+            return None
         if size == 0:
             return "empty; a model file cannot be"
         try:
@@ -171,6 +176,19 @@ def _safetensors(file: _File) -> None:
         raise _Broken(f"its tensors end at byte {end} and the file at {there}, so it is cut off or damaged")
 
 
+def _json(file: _File) -> None:
+    if file.size > _LARGEST_JSON_BYTES:
+        return
+    try:
+        json.loads(file.path.read_bytes())
+    except json.JSONDecodeError as error:
+        raise _Broken(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise _Broken("it is not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise _Broken("it has a number too long, or nests too deep") from None
+
+
 def _xml(file: _File) -> None:
     if not file.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         raise _Broken(f"it begins with {_shown(file.head)}")
@@ -275,6 +293,7 @@ _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".gguf": ("a GGUF file", _begins_with(b"GGUF")),
     ".h5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
     ".hdf5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
+    ".json": ("JSON", _json),
     ".xml": ("an XML file", _xml),
 }
 """End of a name to what the file is, the longer one first."""

@@ -32,6 +32,9 @@ _DATATYPES = {
     DataType.TYPE_STRING: "BYTES",
 }
 
+_BEYOND_FP32 = 2**128 - 2**103
+"""From here on a number is infinity in FP32."""
+
 
 def check(config: ModelConfig, version_directory: Path) -> Iterator[str]:
     """Yield what is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
@@ -97,7 +100,7 @@ def _fits(value: Any, datatype: str) -> bool:
     if not isinstance(value, int | float):
         return False
     if datatype.startswith("FP"):
-        return math.isfinite(value)
+        return math.isfinite(value) and (datatype != "FP32" or abs(value) < _BEYOND_FP32)
     bits = int(datatype.lstrip("UINT"))
     low, high = (0, 2**bits - 1) if datatype.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return isinstance(value, int) and low <= value <= high

@@ -19,7 +19,7 @@ from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.digest import digest
 from modelctl.store.errors import StoreError
-from modelctl.store.manifest import Manifest, ManifestError, ObjectEntry
+from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
 from tests.modelctl.conftest import BUCKET, SAMPLE_KEYS
 
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -271,6 +271,37 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
 
     assert str(failure.value).startswith(sentence)
     assert [entry.state for entry in releases(store)] == [State.DAMAGED]
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "sentence"),
+    [
+        ("n/1/x", {}, "manifest.json: models: m has no objects"),
+        ("m/1/x", {"models": {}}, "manifest.json: models: m has objects and is not there"),
+        ("m/1/\x1b", {}, "manifest.json: objects: 'm/1/\\x1b' is no key of a release, it has a control character"),
+        (
+            "m/1/x",
+            {"models": {"m": {"version": 2, "backend": "python", "others": [2]}}},
+            "manifest.json: models.m.others: [2] has to be versions lower than 2, in order and each once",
+        ),
+        (
+            "m/1/x",
+            {"created": "2026-01-01T00:00:00"},
+            'manifest.json: created: "2026-01-01T00:00:00" where a date and time with its zone like 2026-01-31T12:00:00Z is '
+            "expected;",
+        ),
+        ("m/1/x", {"models": {"m": {"version": 1, "backend": "\x1b[31m"}}}, "manifest.json: models.m.backend: "),
+        ("m/1/x", {"serving": {"a\n": "0" * 12}}, "manifest.json: serving.a\n: "),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_refused(key: str, changes: dict[str, Any], sentence: str) -> None:
+    models = {"m": ModelEntry(version=1, backend="python")}
+    written = json.loads(Manifest.of({key: _entry(b"12345")}, models, _NOW).to_json())
+
+    with pytest.raises(ManifestError) as failure:
+        Manifest.parse(json.dumps({**written, **changes}))
+
+    assert str(failure.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("key", ["../live/m/1/model.py", "/m/1/model.py", "m//model.py", "m/./model.py", ""])

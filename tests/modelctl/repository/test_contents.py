@@ -215,6 +215,50 @@ def test_a_secret_in_a_config_is_told_with_its_line(models: Path) -> None:
     assert f"{config}:{lines + 1}: has what looks like a token of Hugging Face" in str(validate(models)[0])
 
 
+@pytest.mark.parametrize(
+    ("token", "what"),
+    [
+        ("GOCSPX-" + "a1" * 14, "a secret of Google"),
+        ("SG." + "a1" * 11 + "." + "a1" * 21, "a key of SendGrid"),
+        ("hvs." + "a1" * 14, "a token of Vault"),
+        ("dapi" + "a1" * 16, "a token of Databricks"),
+        ("glsa_" + "a1" * 16 + "_0123abcd", "a token of Grafana"),
+        ("dckr_pat_" + "a1" * 13, "a token of Docker"),
+        ("dop_v1_" + "a1" * 32, "a token of DigitalOcean"),
+    ],
+)
+def test_the_secret_of_a_service_is_told_by_its_kind(models: Path, token: str, what: str) -> None:
+    (models / "normalize" / "notes.txt").write_text(f"one\n{token}\n")
+    assert [str(problem).removeprefix(f"{models}/") for problem in validate(models)] == [
+        f"normalize/notes.txt:2: has what looks like {what}, which everybody who reads the bucket would have; remove it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a": ', "not JSON: line 1, column 7: Expecting value; copy or export it again"),
+        (b"hello", "not JSON: line 1, column 1: Expecting value; copy or export it again"),
+        (b'"\xff"', "not JSON: it is not UTF-8; copy or export it again"),
+        (b"[" * 100_000, "not JSON: it has a number too long, or nests too deep; copy or export it again"),
+        (b"", "empty; a model file cannot be"),
+        (b'{"a": NaN, "a": 1}', None),
+        (b'\xef\xbb\xbf["x"]\n', None),
+    ],
+)
+def test_what_is_no_json_is_told(models: Path, content: bytes, said: str | None) -> None:
+    (models / "normalize" / "1" / "labels.json").write_bytes(content)
+    assert [problem.message for problem in validate(models)] == ([said] if said else [])
+
+
+def test_a_library_of_a_backend_lies_in_its_model(models: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    config.write_text(f'{config.read_text()}runtime: "../../libtriton_x.so"\n')
+    assert [problem.message for problem in validate(models)] == [
+        'runtime: "../../libtriton_x.so" leads out with ..; it has to be in the model\'s directory'
+    ]
+
+
 def test_a_broken_model_stops_a_release_with_its_path(models: Path) -> None:
     (models / "normalize" / "1" / "model.onnx").write_bytes(_onnx()[:-5])
 

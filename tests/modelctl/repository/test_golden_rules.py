@@ -89,6 +89,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         _golden(inputs={"FEATURES": _tensor(data=[0, "1", 2, 3])}),
         ["inputs.FEATURES.data: '1' at 1 is no FP32"],
     ),
+    "a number beyond FP32": (
+        _golden(inputs={"FEATURES": _tensor(data=[0, -3.5e38, 2, 3])}),
+        ["inputs.FEATURES.data: -3.5e+38 at 1 is no FP32"],
+    ),
     "a negative tolerance": (_golden(tolerance=-1), ["tolerance: -1 is too small; at least 0"]),
 }
 

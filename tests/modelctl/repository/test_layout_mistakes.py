@@ -182,6 +182,14 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         _write("release.yaml", "version: {classify: 1}\n"),
         ["release.yaml: version: unknown key; the only one is versions"],
     ),
+    "an empty list for the versions": (
+        _write("release.yaml", "versions: []\n"),
+        ["release.yaml: versions: not a mapping of model to version"],
+    ),
+    "no as versions": (
+        _write("release.yaml", "versions: false\n"),
+        ["release.yaml: versions: not a mapping of model to version"],
+    ),
     "a list of versions": (
         _write("release.yaml", "versions: [1]\n"),
         ["release.yaml: versions: not a mapping of model to version"],
@@ -224,6 +232,26 @@ def test_a_mistake_is_reported_exactly(models: Path, name: str) -> None:
     change(models)
 
     assert _messages(models) == expected
+
+
+_EXECUTE = "    def execute(self, requests):\n        return []\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"try:\n  import torch\nexcept ImportError:\n  pass\nif True:\n  class TritonPythonModel:\n{_EXECUTE}",
+        f"class Model:\n{_EXECUTE}\nTritonPythonModel = Model\n",
+        f"class Model:\n{_EXECUTE}\nTritonPythonModel: type = Model\n",
+        "def run(self, requests):\n    return []\nclass TritonPythonModel:\n    execute = run\n",
+        "class TritonPythonModel:\n  if True:\n    def execute(self, requests):\n      return []\n",
+        "import model as TritonPythonModel\n",
+        "@made\nclass TritonPythonModel:\n    pass\n",
+    ],
+)
+def test_a_class_of_python_may_be_defined_in_any_way(models: Path, code: str) -> None:
+    (models / "normalize/1/model.py").write_text(code)
+    assert validate(models) == []
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -267,6 +270,12 @@ def test_the_token_is_in_no_representation(repository: Repository) -> None:
         ("org/repo", "nonsense", "GITHUB_API_URL is 'nonsense', which is no address; leave it out for github.com"),
         ("org/repo", "file:///etc", "GITHUB_API_URL is 'file:///etc', which is no address"),
         ("org/repo", f"http://x y/{TOKEN}", "GITHUB_API_URL is 'http://x y/(the token)', which is no address"),
+        ("org/repo", f"https://{TOKEN}@x", "GITHUB_API_URL is 'https://(the token)@x', which is no address"),
+        ("org/repo", "http://[::1", "GITHUB_API_URL is 'http://[::1', which is no address"),
+        ("org/repo", "http://a..b", "GITHUB_API_URL is 'http://a..b', which is no address"),
+        ("org/repo", f"http://{'a' * 64}.com", f"GITHUB_API_URL is 'http://{'a' * 64}.com', which is no address"),
+        ("org/repo", "http://x:65536", "GITHUB_API_URL is 'http://x:65536', which is no address"),
+        ("org/repo", "http://x?y", "GITHUB_API_URL is 'http://x?y', which is no address"),
     ],
 )
 def test_what_is_no_repository_or_no_address_is_a_sentence(name: str, api: str, said: str) -> None:
@@ -276,7 +285,16 @@ def test_what_is_no_repository_or_no_address_is_a_sentence(name: str, api: str, 
 
 
 @pytest.mark.parametrize(
-    "answer", ["text", [1], {"message": "hello"}, [{"id": "x", "user": {"login": BOT}, "body": MARKER}]]
+    "answer",
+    [
+        "text",
+        [1],
+        {"message": "hello"},
+        [{"id": "x", "user": {"login": BOT}, "body": MARKER}],
+        [{"id": True, "user": {"login": BOT}, "body": MARKER}],
+        [{"id": -1, "user": {"login": BOT}, "body": MARKER}],
+        [{"id": 1, "user": "me", "body": MARKER}],
+    ],
 )
 def test_an_answer_that_is_not_githubs_is_a_sentence(
     github: GitHub, repository: Repository, monkeypatch: pytest.MonkeyPatch, answer: object
@@ -284,6 +302,36 @@ def test_an_answer_that_is_not_githubs_is_a_sentence(
     monkeypatch.setattr(GitHub, "answer", lambda *_: (200, answer))
     with pytest.raises(GitHubError, match="is this GitHub"):
         repository.comment(7, MARKER, MARKER)
+
+
+@pytest.mark.parametrize("head", [None, {}, "text", {"sha": 7}, {"sha": "abc"}])
+def test_a_pull_request_that_is_not_githubs_is_a_sentence(
+    github: GitHub, repository: Repository, monkeypatch: pytest.MonkeyPatch, head: object
+) -> None:
+    monkeypatch.setattr(GitHub, "answer", lambda *_: (200, [{"number": "x", "head": head}]))
+    with pytest.raises(GitHubError, match="is this GitHub"):
+        repository.pull_request("org:branch", "abc")
+
+
+@pytest.mark.parametrize("wait", ["\u00b2", "-1", "1e3", "Wed, 21 Oct 2026 07:28:00 GMT", ""])
+def test_a_time_to_wait_that_is_no_number_of_seconds_is_not_waited(repository: Repository, wait: str) -> None:
+    answers = [_refused(503, wait), io.BytesIO(b"[]"), io.BytesIO(b'{"html_url": "https://x/1"}')]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stackctl.review.github._OPENER.open", lambda *_, **__: _next(answers))
+        assert repository.comment(7, MARKER, MARKER) == "https://x/1"
+
+
+def _refused(status: int, wait: str) -> HTTPError:
+    headers = Message()
+    headers["Retry-After"] = wait
+    return HTTPError("https://x", status, "busy", headers, io.BytesIO(b"{}"))
+
+
+def _next(answers: list[Any]) -> Any:
+    answer = answers.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 @pytest.mark.parametrize(

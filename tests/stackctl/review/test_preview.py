@@ -31,7 +31,7 @@ def test_the_three_steps_of_a_replacement_are_one_that_says_why() -> None:
     assert only.changed == (Change("name", "a", "b"),)
 
 
-@pytest.mark.parametrize("op", ["same", "read", "refresh", "refresh-unknown"])
+@pytest.mark.parametrize("op", ["same", "read", "refresh"])
 def test_what_changes_nothing_is_not_told(op: str) -> None:
     assert preview.read(stream(step(op, CLUSTER, "c", {}, {}))).steps == ()
 
@@ -275,12 +275,47 @@ def test_what_the_engine_never_prints_is_refused_with_a_sentence(text: str, mess
         ('{"diagnosticEvent": {"message": ["x"]}}', "line 2.diagnosticEvent.message is a list, where text is expected"),
         ('{"policyEvent": []}', "line 2.policyEvent is a list, where an object is expected"),
         ('{"summaryEvent": {"resourceChanges": {"create": "1"}}}', "resourceChanges.create is text, where a number is"),
+        (
+            json.dumps(step("teleport", CLUSTER, "c")),
+            "the op of a step is 'teleport'; known are create, create-replacement,",
+        ),
+        (json.dumps(step("Delete", CLUSTER, "c")), "the op of a step is 'Delete'; known are create, create-replacement,"),
+        ('{"resourcePreEvent": {"metadata": {"op": "create", "urn": "x"}}}', "output has the urn 'x', which is none"),
+        (
+            '{"resourcePreEvent": {"metadata": {"op": "create", "urn": "urn:pulumi:s::p::t"}}}',
+            "output has the urn 'urn:pulumi:s::p::t', which is none",
+        ),
+        (json.dumps(violation("Mandatory", "p", "c", "m")), "the enforcementLevel of a policy is 'Mandatory'; known are"),
+        ('{"policyEvent": {"policyName": "p"}}', "the enforcementLevel of a policy is ''; known are advisory, disabled,"),
+        (json.dumps(violation("mandatory", "", "c", "m")), "a violation has no policyName; was it written by"),
+        ('{"diagnosticEvent": {"severity": "ERROR"}}', "the severity of a diagnostic is 'ERROR'; known are debug, error,"),
+        ('{"diagnosticEvent": {"message": "m"}}', "the severity of a diagnostic is ''; known are debug, error, info,"),
         ('{"summaryEvent": {"PolicyPacks": ["p"]}}', "PolicyPacks is a list, where an object is expected"),
     ],
 )
 def test_an_event_that_no_engine_prints_is_told_by_its_line(event: str, said: str) -> None:
     with pytest.raises(preview.UnreadablePlan) as refused:
-        preview.read(f"{json.dumps(summary())}\n{event}\n")
+        preview.read(f"{json.dumps({'preludeEvent': {}})}\n{event}\n")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([summary(), step("create", CLUSTER, "c")], "there is more than one preview in it; give one"),
+        ([summary(), summary()], "there is more than one preview in it; give one"),
+        (
+            [
+                step("create", CLUSTER, "c"),
+                {"resourcePreEvent": {"metadata": {"op": "create", "urn": "urn:pulumi:dev::triton-eks::t::c"}}},
+            ],
+            "there are steps of more than one stack in it (dev, prod); give the preview of one",
+        ),
+    ],
+)
+def test_more_than_one_preview_is_refused(events: list[Event], said: str) -> None:
+    with pytest.raises(preview.UnreadablePlan) as refused:
+        preview.read(stream(*events))
     assert said in str(refused.value)
 
 

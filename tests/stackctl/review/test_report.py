@@ -33,7 +33,9 @@ def test_what_is_no_report_is_refused_with_its_place(change: dict[str, Any], mes
         report.from_json(json.dumps(document))
 
 
-@pytest.mark.parametrize("amount", ["NaN", "Infinity", "1E+999999", "-1E+13", "many"])
+@pytest.mark.parametrize(
+    "amount", ["NaN", "Infinity", "1E+999999", "-1E+13", "many", "1_0", " 1", "\uff11", "1,5", "1e-999"]
+)
 def test_an_amount_that_is_none_is_refused(amount: str) -> None:
     document = json.loads(scenarios.much().to_json())
     document["cost"]["after"]["max"] = amount
