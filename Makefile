@@ -63,6 +63,9 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)
+# They load models into tritonserver, and mostly wait for it.
+REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py \
+  $(addprefix modelctl/repository/,test_real_server.py test_configure_real_server.py))
 
 # Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.
 test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
@@ -71,7 +74,7 @@ test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left be
 	trap 'kill $$linter 2>/dev/null || :; wait $$linter || :; rm -f "$$said"' EXIT
 	trap 'exit 130' INT
 	failed=
-	$(PY) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore ,tests/system/e2e tests/system/serving $(STAND_INS)) tests || failed="the tests"
+	$(PY) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore ,tests/system/e2e tests/system/serving $(STAND_INS) $(REAL_SERVERS)) tests || failed="the tests"
 	wait $$linter || failed="$${failed:+$$failed and }lint"
 	cat "$$said"
 	[ -z "$$failed" ] || { echo "make: failed: $$failed" >&2; exit 1; }
@@ -92,7 +95,7 @@ ALONE := tests/system/e2e/test_nothing_left.py
 e2e: $(VENV)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
-	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(STAND_INS)
+	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
 e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, hpa, monitoring or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
