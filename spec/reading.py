@@ -162,11 +162,10 @@ def json_object(content: bytes | str, deepest: int = DEEPEST) -> dict[str, Any]:
 
 def json_file(path: Path, most: int = LARGEST_FILE) -> dict[str, Any]:
     """Return the object that a file of JSON is. Raises Unreadable, with the path."""
+    content = file(path, most)
     try:
-        return json_object(file(path, most))
+        return json_object(content)
     except Unreadable as error:
-        if str(error).startswith(f"{path}"):
-            raise
         raise Unreadable(error.problem, error.line, error.column, source=path) from None
 
 
