@@ -23,6 +23,8 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes of what a server answers."""
 DEEPEST = 100
 """How deep lists and objects of JSON may lie in each other."""
+DEEPEST_OF_THE_ENGINE = 200
+"""The same for what Pulumi prints: a definition of custom resources has objects sixty deep in each other."""
 _LONGEST_NUMBER = 100
 _BLOCK = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"

@@ -14,8 +14,6 @@ from stackctl.destroy import state
 from stackctl.destroy.state import Resource
 
 _EXPORT_SECONDS = 300
-_DEEPEST = 200
-"""A definition of custom resources has objects sixty deep in each other."""
 _RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
 _EXPORTED = {"deployment": {"resources": [_RESOURCE]}}
 """Of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go), what is read here."""
@@ -44,7 +42,9 @@ class Engine:
         if done.returncode != 0:
             raise EngineUnusable(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
         try:
-            exported = reading.checked(reading.json_object(done.stdout, _DEEPEST), _EXPORTED, "the export")
+            exported = reading.checked(
+                reading.json_object(done.stdout, reading.DEEPEST_OF_THE_ENGINE), _EXPORTED, "the export"
+            )
             return state.read(exported.get("deployment") or {})
         except Unreadable as error:
             raise EngineUnusable(

@@ -58,8 +58,6 @@ class UnreadablePlan(Unreadable):
     """Text that is neither of the engine's two forms; the message says what is wrong with it."""
 
 
-_DEEPEST = 200
-"""A definition of custom resources has objects sixty deep in each other."""
 _STATE = {"id": str, "custom": bool, "protect": bool, "inputs": {}, "outputs": {}, "additionalSecretOutputs": [str]}
 _DIFFERENCES = {str: {"kind": str, "diffKind": str}}
 _METADATA = {
@@ -106,7 +104,10 @@ def read(text: str) -> Plan:
         if (document := _document(text)) is not None:
             return _from_document(reading.checked(document, _DOCUMENT, "the engine's JSON"))
         return _from_events(
-            [reading.checked(event, _EVENT, f"line {line}") for line, event in reading.json_lines(text, _DEEPEST)]
+            [
+                reading.checked(event, _EVENT, f"line {line}")
+                for line, event in reading.json_lines(text, reading.DEEPEST_OF_THE_ENGINE)
+            ]
         )
     except Unreadable as error:
         raise UnreadablePlan(f"the engine's output: {error}") from None
@@ -115,7 +116,7 @@ def read(text: str) -> Plan:
 def _document(text: str) -> dict[str, Any] | None:
     """Return the whole text where it is one object that is no event. Raises Unreadable for another value of JSON."""
     try:
-        document = reading.json_object(text, _DEEPEST)
+        document = reading.json_object(text, reading.DEEPEST_OF_THE_ENGINE)
     except Unreadable as error:
         if error.line is None:  # it is JSON, and refused for what it says
             raise

@@ -18,8 +18,6 @@ PACK = "policies"
 STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
 """With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
 # The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
-_DEEPEST = 200
-"""A definition of custom resources has objects sixty deep in each other."""
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 _REFUSED = "error: preview failed"
 """All that the engine says of itself where a policy is violated."""
@@ -98,7 +96,7 @@ def read(engine: Engine, stack: str) -> Preview:
     refused = any(one.level == "mandatory" for one in policies)
     if failure is not None and not (refused and _errors(output) in ("", _REFUSED)):
         raise EngineError(f"the preview of {stack} failed:\n{_errors(output) or failure}")
-    digest = reading.json_object(output, _DEEPEST)
+    digest = reading.json_object(output, reading.DEEPEST_OF_THE_ENGINE)
     steps = sorted((_step(s) for s in digest.get("steps", [])), key=lambda s: (s.urn, s.op))
     return Preview(stack, dict(sorted(digest.get("changeSummary", {}).items())), steps, policies)
 
@@ -131,7 +129,7 @@ def _events(log: Path) -> list[dict[str, Any]]:
     events = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
         with contextlib.suppress(Unreadable):
-            events.append(reading.json_object(line, _DEEPEST))
+            events.append(reading.json_object(line, reading.DEEPEST_OF_THE_ENGINE))
     return events
 
 
@@ -168,7 +166,7 @@ def _policy(event: dict[str, Any]) -> PolicyResult:
 def _errors(output: str) -> str:
     """Return the error messages in the document that a failed preview prints; empty when it printed none."""
     try:
-        diagnostics = reading.json_object(output, _DEEPEST).get("diagnostics") or []
+        diagnostics = reading.json_object(output, reading.DEEPEST_OF_THE_ENGINE).get("diagnostics") or []
     except Unreadable:
         return ""
     return "\n".join(d["message"].strip() for d in diagnostics if d.get("severity") == "error")

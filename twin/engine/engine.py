@@ -20,8 +20,6 @@ from twin.host.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
-_DEEPEST = 200
-"""A definition of custom resources has objects sixty deep in each other."""
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 _FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
@@ -80,7 +78,7 @@ class Engine:
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """Return the stack's outputs by name; empty before the first `up`."""
-        return reading.json_object(self.read(stack, ["stack", "output", "--json"]), _DEEPEST)
+        return reading.json_object(self.read(stack, ["stack", "output", "--json"]), reading.DEEPEST_OF_THE_ENGINE)
 
     def last_changes(self, stack: str) -> dict[str, int]:
         """Return what the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
@@ -99,7 +97,7 @@ class Engine:
     def deployment(self, stack: str) -> dict[str, Any]:
         """Return the `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
         deployment: dict[str, Any] = (
-            reading.json_object(self.read(stack, ["stack", "export"]), _DEEPEST).get("deployment") or {}
+            reading.json_object(self.read(stack, ["stack", "export"]), reading.DEEPEST_OF_THE_ENGINE).get("deployment") or {}
         )
         return deployment
 
