@@ -10,10 +10,10 @@ import botocore
 from botocore import exceptions as aws
 
 CREDENTIALS = "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
-_CONFIGURATION = (aws.ProfileNotFound, aws.ConfigParseError, aws.ConfigNotFound, aws.InvalidConfigError)
+EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+CONFIGURATION = (aws.ProfileNotFound, aws.ConfigParseError, aws.ConfigNotFound, aws.InvalidConfigError)
 _NO_CREDENTIALS = (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError)
-_LOGIN = (aws.SSOError, aws.TokenRetrievalError)
+LOGIN = (aws.SSOError, aws.TokenRetrievalError)
 _UNREACHED = (aws.EndpointConnectionError, aws.ConnectTimeoutError)
 _BOTOCORE = Path(botocore.__file__).parent
 # What botocore repeats of credentials: those in an address (a proxy, an endpoint), and a header that http.client refuses.
@@ -24,11 +24,11 @@ _HEADER = "Invalid header value"
 def explain(error: BaseException) -> str | None:
     """Return a sentence for an exception of botocore; None for any other, and for what AWS itself answers."""
     said = _without_secrets(str(error))
-    if isinstance(error, _CONFIGURATION):
+    if isinstance(error, CONFIGURATION):
         return f"the AWS configuration cannot be used: {said}; check AWS_PROFILE and ~/.aws/config"
     if isinstance(error, _NO_CREDENTIALS):
         return f"there are no AWS credentials: {CREDENTIALS}"
-    if isinstance(error, _LOGIN):
+    if isinstance(error, LOGIN):
         return f"the AWS login has expired or is missing ({said}): run `aws sso login`"
     if isinstance(error, aws.NoRegionError):
         return "no AWS region: set AWS_REGION"
@@ -47,7 +47,7 @@ def explain(error: BaseException) -> str | None:
         return f"the connection to AWS broke: {said}; run the same command again"
     if isinstance(error, aws.ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))
-        return "the AWS credentials have expired: log in again, for example `aws sso login`" if code in _EXPIRED else None
+        return "the AWS credentials have expired: log in again, for example `aws sso login`" if code in EXPIRED else None
     if isinstance(error, aws.BotoCoreError):
         return f"AWS cannot be asked: {said}"
     if isinstance(error, ValueError) and _passed(error, _BOTOCORE):  # `Invalid endpoint`, and numbers that are none

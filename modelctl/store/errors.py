@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from boto3.exceptions import S3UploadFailedError
 from botocore import exceptions as aws
 
+from console import aws_errors
+from console.aws_errors import CREDENTIALS, EXPIRED
 from spec.failure import NOT_TRIED, Failure
 
 _ACTIONS = {
@@ -26,8 +28,6 @@ _ACTIONS = {
     "PutObjectTagging": "s3:PutObjectTagging",
     "DeleteObjectTagging": "s3:DeleteObjectTagging",
 }
-_NO_CREDENTIALS = "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 _WRONG_KEYS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
 
 
@@ -64,12 +64,10 @@ def explain(error: Exception, place: Place) -> str:
     """Return one sentence for an exception of boto3 about `place`."""
     if isinstance(error, aws.ClientError):
         return _explain_answer(error, place)
-    if isinstance(error, aws.ProfileNotFound | aws.ConfigParseError | aws.ConfigNotFound):
-        return f"the AWS configuration cannot be used: {error}; check AWS_PROFILE and ~/.aws/config"
+    if isinstance(error, aws_errors.CONFIGURATION + aws_errors.LOGIN):
+        return str(aws_errors.explain(error))
     if isinstance(error, aws.NoCredentialsError | aws.PartialCredentialsError | aws.CredentialRetrievalError):
-        return f"no AWS credentials to reach {place}: {_NO_CREDENTIALS}"
-    if isinstance(error, aws.SSOError | aws.TokenRetrievalError | aws.UnauthorizedSSOTokenError):
-        return f"the AWS login has expired or is missing ({error}): run `aws sso login`"
+        return f"no AWS credentials to reach {place}: {CREDENTIALS}"
     if isinstance(error, aws.NoRegionError):
         return "no AWS region: set AWS_REGION to the bucket's region"
     if isinstance(error, aws.ParamValidationError) and "bucket" in str(error).lower():
@@ -98,10 +96,10 @@ def _explain_answer(error: aws.ClientError, place: Place) -> str:
         action = _ACTIONS.get(operation, operation)
         key = " (and to kms:GenerateDataKey and kms:Decrypt on the bucket's key)" if action == "s3:PutObject" else ""
         return f"access to {place} is denied: these credentials need {action}{key}"
-    if code in _EXPIRED:
-        return "the AWS credentials have expired: log in again, for example `aws sso login`"
+    if code in EXPIRED:
+        return str(aws_errors.explain(error))
     if code in _WRONG_KEYS:
-        return f"the AWS credentials are not accepted ({code}): {_NO_CREDENTIALS}"
+        return f"the AWS credentials are not accepted ({code}): {CREDENTIALS}"
     if code in {"PermanentRedirect", "301", "IllegalLocationConstraintException"}:
         region = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
         where = f"region {region}" if region else "another region"
