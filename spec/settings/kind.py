@@ -52,23 +52,18 @@ def text_of(value: Any, valid: str, *, quote: bool = False) -> str:
 
 def between(low: int, high: int, unit: str) -> Kind:
     """Return the kind of whole numbers from `low` to `high`, which are numbers of `unit`."""
-    valid = f"{low} to {high} {unit}"
-
-    def check(value: int) -> int:
-        if not low <= value <= high:
-            refuse(f"{value} is out of range; use {valid}")
-        return value
-
-    return Kind(check, valid, {"minimum": low, "maximum": high}, alone=False)
+    return _in_range(low, high, f"{low} to {high} {unit}", str)
 
 
 def fraction_between(low: float, high: float, unit: str) -> Kind:
     """Return the kind of numbers from `low` to `high`, which are numbers of `unit`."""
-    valid = f"{low:.10g} to {high:.10g} {unit}"
+    return _in_range(low, high, f"{low:.10g} to {high:.10g} {unit}", "{:g}".format)
 
-    def check(value: float) -> float:
+
+def _in_range(low: float, high: float, valid: str, write: Callable[[Any], str]) -> Kind:
+    def check(value: Any) -> Any:
         if not low <= value <= high:
-            refuse(f"{value:g} is out of range; use {valid}")
+            refuse(f"{write(value)} is out of range; use {valid}")
         return value
 
     return Kind(check, valid, {"minimum": low, "maximum": high}, alone=False)
