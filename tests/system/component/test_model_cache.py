@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
 
 from infra import app
 from spec.settings import load
-from spec.settings.model import Document
 from spec.versions import PROJECT
 from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, living, seed_roles
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY
+from tests.system.component.engine.stack_run import TODAY, required_config
 from twin.aws.base.clients import Clients
 
 STACK = "staging"
@@ -36,10 +34,7 @@ CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
 def config() -> dict[str, Any]:
     """Staging with nothing that it could leave out, Triton in the second zone alone, and a file system."""
-    found: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"]
-    for name, field in Document.model_fields.items():
-        if not field.is_required():
-            found.pop(f"{PROJECT}:{name}", None)
+    found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"].pop("autoscaler")
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
     found[f"{PROJECT}:network"]["zones"] = ["us-west-2a", "us-west-2b"]

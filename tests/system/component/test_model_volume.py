@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
 import pytest
-import yaml
 
-from infra import app
 from spec.settings import Settings, load
-from spec.settings.model import Document
 from spec.versions import PROJECT
 from tests.paths import ROOT
-from tests.system.component.engine.account import seed_roles
-from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY
-from twin.aws.base.clients import Clients
+from tests.system.component.engine.stack_run import TODAY, previewed, required_config
 
 STACK = "staging"
 VOLUME = "kubernetes:core/v1:PersistentVolume"
@@ -28,10 +21,7 @@ ADDON = "aws:eks/addon:Addon"
 
 def config() -> dict[str, Any]:
     """Staging with nothing that it could leave out, and mounted models."""
-    found: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"]
-    for name, field in Document.model_fields.items():
-        if not field.is_required():
-            found.pop(f"{PROJECT}:{name}", None)
+    found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"].pop("autoscaler")
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
@@ -45,19 +35,8 @@ def settings() -> Settings:
 
 
 @pytest.fixture(scope="module")
-def mounted(clients: Clients, settings: Settings) -> Recording:
-    """A preview: it makes nothing, and registers everything."""
-    seed_roles(clients, settings.cluster.admin_role_arns)
-    with contextlib.chdir(ROOT):
-        return run(
-            lambda: app.deploy(settings),
-            project=PROJECT,
-            stack=STACK,
-            config=config(),
-            root=ROOT,
-            clients=clients,
-            preview=True,
-        )
+def mounted() -> Recording:
+    return previewed(ROOT, STACK, config())
 
 
 def test_the_driver_runs_on_gpu_nodes_and_may_read_nothing_itself(mounted: Recording) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pytest
 import yaml
 
-from infra import app
-from spec.settings import load
-from spec.versions import PROJECT
 from tests.paths import ROOT
-from tests.system.component.engine.account import fresh_account, seed_roles
-from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY
-from twin.aws.base.clients import Clients
+from tests.system.component.engine.stack_run import previewed
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +17,7 @@ def let_go() -> Recording:
     """The preview of prod with the flag."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     config["triton-eks:allowDestroy"] = True
-    settings = load(config, "prod", today=TODAY)
-    with fresh_account(), contextlib.chdir(ROOT):
-        clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
-        return run(
-            lambda: app.deploy(settings),
-            project=PROJECT,
-            stack="prod",
-            config=config,
-            root=ROOT,
-            clients=clients,
-            preview=True,
-        )
+    return previewed(ROOT, "prod", config)
 
 
 def test_nothing_is_protected(let_go: Recording) -> None:

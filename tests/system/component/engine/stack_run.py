@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from infra import app
-from spec.settings import Settings, load_stack_file
+from spec.settings import Settings, load, load_stack_file
+from spec.settings.model import Document
 from spec.versions import PROJECT
 from tests.system.component.engine.account import Account, fresh_account, living, observe, seed_roles, seed_topics
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
@@ -41,6 +42,32 @@ class StackRun:
     """The refusal of the cluster's deletion protection; "" without one."""
     leftovers: dict[str, list[str]]
     """The ids that a destroy left behind, by kind."""
+
+
+def required_config(root: Path, stack: str) -> dict[str, Any]:
+    """Read a stack's config, without the sections that it could leave out."""
+    config: dict[str, Any] = yaml.safe_load((root / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]
+    for name, field in Document.model_fields.items():
+        if not field.is_required():
+            config.pop(f"{PROJECT}:{name}", None)
+    return config
+
+
+def previewed(root: Path, stack: str, config: dict[str, Any]) -> Recording:
+    """Return what a preview registers, in a moto account of its own. It makes nothing there."""
+    settings = load(config, stack, today=TODAY)
+    with fresh_account(), contextlib.chdir(root):
+        clients = Clients(settings.region)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        return run(
+            lambda: app.deploy(settings),
+            project=PROJECT,
+            stack=stack,
+            config=config,
+            root=root,
+            clients=clients,
+            preview=True,
+        )
 
 
 def bring_up(root: Path, stack: str) -> StackRun:
