@@ -137,7 +137,7 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
         )
     diagnostics = document.get("diagnostics") or []
     return Plan(
-        steps=_merged([_document_step(raw) for raw in document.get("steps") or ()]),
+        steps=_merged([_read_step(raw, _OF_A_DOCUMENT) for raw in document.get("steps") or ()]),
         counts=dict(document.get("changeSummary") or {}),
         errors=_messages(diagnostics, "error"),
         warnings=_messages(diagnostics, "warning"),
@@ -152,6 +152,20 @@ class _Told:
     step: Step | None
     old: Mapping[str, Any]
     new: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of a step in one of the engine's two forms."""
+
+    old: str
+    new: str
+    changed: str
+    replaces: str
+
+
+_OF_A_DOCUMENT = _Keys("oldState", "newState", "diffReasons", "replaceReasons")
+_OF_AN_EVENT = _Keys("old", "new", "diffs", "keys")
 
 
 def _named(raw: Mapping[str, Any]) -> tuple[str, str]:
@@ -176,20 +190,6 @@ def _shown(word: str) -> str:
     return repr(shortened(word, _LONGEST_SHOWN))
 
 
-def _document_step(raw: Mapping[str, Any]) -> _Told:
-    old, new = raw.get("oldState") or {}, raw.get("newState") or {}
-    op, urn = _named(raw)
-    step = _step(op, urn, old, new, raw.get("detailedDiff"), raw, "diffReasons", "replaceReasons")
-    return _Told(urn, step, old, new)
-
-
-def _event_step(raw: Mapping[str, Any]) -> _Told:
-    old, new = raw.get("old") or {}, raw.get("new") or {}
-    op, urn = _named(raw)
-    step = _step(op, urn, old, new, raw.get("detailedDiff"), raw, "diffs", "keys")
-    return _Told(urn, step, old, new)
-
-
 def _from_events(events: list[dict[str, Any]]) -> Plan:
     steps, violations, diagnostics = [], [], []
     packs: dict[str, str] | None = None
@@ -198,7 +198,7 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
         if packs is not None and event.keys() & {"resourcePreEvent", "summaryEvent"}:
             raise UnreadablePlan("steps follow the engine's summary: there is more than one preview in it; give one")
         if (resource := event.get("resourcePreEvent")) is not None:
-            steps.append(_event_step(resource.get("metadata") or {}))
+            steps.append(_read_step(resource.get("metadata") or {}, _OF_AN_EVENT))
         elif (diagnostic := event.get("diagnosticEvent")) is not None:
             if not diagnostic.get("ephemeral"):
                 diagnostics.append(diagnostic)
@@ -246,27 +246,25 @@ def _violation(raw: Mapping[str, Any]) -> Violation:
     )
 
 
+def _read_step(raw: Mapping[str, Any], keys: _Keys) -> _Told:
+    op, urn = _named(raw)
+    old, new = raw.get(keys.old) or {}, raw.get(keys.new) or {}
+    return _Told(urn, _step(op, urn, old, new, raw, keys), old, new)
+
+
 def _step(
-    op: str,
-    urn: str,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    detailed: Mapping[str, Any] | None,
-    raw: Mapping[str, Any],
-    changed_key: str,
-    replaces_key: str,
+    op: str, urn: str, old: Mapping[str, Any], new: Mapping[str, Any], raw: Mapping[str, Any], keys: _Keys
 ) -> Step | None:
     action = _ACTIONS.get(op)
     type_ = type_of(urn)
     if action is None or not _told(action, type_, new or old):
         return None
-    reasons = set(raw.get(replaces_key) or ())
-    reasons |= {
-        path for path, diff in (detailed or {}).items() if str(diff.get("kind") or diff.get("diffKind")).endswith("replace")
-    }
+    detailed: Mapping[str, Any] = raw.get("detailedDiff") or {}
+    reasons = set(raw.get(keys.replaces) or ())
+    reasons |= {path for path, diff in detailed.items() if str(diff.get("kind") or diff.get("diffKind")).endswith("replace")}
     changed: tuple[Change, ...] = ()
     if action in ("update", "replace") and old and new:
-        paths = list(detailed) if detailed else list(raw.get(changed_key) or ())
+        paths = list(detailed) or list(raw.get(keys.changed) or ())
         changed = changes.between(type_, old, new, paths)
     return Step(
         action,
