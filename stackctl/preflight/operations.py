@@ -21,15 +21,23 @@ OPERATIONS: Operations = {
             "DescribeInstances",
             "DescribeInternetGateways",
             "DescribeNatGateways",
+            "DescribeRouteTables",
             "DescribeSubnets",
+            "DescribeVpcAttribute",
+            "DescribeVpcEndpoints",
             "DescribeVpcs",
         )
     },
     "eks": {
+        "DescribeAddon": "eks:DescribeAddon",
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
+        "DescribeCluster": "eks:DescribeCluster",
+        "ListAccessEntries": "eks:ListAccessEntries",
+        "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",
     },
+    "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider"},
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
     # HeadObject tells a missing object from a forbidden one only to who may list the bucket.

@@ -5,6 +5,8 @@ from stackctl.preflight.checks import (
     add_ons,
     ami_release,
     capacity_reservations,
+    existing_cluster,
+    existing_network,
     images,
     instance_offerings,
     kubernetes_version,
@@ -23,6 +25,8 @@ CHECKS: tuple[Check, ...] = (
     Check("node AMIs", ami_release.check),
     Check("images", images.check),
     Check("capacity reservations", capacity_reservations.check),
+    Check("existing network", existing_network.check),
     Check("subnet addresses", subnet_addresses.check),
+    Check("existing cluster", existing_cluster.check),
     Check("model release", model_release.check),
 )
