@@ -7,12 +7,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from unittest import mock
 
 from moto import mock_aws
-from moto.core import responses
 from moto.iam.models import IAMBackend, ManagedPolicy
 
 from twin.aws.base.clients import Clients
@@ -20,8 +18,6 @@ from twin.aws.iam import trust
 from twin.engine import alert_topics
 
 Description = dict[str, Any]
-_methods_once = cache(responses.method_names_from_class)
-"""moto lists all methods of a service anew for each request, a tenth of what it needs to answer."""
 
 
 @contextmanager
@@ -38,7 +34,6 @@ def fresh_account() -> Iterator[None]:
     with (
         mock.patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}),
         mock.patch.object(IAMBackend, "_init_aws_policies", of_one_partition),
-        mock.patch.object(responses, "method_names_from_class", _methods_once),
         mock_aws(config=managed_policies),
     ):
         try:
