@@ -240,6 +240,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "'sdk', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
     ),
     (
+        {"triton.image": f"{ECR}/nvidia/tritonserver-client@{DIGEST}"},
+        "triton.image: '123456789012.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver-client' is the image "
+        "'client', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
+    ),
+    (
         {"triton.image": f"{ECR}/nvidia/tritonserver-py3-min@{DIGEST}"},
         "triton.image: '123456789012.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver-py3-min' is the "
         "image 'min', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
