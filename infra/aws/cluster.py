@@ -145,7 +145,7 @@ class Cluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[log_group, *granted],
-                transforms=[_protect_the_control_plane] if stack.protected else None,
+                transforms=[_tagged_oidc_provider(stack.tags), *([_protect_the_control_plane] if stack.protected else [])],
             ),
         )
 
@@ -201,6 +201,21 @@ class Cluster(pulumi.ComponentResource):
             tags=stack.tags,
             opts=self._child,
         )
+
+
+def _tagged_oidc_provider(tags: Mapping[str, str]) -> pulumi.ResourceTransform:
+    """Return the transform that gives the OIDC provider the stack's tags, by which the deploy role knows it for ours.
+
+    `eks.Cluster` makes it without any: `oidcProvider` in
+    https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts.
+    """
+
+    def tagged(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if args.type_ != "aws:iam/openIdConnectProvider:OpenIdConnectProvider":
+            return None
+        return pulumi.ResourceTransformResult(props={**args.props, "tags": dict(tags)}, opts=args.opts)
+
+    return tagged
 
 
 def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
