@@ -423,7 +423,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "models.release.others.resnet50: a version is listed twice; list each once",
     ),
     (
-        {"cost": {**COST, "anomalyUsd": 101}},
+        {"cost": {**COST, "anomalies": True, "anomalyUsd": 101}},
         "cost.anomalyUsd: 101 is more than the whole budget of 100 a month, told before; give 1 to 100",
     ),
     (
