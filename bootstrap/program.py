@@ -7,9 +7,10 @@ import pulumi
 from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
-from bootstrap.state import SECRETS_ALIAS, State, StateArgs
+from bootstrap.state import State, StateArgs
 from infra.aws import account as aws_account
 from infra.stack_settings import refuse
+from spec.names import SECRETS_ALIAS
 from spec.versions import PROJECT
 
 

@@ -111,6 +111,10 @@ def state_bucket(account_id: str, region: str) -> str:
     return f"pulumi-state-{account_id}-{region}"
 
 
+SECRETS_ALIAS = "pulumi-secrets"
+"""The alias of the key that encrypts secrets of stacks."""
+
+
 def request_queue(cluster: str) -> str:
     """Return the queue of the asynchronous path."""
     return f"{cluster}-requests"
