@@ -58,6 +58,10 @@ PROMETHEUS_URL = f"http://{PROMETHEUS_SERVICE}.{MONITORING_NAMESPACE}.svc:{PROME
 """Where Prometheus answers inside the cluster."""
 
 GATEWAY_NAMESPACE = "envoy-gateway-system"
+GATEWAY = "inference"
+"""The name of the Gateway, of its class and of its EnvoyProxy."""
+GATEWAY_HTTPS_PORT = 443
+"""Of HTTP where the gateway has TLS; without, it has Triton's own port."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")

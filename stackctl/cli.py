@@ -61,6 +61,17 @@ def preflight(stack: StackArgument = "", as_json: Json = False) -> int:
     return command.preflight(stack, as_json=as_json)
 
 
+@app.command("first-inference")
+def first_inference(
+    stack: StackArgument = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
+) -> None:
+    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    from stackctl.first_inference import command
+
+    command.first_inference(stack, yes=yes)
+
+
 @app.command()
 def orphans(stack: StackArgument = "", as_json: Json = False) -> int:
     """List what AWS still has, and bills, of a stack. Nothing is changed, and nothing can be."""

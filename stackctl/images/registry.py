@@ -70,10 +70,10 @@ class Manifest:
 def _parts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     form = {"digest": str, "size": int}
     checked = reading.checked(dict(document), {"config": form, "layers": [form]}, "the manifest")
-    parts = [checked["config"], *checked["layers"]]
+    parts = [checked.get("config") or {}, *(checked.get("layers") or [])]
     for part in parts:
-        if not _DIGEST.fullmatch(part["digest"]):
-            raise Unreadable(f"the manifest names a part {part['digest'][:80]!r}, which is no sha-256 digest")
+        if not _DIGEST.fullmatch(part.get("digest") or "") or not isinstance(part.get("size"), int):
+            raise Unreadable("the manifest names a part without a size, or without a sha-256 digest")
     return parts
 
 
@@ -96,7 +96,7 @@ class Registry:
         if found.media_type not in INDEXES:
             return found
         document = self._read(lambda: reading.checked(reading.json_object(found.content), {"manifests": [{}]}, "the index"))
-        for entry in document["manifests"]:
+        for entry in document.get("manifests") or ():
             platform = entry.get("platform") or {}
             digest = entry.get("digest")
             if isinstance(digest, str) and {key: platform.get(key) for key in PLATFORM} == PLATFORM:
