@@ -58,6 +58,10 @@ PROMETHEUS_URL = f"http://{PROMETHEUS_SERVICE}.{MONITORING_NAMESPACE}.svc:{PROME
 """Where Prometheus answers inside the cluster."""
 
 GATEWAY_NAMESPACE = "envoy-gateway-system"
+GATEWAY = "inference"
+"""The name of the Gateway, of its class and of its EnvoyProxy."""
+GATEWAY_HTTPS_PORT = 443
+"""Of HTTP where the gateway has TLS; without, it has Triton's own port."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
@@ -109,6 +113,10 @@ def request_bucket(environment: str, account_id: str, region: str) -> str:
 def state_bucket(account_id: str, region: str) -> str:
     """Return the bucket of Pulumi's state, which people type into `pulumi login`."""
     return f"pulumi-state-{account_id}-{region}"
+
+
+SECRETS_ALIAS = "pulumi-secrets"
+"""The alias of the key that encrypts secrets of stacks."""
 
 
 def request_queue(cluster: str) -> str:

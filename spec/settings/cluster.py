@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from spec.wording import one_of
 
 WARN_BEFORE_END_OF_SUPPORT = timedelta(days=90)
 _WIDEST_PUBLIC_PREFIX = 8
+_CREATORS_ALONE = ("local", "dev")
 _MOST_PUBLIC_RANGES = 40  # a quota of EKS that cannot be raised
 
 
@@ -28,8 +29,9 @@ class Cluster(Section):
     public_access_cidrs: tuple[Cidr, ...] = Field(
         default=(), description="the ranges that reach a public API endpoint; required with endpoint: public, else forbidden"
     )
-    admin_role_arns: Annotated[tuple[RoleArn, ...], Field(min_length=1)] = Field(
-        description="the IAM roles that administer the cluster"
+    admin_role_arns: tuple[RoleArn, ...] = Field(
+        description="the IAM roles that administer the cluster, beside whoever runs the first `up`, whom EKS makes an "
+        "administrator; [] for nobody else, in local and dev"
     )
     view_role_arns: tuple[RoleArn, ...] = Field(
         default=(),
@@ -111,6 +113,12 @@ class Cluster(Section):
                     f"{cidr} opens the API to {'the world' if cidr.prefixlen == 0 else 'most of the internet'}; "
                     "give the ranges of your offices, VPN or runners",
                 )
+
+    @rule
+    def _somebody_administers(self, at: Place) -> Iterator[Problem]:
+        """Require an administrator beside the cluster's creator, but in local and dev."""
+        if not self.admin_role_arns and at.stack not in _CREATORS_ALONE:
+            yield at.problem("adminRoleArns", "is empty; give at least one")
 
     @rule
     def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
