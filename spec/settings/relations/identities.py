@@ -131,7 +131,7 @@ def _others_are_asked(subject: Subject) -> Iterator[Problem]:
     """Warn of addresses that every pod or node has of itself, but in local."""
     for path, text in _texts(subject.document):
         asked = path in _ASKED_BY_PODS or path in _ASKED_BY_NODES
-        match = _HOST.match(text) if asked and subject.stack != "local" else None
+        match = _HOST.match(text) if asked and subject.environment != "local" else None
         if match is not None and _is_oneself(match[1]):
             who = "pod" if path in _ASKED_BY_PODS else "node"
             yield Problem(
