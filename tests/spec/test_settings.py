@@ -102,7 +102,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
             "models": [],
         }
     ) == [
-        "environment: 'dev' is not the stack 'staging'; a stack is named after its environment",
+        "environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name",
         "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
         "flowLogRetentionDays",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
