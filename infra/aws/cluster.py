@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -16,6 +16,7 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess, OidcProvider
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, control_plane_log_group
@@ -39,10 +40,7 @@ _CNI_CONFIGURATION = {
 class ClusterArgs:
     stack: Stack
     cluster: ClusterSettings
-    vpc_id: pulumi.Input[str]
-    control_plane_subnet_ids: Sequence[pulumi.Input[str]]
-    node_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Private subnets, by zone."""
+    network: NetworkAccess
     logs_key_arn: pulumi.Input[str]
     allow_destroy: bool
     """It can be deleted whatever `cluster.deletionProtection` says."""
@@ -75,11 +73,12 @@ class Cluster(pulumi.ComponentResource):
             stack=args.stack,
             kubernetes_version=args.cluster.version,
             name=control_plane.eks_cluster.name,
+            known_name=args.stack.cluster_name,
             arn=self._arn,
             oidc=OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer),
-            vpc_id=args.vpc_id,
-            node_subnet_ids=args.node_subnet_ids,
+            network=args.network,
             security_group_id=control_plane.cluster_security_group_id,
+            ready=[self],
             kubernetes=k8s.Provider(
                 f"{name}-kubernetes",
                 kubeconfig=control_plane.kubeconfig_json,
@@ -120,8 +119,8 @@ class Cluster(pulumi.ComponentResource):
             f"{name}-control-plane",
             name=stack.cluster_name,
             version=cluster.version,
-            vpc_id=self._args.vpc_id,
-            subnet_ids=list(self._args.control_plane_subnet_ids),
+            vpc_id=self._args.network.vpc_id,
+            subnet_ids=list(self._args.network.control_plane_subnet_ids),
             endpoint_private_access=True,
             endpoint_public_access=public,
             public_access_cidrs=[str(cidr) for cidr in cluster.public_access_cidrs] if public else None,

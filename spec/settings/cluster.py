@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.existing import ExistingCluster, nothing_beside_existing
 from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn, never_on_the_internet
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -23,6 +24,9 @@ class Cluster(Section):
     """The EKS control plane."""
 
     guide: ClassVar[str] = "docs/aws.md"
+    only_without_existing = frozenset(
+        {"endpoint", "public_access_cidrs", "admin_role_arns", "deletion_protection", "log_retention_days"}
+    )
 
     version: KubernetesVersion = Field(description='the Kubernetes minor version in quotes, like "1.35"')
     endpoint: Literal["private", "public"] = Field(description="the API endpoint: private or public")
@@ -40,6 +44,14 @@ class Cluster(Section):
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
+    existing: ExistingCluster | None = Field(
+        default=None, description="a cluster that is there already; without it: one is made, of the other keys"
+    )
+
+    @rule
+    def _nothing_of_a_new_one_beside_existing(self, at: Place) -> Iterator[Problem]:
+        """Require the keys of a control plane, or existing and none of them but version, which has to be the cluster's."""
+        yield from nothing_beside_existing(self, at, "the cluster is there already, and this program does not change it")
 
     @rule
     def _version_is_pinned_and_supported(self, at: Place) -> Iterator[Problem]:
@@ -117,7 +129,7 @@ class Cluster(Section):
     @rule
     def _somebody_administers(self, at: Place) -> Iterator[Problem]:
         """Require an administrator beside the cluster's creator, but in local and dev."""
-        if not self.admin_role_arns and at.stack not in _CREATORS_ALONE:
+        if not self.admin_role_arns and at.environment not in _CREATORS_ALONE:
             yield at.problem("adminRoleArns", "is empty; give at least one")
 
     @rule
