@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.api_access import ApiAccess
 from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn, never_on_the_internet
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -28,11 +29,25 @@ class Cluster(Section):
     public_access_cidrs: tuple[Cidr, ...] = Field(
         default=(), description="the ranges that reach a public API endpoint; required with endpoint: public, else forbidden"
     )
+    api_access: ApiAccess | None = Field(
+        default=None, description="who else reaches the API server inside of the VPC; without it: the nodes alone"
+    )
     admin_role_arns: Annotated[tuple[RoleArn, ...], Field(min_length=1)] = Field(
         description="the IAM roles that administer the cluster"
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
+
+    @property
+    def reached_by(self) -> tuple[str, ...]:
+        """Return who reaches the API server, each in words; what they may do there is another matter."""
+        inside = self.api_access
+        return (
+            "the nodes",
+            *(f"{cidr} inside of the VPC or connected to it" for cidr in (inside.cidrs if inside else ())),
+            *(f"{group} inside of the VPC" for group in (inside.security_groups if inside else ())),
+            *(f"{cidr} over the internet" for cidr in self.public_access_cidrs),
+        )
 
     @rule
     def _version_is_pinned_and_supported(self, at: Place) -> Iterator[Problem]:
@@ -81,6 +96,17 @@ class Cluster(Section):
             yield at.problem(
                 "publicAccessCidrs",
                 "a public endpoint without a list is open to the world; list the ranges that may reach it",
+            )
+
+    @warning
+    def _somebody_reaches_a_private_endpoint(self, at: Place) -> Iterator[Problem]:
+        """Warn of a private endpoint that nobody but the nodes reaches; the twin has no network of its own."""
+        if self.endpoint == "private" and self.api_access is None and at.stack != "local":
+            yield at.problem(
+                "apiAccess",
+                "is missing: the endpoint is private, and its security group admits the nodes alone, so that no VPN or "
+                "runner reaches the API server; list ranges in apiAccess.cidrs or groups in apiAccess.securityGroups, or "
+                f"go through a node: `python3 -m stackctl tunnel {at.stack} -- pulumi up --stack {at.stack}`",
             )
 
     @rule
