@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -148,7 +149,7 @@ class Programs:
 
     folder: Path
 
-    def sessions(self) -> list[dict[str, object]]:
+    def sessions(self) -> list[dict[str, Any]]:
         """The calls of `aws ssm start-session`: `pid` and `arguments`."""
         if not (self.folder / "calls").exists():
             return []

@@ -87,10 +87,10 @@ def test_nothing_of_it_stays(cluster: str, node: Callable[..., str], programs: P
     node()
     with _opened() as through:
         (session,) = programs.sessions()
-        os.kill(int(str(session["pid"])), 0)
+        os.kill(int(session["pid"]), 0)
     assert not Path(through["KUBECONFIG"]).parent.exists()
     with pytest.raises(ProcessLookupError):
-        os.kill(int(str(session["pid"])), 0)
+        os.kill(int(session["pid"]), 0)
     with pytest.raises(httpx.ConnectError):
         httpx.get("http://127.0.0.1:" + through["HTTPS_PROXY"].rpartition(":")[2], trust_env=False)
 
@@ -102,7 +102,7 @@ def test_a_session_that_has_ended_is_begun_anew(
         with _client(through, api, tmp_path) as client:
             assert client.get(f"https://{HOST}/version").json()["gitVersion"] == "v1.35.2-eks"
         assert len(programs.sessions()) == sessions
-        pid = int(str(programs.sessions()[-1]["pid"]))
+        pid = int(programs.sessions()[-1]["pid"])
         os.killpg(pid, signal.SIGKILL)
         wait_until(lambda pid=pid: _is_gone(pid), f"the end of {pid}", 20)  # type: ignore[misc]
 
