@@ -116,6 +116,7 @@ def deploy(settings: Settings) -> None:
     # What people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks.
     release = settings.models.release
     pulumi.export("clusterName", cluster.name)
+    pulumi.export("apiReachedBy", list(settings.cluster.reached_by))
     pulumi.export("region", stack.region)
     pulumi.export("vpcId", cluster.vpc_id)
     pulumi.export("zones", list(zones))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -69,6 +69,7 @@ class Cluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
 
         control_plane = self._control_plane()
+        ways_in = self._ways_in(control_plane.cluster_security_group_id)
         self.access = ClusterAccess(
             stack=args.stack,
             kubernetes_version=args.cluster.version,
@@ -85,7 +86,8 @@ class Cluster(pulumi.ComponentResource):
                 enable_server_side_apply=True,
                 # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
                 cluster_identifier=self._arn,
-                opts=self._child,
+                # A provider that finds no API server when it starts fails every object of the run.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=ways_in),
             ),
         )
         self._network_plugin()
@@ -147,6 +149,31 @@ class Cluster(pulumi.ComponentResource):
                 transforms=[_tagged_oidc_provider(stack.tags), *([_protect_the_control_plane] if stack.protected else [])],
             ),
         )
+
+    def _ways_in(self, group_id: pulumi.Output[str]) -> list[pulumi.Resource]:
+        """Let in who is named in `cluster.apiAccess`: EKS's own group admits only what is in it, which the nodes are.
+
+        https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html#private-access
+        """
+        named = self._args.cluster.api_access
+        if named is None:
+            return []
+        sources = [(str(cidr).replace("/", "-"), {"cidr_ipv4": str(cidr)}) for cidr in named.cidrs]
+        sources += [(group, {"referenced_security_group_id": group}) for group in named.security_groups]
+        return [
+            aws.vpc.SecurityGroupIngressRule(
+                f"{self._name}-api-from-{label}",
+                security_group_id=group_id,
+                description="Kubernetes API",
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                tags=self._args.stack.tags,
+                opts=self._child,
+                **source,
+            )
+            for label, source in sources
+        ]
 
     def _service_role(self, secrets_key_arn: pulumi.Output[str]) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         name, stack = self._name, self._args.stack

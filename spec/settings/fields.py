@@ -410,6 +410,14 @@ ReservationId = Annotated[
         "give the id of a capacity reservation, like cr-0123456789abcdef0",
     ),
 ]
+SecurityGroupId = Annotated[
+    str,
+    matching(
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "is not the id of a security group",
+        "give the id of a security group, like sg-0123456789abcdef0",
+    ),
+]
 ReleaseId = Annotated[
     str,
     matching(

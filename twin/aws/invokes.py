@@ -71,7 +71,7 @@ def get_partition(clients: Clients, arguments: Values) -> Values:
 
 def get_roles(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.iam.get_roles``: names and ARNs of the roles below a path."""
-    _only("aws:iam/getRoles:getRoles", arguments, {"pathPrefix"})
+    only("aws:iam/getRoles:getRoles", arguments, {"pathPrefix"})
     pages = clients("iam").get_paginator("list_roles").paginate(PathPrefix=arguments.get("pathPrefix", "/"))
     found = [role for page in pages for role in page["Roles"]]
     return {
@@ -84,7 +84,7 @@ def get_roles(clients: Clients, arguments: Values) -> Values:
 
 def get_role(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.iam.get_role``."""
-    _only("aws:iam/getRole:getRole", arguments, {"name"})
+    only("aws:iam/getRole:getRole", arguments, {"name"})
     role = clients("iam").get_role(RoleName=arguments["name"])["Role"]
     return {
         "id": role["RoleName"],

@@ -202,10 +202,10 @@ def test_mistakes_about_both_are_told_at_once_and_before_the_first_resource() ->
         f"network.existing.vpcId: {vpc.id} has enableDnsHostnames off, and nodes would not find the API server; aws ec2 "
         f"modify-vpc-attribute --vpc-id {vpc.id} --enable-dns-hostnames",
         f"network.existing.privateSubnetIds.us-west-2b: {vpc.public['us-west-2b']} is public: its default route leads to "
-        f"{main['InternetGatewayId']}, over which nodes without a public address reach nothing; give a subnet whose default "
-        "route leads to a NAT gateway or a transit gateway",
-        'cluster.version: shared runs Kubernetes 1.35, and nodes and charts would be those of 1.34; write "1.35", or upgrade '
-        "the cluster",
+        f"{main['InternetGatewayId']}, over which nodes without a public address reach nothing; give a subnet whose "
+        "default route leads to a NAT gateway or a transit gateway",
+        'cluster.version: shared runs Kubernetes 1.35, and nodes and charts would be those of 1.34; write "1.35", or '
+        "upgrade the cluster",
         "cluster.existing.name: shared knows no access entries (authentication mode CONFIG_MAP), by which nodes of this "
         "stack join; aws eks update-cluster-config --name shared --access-config authenticationMode=API_AND_CONFIG_MAP",
         "cluster.existing.name: IAM has no OIDC provider of shared, by which pods take their roles; aws "
