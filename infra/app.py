@@ -20,6 +20,7 @@ from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
+from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
 from infra.platform.gateway import install_gateway
 from infra.platform.monitoring import install_monitoring
@@ -93,6 +94,7 @@ def deploy(settings: Settings) -> None:
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
     ready = [nodes.system, addons]
     plugin = DevicePlugin("device-plugin", cluster, settings.gpu.pools, pulumi.ResourceOptions(depends_on=[nodes, addons]))
+    install_container_logs(cluster, settings, kms_key_arn=logs.arn, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])

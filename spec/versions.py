@@ -226,6 +226,14 @@ OPENTELEMETRY_COLLECTOR = ChartPin(
 )
 
 
+FLUENT_BIT = ChartPin(
+    name="fluent-bit",
+    repository="https://fluent.github.io/helm-charts",
+    # renovate: datasource=helm depName=fluent-bit registryUrl=https://fluent.github.io/helm-charts
+    version="0.58.1",
+)
+
+
 OPENCOST = ChartPin(
     name="opencost",
     repository="https://opencost.github.io/opencost-helm-chart",
