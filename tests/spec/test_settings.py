@@ -109,7 +109,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
         "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
         "AMI for "
-        '1.33; use "1.34" or "1.35"',
+        '1.33; use "1.34", "1.35" or "1.36"',
         "gpu.pools[1].min: 'none' is text; give a whole number",
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",

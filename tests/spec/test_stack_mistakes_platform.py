@@ -222,12 +222,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
             "AMI "
-            'for 1.33; use "1.34" or "1.35"'
+            'for 1.33; use "1.34", "1.35" or "1.36"'
         ],
     ),
     (
-        {"cluster.version": "1.36"},
-        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.36; use "1.34" or "1.35"')],
+        {"cluster.version": "1.37"},
+        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.37; use "1.34", "1.35" or "1.36"')],
     ),
     (
         {"cluster.version": "latest"},
