@@ -1,5 +1,6 @@
 """The base of every mapping of a stack file: frozen, nothing extra, camelCase in YAML and snake_case here."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +24,9 @@ class Section(BaseModel):
 
     guide: ClassVar[str] = ""
     """The page, with its heading, that says how the section is used; its reference links to it."""
+
+    gone: ClassVar[Mapping[str, str]] = {}
+    """Keys that the section had once, each with the sentence that says what to do about it."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", alias_generator=_alias)
 

@@ -34,7 +34,7 @@ def test_a_valid_stack_is_read_into_typed_values() -> None:
     assert read.nodes.system.disk_gib == 50
     pool = read.triton_pool
     assert (pool.name, pool.zones, pool.sharing.strategy, pool.sharing.replicas) == ("g5", ("us-west-2a",), "mps", 4)
-    assert (pool.reservation_id, pool.efa) == (None, False)
+    assert pool.reservation_id is None
     assert read.models.s3_endpoint is None
     assert read.models.release is not None
     assert read.models.release.models == {"resnet50": 1}
@@ -69,7 +69,6 @@ def test_settings_cannot_be_changed() -> None:
             "gpu.pools[1].capacity": "capacity-block",
             "gpu.pools[1].reservationId": "cr-0123456789abcdef0",
             "gpu.pools[1].zones": ["us-west-2a"],
-            "gpu.pools[1].efa": True,
         },
         {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
         {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4, "gpu.pools[0].desired": 4},

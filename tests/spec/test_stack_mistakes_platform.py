@@ -147,7 +147,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 832 at least "
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 828 at least "
             "(every "
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],

@@ -148,5 +148,4 @@ def addresses_of_nodes(types: Sequence[InstanceType], nodes: int, *, full: bool 
     """Return the most addresses that so many nodes take, of whichever of the types they are."""
     if not types:
         return 0
-    interfaces = max(2, *(known.efa_interfaces for known in types))
-    return nodes * (addresses_per_node(max_pods(types), interfaces) if full else fewest_addresses_per_node(interfaces))
+    return nodes * (addresses_per_node(max_pods(types)) if full else fewest_addresses_per_node())
