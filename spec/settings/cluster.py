@@ -31,6 +31,11 @@ class Cluster(Section):
     admin_role_arns: Annotated[tuple[RoleArn, ...], Field(min_length=1)] = Field(
         description="the IAM roles that administer the cluster"
     )
+    view_role_arns: tuple[RoleArn, ...] = Field(
+        default=(),
+        description="the IAM roles that may look at everything in the cluster, Secrets included, and change nothing, like "
+        "the one that previews; without it: nobody but the administrators",
+    )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
 
@@ -108,11 +113,15 @@ class Cluster(Section):
                 )
 
     @rule
-    def _administrators_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each role once."""
-        for index, arn in enumerate(self.admin_role_arns):
-            if arn in self.admin_role_arns[:index]:
-                yield at.problem(f"adminRoleArns[{index}]", f"'{arn}' is listed twice; list each role once")
+    def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each role once in adminRoleArns and viewRoleArns: EKS takes one access entry for a role."""
+        for key, arns in (("adminRoleArns", self.admin_role_arns), ("viewRoleArns", self.view_role_arns)):
+            for index, arn in enumerate(arns):
+                if arn in arns[:index]:
+                    yield at.problem(f"{key}[{index}]", f"'{arn}' is listed twice; list each role once")
+        for index, arn in enumerate(self.view_role_arns):
+            if arn in self.admin_role_arns:
+                yield at.problem(f"viewRoleArns[{index}]", f"'{arn}' is in adminRoleArns, and may do more; remove it here")
 
 
 def _quoted(versions: list[str]) -> str:

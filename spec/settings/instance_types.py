@@ -12,6 +12,9 @@ from spec.settings.kind import between, fraction_between, key_matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
+_FEWEST_PODS = 16
+"""Of these a GPU node gives up to a dozen to DaemonSets: network, proxy, volumes, devices, exporters, logs, traces."""
+
 InstanceTypeName = Annotated[
     str,
     key_matching(
@@ -48,7 +51,7 @@ class InstanceFacts(Section):
     nvme_gib: Annotated[int, between(0, 1_048_576, "GiB")] = Field(
         default=0, description="the instance store in GiB, all of its disks together; 0: it has none"
     )
-    max_pods: Annotated[int, between(4, 250, "pods")] | None = Field(
+    max_pods: Annotated[int, between(_FEWEST_PODS, 250, "pods")] | None = Field(
         default=None,
         description="pods for which its network interfaces have addresses, with prefix delegation; without it: 110 below 30 "
         "vCPUs, else 250",

@@ -266,6 +266,17 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"cluster.adminRoleArns": []}, ["cluster.adminRoleArns: is empty; give at least one"]),
     (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/platform-admin"]},
+        [
+            "cluster.viewRoleArns[0]: 'arn:aws:iam::123456789012:role/platform-admin' is in adminRoleArns, and may do more; "
+            "remove it here"
+        ],
+    ),
+    (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/looks"] * 2},
+        ["cluster.viewRoleArns[1]: 'arn:aws:iam::123456789012:role/looks' is listed twice; list each role once"],
+    ),
+    (
         {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:user/bob"]},
         [
             (

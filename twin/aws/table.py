@@ -61,6 +61,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     queue_settings.RedriveAllowPolicy,
     roles.InstanceProfile,
     roles.Role,
+    roles.ServiceLinkedRole,
     routes.Route,
     routes.RouteTable,
     routes.RouteTableAssociation,
