@@ -72,6 +72,9 @@ CLUSTER_AUTOSCALER = ServiceAccount("kube-system", "cluster-autoscaler")
 DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
 """The chart refuses the namespace `default`."""
 
+LOG_SENDER = ServiceAccount("logging", "fluent-bit")
+"""Fluent Bit, one pod on each node, which sends the logs of containers to CloudWatch."""
+
 TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
 TRACE_COLLECTOR_SERVICE = "otel-collector"
 OTLP_GRPC_PORT, OTLP_HTTP_PORT = 4317, 4318
@@ -98,6 +101,14 @@ def control_plane_log_group(cluster: str) -> str:
 def flow_log_group(cluster: str) -> str:
     """Return the log group that the VPC's flow logs go to."""
     return f"/aws/vpc/{cluster}/flow-logs"
+
+
+def container_log_group(cluster: str) -> str:
+    """Return the log group of the containers, called as CloudWatch's own set-up calls it: the console looks for it there.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-setup-logs-FluentBit.html
+    """
+    return f"/aws/containerinsights/{cluster}/application"
 
 
 def model_bucket(stack: str, account_id: str, region: str) -> str:

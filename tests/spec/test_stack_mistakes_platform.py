@@ -151,7 +151,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 832 at least "
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 828 at least "
             "(every "
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
@@ -226,12 +226,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
             "AMI "
-            'for 1.33; use "1.34" or "1.35"'
+            'for 1.33; use "1.34", "1.35" or "1.36"'
         ],
     ),
     (
-        {"cluster.version": "1.36"},
-        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.36; use "1.34" or "1.35"')],
+        {"cluster.version": "1.37"},
+        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.37; use "1.34", "1.35" or "1.36"')],
     ),
     (
         {"cluster.version": "latest"},

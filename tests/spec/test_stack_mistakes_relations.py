@@ -540,7 +540,7 @@ WARNED: list[tuple[dict[str, Any], str]] = [
     (
         {"network.cidr": "10.30.0.0/20"},
         "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses, and nodes that are full "
-        "of pods would need up to 1592 (prefix delegation, every node group at max); pods beyond them wait",
+        "of pods would need up to 1588 (prefix delegation, every node group at max); pods beyond them wait",
     ),
     (
         {"worker": {**WORKER, "maxReplicas": 100, "alarmTopicArn": "arn:aws:sns:us-west-2:123456789012:oncall"}},
