@@ -22,6 +22,7 @@ from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
+from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
 from infra.platform.gateway import install_gateway
 from infra.platform.monitoring import install_monitoring
@@ -73,6 +74,7 @@ def deploy(settings: Settings) -> None:
         CostGuard("cost", stack, settings.cost)
     if existing.cluster is not None and existing.network is not None:
         cluster = ExistingCluster("cluster", stack, existing.cluster, existing.network).access
+        logs = logs_key("logs", stack) if settings.logs is not None else None
     else:
         logs = logs_key("logs", stack)
         network = existing.network
@@ -92,6 +94,7 @@ def deploy(settings: Settings) -> None:
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
     ready = [nodes.system, *addons]
     plugin = DevicePlugin("device-plugin", cluster, settings.gpu.pools, pulumi.ResourceOptions(depends_on=[nodes, *addons]))
+    install_container_logs(cluster, settings, logs, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])
@@ -116,6 +119,7 @@ def deploy(settings: Settings) -> None:
     # What people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks.
     release = settings.models.release
     pulumi.export("clusterName", cluster.name)
+    pulumi.export("apiReachedBy", list(settings.cluster.reached_by))
     pulumi.export("region", stack.region)
     pulumi.export("vpcId", cluster.vpc_id)
     pulumi.export("zones", list(zones))

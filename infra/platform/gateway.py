@@ -17,6 +17,8 @@ from infra.aws.network_access import NetworkAccess
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS, LoadBalancerController
 from spec.names import (
+    GATEWAY,
+    GATEWAY_HTTPS_PORT,
     GATEWAY_NAMESPACE,
     INFERENCE_CLIENT_LABEL,
     OTLP_GRPC_PORT,
@@ -33,13 +35,11 @@ from spec.versions import ENVOY_GATEWAY
 
 Manifest = dict[str, Any]
 
-GATEWAY = "inference"
-"""The name of the Gateway, of its class and of its EnvoyProxy."""
 HTTP_LISTENER, GRPC_LISTENER = "http", "grpc"
 MODEL_HEADER = "x-triton-model"
 """Where a gRPC client names the model a second time: in the message no proxy reads it."""
 # One port each: on one, an HTTPRoute and a GRPCRoute of the same host exclude each other (Gateway API, GRPCRoute.hostnames).
-ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: 443, GRPC_LISTENER: 8443}
+ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: GATEWAY_HTTPS_PORT, GRPC_LISTENER: 8443}
 PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: TRITON_HTTP_PORT, GRPC_LISTENER: TRITON_GRPC_PORT}
 
 TARGET_LEAVES_SECONDS = 60
@@ -117,8 +117,7 @@ def install_gateway(
 
 def ports(gateway: Gateway) -> Mapping[str, int]:
     """Return the port of each listener: of TLS where there is TLS, else Triton's own."""
-    encrypted = gateway.certificate_arn is not None or gateway.tls_secret is not None
-    return ENCRYPTED_PORTS if encrypted else PLAIN_PORTS
+    return ENCRYPTED_PORTS if gateway.encrypted else PLAIN_PORTS
 
 
 def manifests(args: InferenceGatewayArgs) -> list[Manifest]:

@@ -16,7 +16,7 @@ from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix, zone_names
 _PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 )
-_ONE_ZONE_STACKS = ("local", "dev")
+_ONE_ZONE = ("local", "dev")
 # EKS takes its services from one of these, whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
@@ -96,7 +96,7 @@ class Network(Section):
         """Require two zones but in local and dev."""
         found = self.node_zones
         zones = found if isinstance(found, int) else len(found)
-        if zones < 2 and at.stack not in _ONE_ZONE_STACKS:
+        if zones < 2 and at.environment not in _ONE_ZONE:
             key = "zones" if self.existing is None else "existing.privateSubnetIds"
             yield at.problem(key, f"every outage of its one zone would be one of {at.stack}; use 2 to 4 zones")
 

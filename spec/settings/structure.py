@@ -75,7 +75,10 @@ def _sentence(details: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         if len(location) == 1:
             return _unknown_section(str(location[0]))
-        keys = [_alias(name, field) for name, field in _section(location[:-1]).model_fields.items()]
+        section = _section(location[:-1])
+        if location[-1] in section.gone:
+            return section.gone[str(location[-1])]
+        keys = [_alias(name, field) for name, field in section.model_fields.items()]
         return f"unknown key; {did_you_mean(location[-1], keys)}the keys here are {', '.join(keys)}"
     if kind == "literal_error":
         choices = [choice for choice in get_args(_bare(_field(location).annotation)) if choice is not None]

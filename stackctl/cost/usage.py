@@ -106,7 +106,7 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
 
 def keys(settings: Settings) -> int:
     """Count the customer managed keys: of models, of requests with workers, of logs and secrets of a new cluster."""
-    own = _KEYS_OF_EVERY_STACK if settings.cluster.existing is None else 1
+    own = _KEYS_OF_EVERY_STACK if settings.cluster.existing is None else 1 + (settings.logs is not None)
     return own + (settings.worker is not None)
 
 
@@ -166,6 +166,9 @@ def notes(settings: Settings) -> list[str]:
     owned += ["the control plane and its logs"] if settings.cluster.existing is not None else []
     if owned:
         found.append(f"not in it, as somebody pays for it already: {', '.join(owned)}")
+    if settings.logs is not None:
+        daily = settings.logs.containers.gb_per_day
+        found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
     return [*found, NOT_COUNTED]
 
 
@@ -299,6 +302,9 @@ def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
         sources.append(("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days))
     if settings.network.existing is None:
         sources.append(("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days))
+    if settings.logs is not None:
+        containers = settings.logs.containers
+        sources.append(("containers", always(containers.gb_per_day * _DAYS), containers.retention_days))
     for what, ingested, days in sources:
         yield Item("logs", f"{what}: taken in", ingested * prices.usd("logs.ingested-gb"))
         kept = ingested * (Decimal(days) / _DAYS).quantize(_EXACT)

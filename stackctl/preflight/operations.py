@@ -37,7 +37,7 @@ OPERATIONS: Operations = {
         "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",
     },
-    "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider"},
+    "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider", "GetRole": "iam:GetRole"},
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
     # HeadObject tells a missing object from a forbidden one only to who may list the bucket.

@@ -26,7 +26,7 @@ SECURITY_GROUP = "sg-0123456789abcdef0"
 def stack(environment: str = "staging", **changes: Any) -> Stack:
     """Return the stack of an environment; all but `local` are protected."""
     tags = {"owner": "me", "project": PROJECT, "environment": environment}
-    return replace(Stack(environment, ACCOUNT, tags, protected=environment != "local"), **changes)
+    return replace(Stack(environment, environment, ACCOUNT, tags, protected=environment != "local"), **changes)
 
 
 def access(

@@ -44,6 +44,7 @@ _STAGING: dict[str, Any] = {
     "cluster": {
         "version": "1.35",
         "endpoint": "private",
+        "apiAccess": {"cidrs": ["10.30.0.0/16"]},
         "adminRoleArns": [ADMIN],
         "deletionProtection": True,
         "logRetentionDays": 365,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 
 from spec.names import dns_suffix
+from twin.aws.base import tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import InvalidInputs, Problem
 from twin.aws.base.handler import Invoke, Values
@@ -67,11 +69,46 @@ def get_partition(clients: Clients, arguments: Values) -> Values:
     }
 
 
+def get_roles(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.iam.get_roles``: names and ARNs of the roles below a path."""
+    only("aws:iam/getRoles:getRoles", arguments, {"pathPrefix"})
+    pages = clients("iam").get_paginator("list_roles").paginate(PathPrefix=arguments.get("pathPrefix", "/"))
+    found = [role for page in pages for role in page["Roles"]]
+    return {
+        **arguments,
+        "id": clients.region,
+        "arns": [role["Arn"] for role in found],
+        "names": [role["RoleName"] for role in found],
+    }
+
+
+def get_role(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.iam.get_role``."""
+    only("aws:iam/getRole:getRole", arguments, {"name"})
+    role = clients("iam").get_role(RoleName=arguments["name"])["Role"]
+    return {
+        "id": role["RoleName"],
+        "name": role["RoleName"],
+        "arn": role["Arn"],
+        "assumeRolePolicy": json.dumps(role["AssumeRolePolicyDocument"]),
+        "createDate": role["CreateDate"].isoformat(),
+        "description": role.get("Description", ""),
+        "maxSessionDuration": role["MaxSessionDuration"],
+        "path": role["Path"],
+        "permissionsBoundary": "",
+        "roleLastUseds": [],
+        "tags": tags.from_list(role.get("Tags")),
+        "uniqueId": role["RoleId"],
+    }
+
+
 INVOKES: dict[str, Invoke] = {
     "aws:index/getAvailabilityZones:getAvailabilityZones": get_availability_zones,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
     "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,
     "aws:index/getPartition:getPartition": get_partition,
+    "aws:iam/getRole:getRole": get_role,
+    "aws:iam/getRoles:getRoles": get_roles,
 }
 
 

@@ -69,7 +69,7 @@ def _no_subnets_for_a_control_plane_that_is_there(subject: Subject) -> Iterator[
 @rule
 def _an_existing_cluster_is_another_ones(subject: Subject) -> Iterator[Problem]:
     """Refuse the name of the stack's own cluster: what has it in a tag is taken for the stack's when it is destroyed."""
-    cluster, own = subject.document.cluster.existing, names.cluster_name(subject.document.environment)
+    cluster, own = subject.document.cluster.existing, names.cluster_name(subject.stack)
     if cluster is not None and cluster.name == own:
         yield Problem(
             "cluster.existing.name",

@@ -12,6 +12,7 @@ from stackctl.preflight.checks import (
     kubernetes_version,
     model_release,
     service_quotas,
+    spot_role,
     subnet_addresses,
 )
 from stackctl.preflight.checks.check import Check
@@ -25,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     Check("node AMIs", ami_release.check),
     Check("images", images.check),
     Check("capacity reservations", capacity_reservations.check),
+    Check("spot instances", spot_role.check),
     Check("existing network", existing_network.check),
     Check("subnet addresses", subnet_addresses.check),
     Check("existing cluster", existing_cluster.check),

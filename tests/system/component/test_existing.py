@@ -201,14 +201,13 @@ def test_mistakes_about_both_are_told_at_once_and_before_the_first_resource() ->
     assert [str(problem) for problem in caught.value.problems] == [
         f"network.existing.vpcId: {vpc.id} has enableDnsHostnames off, and nodes would not find the API server; aws ec2 "
         f"modify-vpc-attribute --vpc-id {vpc.id} --enable-dns-hostnames",
-        f"network.existing.privateSubnetIds.us-west-2b: {vpc.public['us-west-2b']} is public: its default route leads "
-        f"to {main['InternetGatewayId']}, over which nodes without a public address reach nothing; give a subnet whose "
+        f"network.existing.privateSubnetIds.us-west-2b: {vpc.public['us-west-2b']} is public: its default route leads to "
+        f"{main['InternetGatewayId']}, over which nodes without a public address reach nothing; give a subnet whose "
         "default route leads to a NAT gateway or a transit gateway",
         'cluster.version: shared runs Kubernetes 1.35, and nodes and charts would be those of 1.34; write "1.35", or '
-        "upgrade "
-        "the cluster",
-        "cluster.existing.name: shared knows no access entries (authentication mode CONFIG_MAP), by which nodes of "
-        "this stack join; aws eks update-cluster-config --name shared --access-config authenticationMode=API_AND_CONFIG_MAP",
+        "upgrade the cluster",
+        "cluster.existing.name: shared knows no access entries (authentication mode CONFIG_MAP), by which nodes of this "
+        "stack join; aws eks update-cluster-config --name shared --access-config authenticationMode=API_AND_CONFIG_MAP",
         "cluster.existing.name: IAM has no OIDC provider of shared, by which pods take their roles; aws "
         f"iam create-open-id-connect-provider --url {issuer} --client-id-list sts.amazonaws.com",
     ]
