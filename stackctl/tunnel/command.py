@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spec.settings import Settings
+from stackctl.account.api_server import ApiServer
 from stackctl.account.guard import caller, require_account
 from stackctl.account.read_only import Readers
 from stackctl.stack_settings import settings_of
 from stackctl.tunnel import kubeconfig
-from stackctl.tunnel.cluster import ApiServer, api_server, system_nodes
+from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Proxy, Surroundings, variables
 from stackctl.tunnel.ssm import Destination, Session, TunnelUnusable, require_programs
@@ -34,7 +35,7 @@ def tunnel(stack: str, command: Sequence[str]) -> int:
     surroundings = Surroundings.of(os.environ)
     readers = Readers(settings.region, OPERATIONS)
     require_account(caller(readers), settings)
-    server = api_server(settings, readers)
+    server = api_server_of(settings, readers)
     with _tunnel(settings, readers, server, surroundings) as through:
         return _run(command, through) if command else _stay(settings, through)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stackctl.tunnel.cluster import ApiServer
+from stackctl.account.api_server import ApiServer
 
 
 def text(name: str, region: str, server: ApiServer, proxy_port: int) -> str:
