@@ -19,8 +19,9 @@ _SECONDS = 5
 
 @dataclass(frozen=True)
 class ApiServer:
-    """The API server of a cluster: its address, and its certificate authority as base64."""
+    """The API server of a cluster, by the cluster's name: its address, and its certificate authority as base64."""
 
+    cluster: str
     endpoint: str
     authority: str
 
@@ -32,15 +33,17 @@ class ApiServer:
 
 def find(settings: Settings, readers: Readers) -> ApiServer | None:
     """Return the API server as EKS describes it; None before there is one. Raises ClientError and BotoCoreError."""
+    existing = settings.cluster.existing
+    name = existing.name if existing is not None else settings.cluster_name
     try:
-        cluster = readers("eks").describe_cluster(name=settings.cluster_name)["cluster"]
+        cluster = readers("eks").describe_cluster(name=name)["cluster"]
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == "ResourceNotFoundException":
             return None
         raise
     if "endpoint" not in cluster:  # while EKS creates it
         return None
-    return ApiServer(cluster["endpoint"], cluster["certificateAuthority"]["data"])
+    return ApiServer(name, cluster["endpoint"], cluster["certificateAuthority"]["data"])
 
 
 def silence(server: ApiServer) -> str | None:
@@ -59,9 +62,17 @@ def silence(server: ApiServer) -> str | None:
     return None
 
 
+def through_a_node(settings: Settings) -> str:
+    """Return how the tunnel is gone through."""
+    return f"go through a node: `python3 -m stackctl tunnel {settings.stack} -- COMMAND` (docs/private-api.md)"
+
+
 def ways_in(settings: Settings) -> str:
     """Return what somebody can do whom it does not answer."""
-    tunnel = f"go through a node: `python3 -m stackctl tunnel {settings.environment} -- COMMAND` (docs/private-api.md)"
-    if settings.cluster.endpoint == "public":
-        return f"add the address of this machine to cluster.publicAccessCidrs, or {tunnel}"
-    return f"come from a network or security group of cluster.apiAccess, or {tunnel}"
+    if settings.cluster.existing is not None:
+        way = "have this machine let in by whoever looks after the cluster"
+    elif settings.cluster.endpoint == "public":
+        way = "add the address of this machine to cluster.publicAccessCidrs"
+    else:
+        way = "come from a network or security group of cluster.apiAccess"
+    return f"{way}, or {through_a_node(settings)}"

@@ -16,13 +16,14 @@ from stackctl.account import api_server
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.cost import prices
-from stackctl.destroy.engine import Engine, EngineFailed
+from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
 from stackctl.destroy.state import Resource
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.report import show
 from stackctl.orphans.search import Leftover, Search
+from stackctl.pulumi_program import PulumiFailed
 from stackctl.stack_settings import settings_of
 
 
@@ -63,7 +64,7 @@ def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list
     """Run the teardown; return what is left. Where the engine fails, say too whether the API server answers this machine."""
     try:
         return teardown.run()
-    except EngineFailed as error:
+    except PulumiFailed as error:
         server = api_server.find(settings, readers)
         why = api_server.silence(server) if server is not None else None
         if server is None or why is None:
@@ -75,7 +76,7 @@ def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list
 
 def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
     """Refuse to go on unless somebody has named the stack. Raises NotDeleted."""
-    stack = settings.environment
+    stack = settings.stack
     own = [resource for resource in resources if resource.custom]
     kept = [resource.name for resource in own if resource.retained]
     _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")

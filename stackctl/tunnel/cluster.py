@@ -27,7 +27,7 @@ def api_server_of(settings: Settings, readers: Readers) -> ApiServer:
     if server is None:
         raise TunnelUnusable(
             f"{settings.cluster_name} in {settings.region} has no API server yet: "
-            f"`pulumi up --stack {settings.environment}` makes it and its nodes and ends where it does not reach it; then "
+            f"`pulumi up --stack {settings.stack}` makes it and its nodes and ends where it does not reach it; then "
             "run it again through the tunnel"
         )
     return server
@@ -53,7 +53,7 @@ def system_nodes(settings: Settings, readers: Readers) -> list[str]:
     if not found:
         raise TunnelUnusable(
             f"no system node of {settings.cluster_name} runs (instances {name}), and a session of SSM goes through one: "
-            f"`pulumi up --stack {settings.environment}` makes them; what is left of a stack without nodes needs no tunnel"
+            f"`pulumi up --stack {settings.stack}` makes them; what is left of a stack without nodes needs no tunnel"
         )
     return [
         str(instance["InstanceId"]) for instance in sorted(found, key=lambda one: (one["LaunchTime"], one["InstanceId"]))

@@ -37,7 +37,7 @@ def tunnel(stack: str, command: Sequence[str]) -> int:
     require_account(caller(readers), settings)
     server = api_server_of(settings, readers)
     with _tunnel(settings, readers, server, surroundings) as through:
-        return _run(command, through) if command else _stay(settings, through)
+        return _run(command, through) if command else _stay(server, through)
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def _tunnel(
         stack.callback(proxy.close)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-tunnel-"))
         file = Path(folder, "kubeconfig")
-        file.write_text(kubeconfig.text(settings.cluster_name, settings.region, server, proxy.port), encoding="utf-8")
+        file.write_text(kubeconfig.text(settings.region, server, proxy.port), encoding="utf-8")
         yield {"KUBECONFIG": str(file), **variables(os.environ, server.host, proxy.port)}
 
 
@@ -94,9 +94,9 @@ def _session(settings: Settings, readers: Readers, host: str) -> Session:
     raise TunnelUnusable("; ".join(refused))
 
 
-def _stay(settings: Settings, through: Mapping[str, str]) -> int:
+def _stay(server: ApiServer, through: Mapping[str, str]) -> int:
     with contextlib.suppress(KeyboardInterrupt):
-        _say(f"The API server of {settings.cluster_name} is reached by this until Ctrl-C; in another terminal:")
+        _say(f"The API server of {server.cluster} is reached by this until Ctrl-C; in another terminal:")
         print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in through.items()), flush=True)
         threading.Event().wait()
     _say("closed")

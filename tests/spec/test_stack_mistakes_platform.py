@@ -151,7 +151,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 832 at least "
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 828 at least "
             "(every "
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
@@ -226,12 +226,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
             "AMI "
-            'for 1.33; use "1.34" or "1.35"'
+            'for 1.33; use "1.34", "1.35" or "1.36"'
         ],
     ),
     (
-        {"cluster.version": "1.36"},
-        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.36; use "1.34" or "1.35"')],
+        {"cluster.version": "1.37"},
+        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.37; use "1.34", "1.35" or "1.36"')],
     ),
     (
         {"cluster.version": "latest"},
@@ -300,6 +300,17 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["cluster.apiAccess.securityGroups[1]: 'sg-0123456789abcdef0' is listed twice; list each group once"],
     ),
     ({"cluster.adminRoleArns": []}, ["cluster.adminRoleArns: is empty; give at least one"]),
+    (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/platform-admin"]},
+        [
+            "cluster.viewRoleArns[0]: 'arn:aws:iam::123456789012:role/platform-admin' is in adminRoleArns, and may do more; "
+            "remove it here"
+        ],
+    ),
+    (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/looks"] * 2},
+        ["cluster.viewRoleArns[1]: 'arn:aws:iam::123456789012:role/looks' is listed twice; list each role once"],
+    ),
     (
         {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:user/bob"]},
         [

@@ -12,11 +12,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield who the stack file lets in; then, once there is a cluster, whether its API server answers this machine."""
     settings = subject.settings
     cluster = settings.cluster
-    who = f"{cluster.endpoint} endpoint, reached by {', '.join(cluster.reached_by)}"
-    nobody = cluster.endpoint == "private" and cluster.api_access is None
-    yield (
-        warn(who, f"give cluster.apiAccess, or {api_server.ways_in(settings).partition(', or ')[2]}") if nobody else ok(who)
-    )
+    who = f"reached by {', '.join(cluster.reached_by)}"
+    if cluster.existing is None and cluster.endpoint == "private" and cluster.api_access is None:
+        yield warn(who, f"give cluster.apiAccess, or {api_server.through_a_node(settings)}")
+    else:
+        yield ok(who)
     server = api_server.find(settings, subject.readers)
     if server is None:
         return

@@ -15,7 +15,7 @@ from tests.stackctl.conftest import ApiServer as Server
 
 
 def described(api: Server, host: str) -> ApiServer:
-    return ApiServer(f"https://{host}/", base64.b64encode(api.authority).decode())
+    return ApiServer("triton-staging", f"https://{host}/", base64.b64encode(api.authority).decode())
 
 
 def test_it_answers_through_the_proxy_that_the_machine_has(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,10 @@ def test_somebody_else_who_answers_is_not_the_api_server(api: Server) -> None:
 
 @pytest.mark.parametrize("authority", ["no base64", base64.b64encode(b"no certificate").decode(), "/w=="])
 def test_a_certificate_that_is_none_is_told(authority: str) -> None:
-    assert silence(ApiServer(f"https://{HOST}", authority)) == "what EKS says of its certificate cannot be right"
+    assert (
+        silence(ApiServer("triton-staging", f"https://{HOST}", authority))
+        == "what EKS says of its certificate cannot be right"
+    )
 
 
 def test_what_to_do_depends_on_the_endpoint() -> None:

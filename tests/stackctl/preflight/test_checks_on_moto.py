@@ -14,7 +14,14 @@ from botocore.stub import Stubber
 from moto.eks.models import eks_backends
 
 from spec.versions import example_digest
-from stackctl.preflight.checks import api_access, images, instance_offerings, model_release, subnet_addresses
+from stackctl.preflight.checks import (
+    api_access,
+    images,
+    instance_offerings,
+    model_release,
+    spot_role,
+    subnet_addresses,
+)
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
 from tests.stackctl.conftest import ApiServer
@@ -199,6 +206,26 @@ def test_a_stack_without_a_release_has_nothing_to_look_for(subject: Callable[...
     ]
 
 
+KARPENTER = {"nodes.autoscaler": "karpenter", "gpu.pools[0].min": 0, "gpu.pools[0].desired": 0, "triton.replicas": 4}
+
+
+def test_karpenter_on_spot_needs_the_role_of_spot_instances(subject: Callable[..., Subject]) -> None:
+    one = subject({**KARPENTER, "gpu.pools[0].capacity": "spot"})
+    (finding,) = spot_role.check(one)
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.FAIL,
+        "the account has no role AWSServiceRoleForEC2Spot: Karpenter gets no spot instance for pool g5",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, or `pulumi up` in bootstrap/",
+    )
+    boto3.client("iam").create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument="{}")
+    assert results(spot_role, one) == [(Status.OK, "the account has AWSServiceRoleForEC2Spot")]
+
+
+@pytest.mark.parametrize("changes", [{}, KARPENTER, {"gpu.pools[0].capacity": "spot"}])
+def test_nobody_else_needs_it(subject: Callable[..., Subject], changes: dict[str, Any]) -> None:
+    assert results(spot_role, subject(changes)) == [(Status.OK, "not needed: Karpenter starts no spot instances")]
+
+
 def test_a_bucket_that_may_not_be_read_is_unknown(subject: Callable[..., Subject], answers: Callable[..., Stubber]) -> None:
     one = subject()
     answers(one, "s3").add_client_error("head_bucket", "403", http_status_code=403)
@@ -237,12 +264,12 @@ def test_what_aws_answers_otherwise_is_told(subject: Callable[..., Subject]) -> 
 
 def test_who_reaches_the_api_server_is_said_before_there_is_one(subject: Callable[..., Subject]) -> None:
     assert results(api_access, subject()) == [
-        (Status.OK, "private endpoint, reached by the nodes, 10.30.0.0/16 inside of the VPC or connected to it")
+        (Status.OK, "reached by the nodes, 10.30.0.0/16 inside of the VPC or connected to it")
     ]
     (finding,) = api_access.check(subject({"cluster.apiAccess": REMOVED}))
     assert (finding.status, finding.message, finding.remedy) == (
         Status.WARN,
-        "private endpoint, reached by the nodes",
+        "reached by the nodes",
         "give cluster.apiAccess, or go through a node: "
         "`python3 -m stackctl tunnel staging -- COMMAND` (docs/private-api.md)",
     )

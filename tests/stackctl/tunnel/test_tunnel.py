@@ -23,7 +23,7 @@ from stackctl.account.read_only import Readers
 from stackctl.preflight.checks import api_access
 from stackctl.preflight.checks.check import Status, Subject
 from stackctl.tunnel import command
-from stackctl.tunnel.cluster import api_server_of
+from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Surroundings, variables
 from stackctl.tunnel.ssm import TunnelUnusable
@@ -160,7 +160,8 @@ def test_what_is_no_connection_to_a_host_is_refused(through: Mapping[str, str], 
 
 
 def test_a_node_that_lets_no_session_in_is_left_out(cluster: str, node: Callable[..., str], programs: Programs) -> None:
-    first, second = sorted((node(), node()))
+    node(), node()
+    first, second = system_nodes(settings(), Readers(REGION, OPERATIONS))
     programs.refuses(first)
     with _opened():
         assert [call["arguments"][call["arguments"].index("--target") + 1] for call in programs.sessions()] == [
