@@ -37,7 +37,10 @@ def _group(where: str, group: ModelInstanceGroup) -> Iterator[str]:
     if group.count < 1:
         yield f"{where}.count: {group.count} is no number of instances (the server reads it as 1); write at least 1"
     if group.count > _MOST_INSTANCES:
-        yield f"{where}.count: {group.count} instances are more than a pod holds, each with the model in memory; write 1 or a few"
+        yield (
+            f"{where}.count: {group.count} instances are more than a pod holds, each with the model in memory; "
+            "write 1 or a few"
+        )
     if not group.gpus:
         return
     if group.kind == ModelInstanceGroup.KIND_GPU:
