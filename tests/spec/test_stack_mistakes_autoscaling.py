@@ -202,13 +202,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "for pods that want one; use exclusive, or nodes.autoscaler: cluster-autoscaler"
         ],
     ),
-    (
-        {**KARPENTER, "gpu.pools[1].efa": True, "gpu.pools[1].zones": ["us-west-2a"]},
-        [
-            "gpu.pools[1].efa: Karpenter gives EFA interfaces to nodes whose pods ask for them, and this platform's do not; "
-            "use false, or nodes.autoscaler: cluster-autoscaler"
-        ],
-    ),
     ({"nodes.autoscaler": "both"}, ["nodes.autoscaler: 'both' is not a choice; use none, karpenter or cluster-autoscaler"]),
 ]
 
