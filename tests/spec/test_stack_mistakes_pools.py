@@ -187,6 +187,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"gpu.pools[0].imagePull": "fast"},
+        ["gpu.pools[0].imagePull: 'fast' is not a choice; use standard or soci"],
+    ),
+    (
         {"gpu.pools[1].efa": False},
         [
             "gpu.pools[1].efa: EFA is a network between the GPUs of several nodes, and every pod of Triton here serves on "
