@@ -10,6 +10,7 @@ import pulumi_aws as aws
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.keys import EncryptionKey
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.iam_policy import allow, document
 from spec.names import LOG_SENDER, container_log_group
@@ -59,16 +60,16 @@ class ContainerLogs(InstalledChart):
 
 
 def install_container_logs(
-    cluster: ClusterAccess, settings: Settings, *, kms_key_arn: pulumi.Input[str], after: Sequence[pulumi.Resource]
+    cluster: ClusterAccess, settings: Settings, key: EncryptionKey | None, *, after: Sequence[pulumi.Resource]
 ) -> None:
-    """Send the logs of containers to CloudWatch where the stack asks for it."""
-    if settings.logs is None:
+    """Send the logs of containers to CloudWatch, encrypted with the key, where the stack asks for it and so has a key."""
+    if settings.logs is None or key is None:
         return
     ContainerLogs(
         "container-logs",
         cluster,
         retention_days=settings.logs.containers.retention_days,
-        kms_key_arn=kms_key_arn,
+        kms_key_arn=key.arn,
         opts=pulumi.ResourceOptions(depends_on=list(after)),
     )
 

@@ -373,6 +373,24 @@ KubernetesName = Annotated[
         quote=True,
     ),
 ]
+VpcId = Annotated[
+    str,
+    matching(
+        r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "is not the id of a VPC", "give the id of a VPC, like vpc-0123456789abcdef0"
+    ),
+]
+SubnetId = Annotated[
+    str,
+    matching(
+        r"subnet-([0-9a-f]{8}|[0-9a-f]{17})",
+        "is not the id of a subnet",
+        "give the id of a subnet, like subnet-0123456789abcdef0",
+    ),
+]
+ZoneName = Annotated[
+    str,
+    key_matching(r"[a-z]{2,3}(-[a-z]+)+-[0-9][a-z]", "is not the name of an availability zone", "give one like us-west-2a"),
+]
 DnsLabel = Annotated[
     str,
     matching(
@@ -390,6 +408,14 @@ ReservationId = Annotated[
         r"cr-[0-9a-f]{17}",
         "is not the id of a capacity reservation",
         "give the id of a capacity reservation, like cr-0123456789abcdef0",
+    ),
+]
+SecurityGroupId = Annotated[
+    str,
+    matching(
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "is not the id of a security group",
+        "give the id of a security group, like sg-0123456789abcdef0",
     ),
 ]
 ReleaseId = Annotated[

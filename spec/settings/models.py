@@ -152,7 +152,7 @@ class Models(Section):
     @warning
     def _release_is_missing(self, at: Place) -> Iterator[Problem]:
         """Warn that without a release there is no Triton."""
-        if at.stack != "local" and self.release is None:
+        if at.environment != "local" and self.release is None:
             yield at.problem(
                 "release",
                 "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",

@@ -36,7 +36,7 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
         return document, []
     except ValidationError as error:
         errors = [details for details in error.errors(include_url=False) if not _is_echo(details)]
-    problems = [Problem(_path(details), _sentence(details)) for details in errors]
+    problems = [Problem(_path(details), _sentence(details)) for details in errors if not _is_there_already(details)]
     invalid = {tuple(details["loc"]) for details in errors}
     document = _salvage(Document, raw, (), invalid)
     document.describe_types()
@@ -46,6 +46,15 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
 def _is_echo(details: ErrorDetails) -> bool:
     """pydantic also calls a list too short when the items in it are merely invalid, which has been said."""
     return details["type"] == "too_short" and bool(details["input"])
+
+
+def _is_there_already(details: ErrorDetails) -> bool:
+    """pydantic misses the keys of what would be made where the section names what exists."""
+    if details["type"] != "missing" or not isinstance(details["input"].get("existing"), Mapping):
+        return False
+    *parents, key = details["loc"]
+    section = _section(parents)
+    return key in {_alias(name, section.model_fields[name]) for name in section.only_without_existing}
 
 
 def _path(details: ErrorDetails) -> str:

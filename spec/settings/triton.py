@@ -125,7 +125,7 @@ class Triton(Section):
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
         """Warn of the digest that the shipped stack files have."""
-        if at.stack != "local" and self.image.endswith(example_digest(self.version)):
+        if at.environment != "local" and self.image.endswith(example_digest(self.version)):
             yield at.problem(
                 "image",
                 "the digest is the example that this repository ships, no registry has it; "

@@ -87,7 +87,7 @@ def log_groups(search: Search) -> Iterator[Leftover]:
 
 def _tagged(search: Search, resource_type: str) -> Iterator[tuple[str, str]]:
     """ARNs of what carries the stack's own tags, of one type, each with the reason."""
-    filters = [{"Key": "environment", "Values": [search.owner.environment]}]
+    filters = [{"Key": "environment", "Values": [search.owner.stack]}]
     arguments = {"TagFilters": filters, "ResourceTypeFilters": [resource_type]}
     for item in search.pages("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", **arguments):
         reason = search.owner.reason(tags_of(item["Tags"]))

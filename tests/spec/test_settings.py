@@ -101,7 +101,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
             "models": [],
         }
     ) == [
-        "environment: 'dev' is not the stack 'staging'; a stack is named after its environment",
+        "environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name",
         "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
         "flowLogRetentionDays",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
@@ -305,3 +305,17 @@ def test_without_nat_each_section_that_needs_the_internet_is_named_once() -> Non
         "triton.autoscaler": "without NAT no pod reaches the images of KEDA",
         "nodes.autoscaler": "without NAT no pod reaches the image of karpenter",
     }
+
+
+def test_who_reaches_the_api_server_is_told_in_words() -> None:
+    inside = {"cidrs": ["10.30.0.0/16", "192.168.0.0/24"], "securityGroups": ["sg-0123456789abcdef0"]}
+    assert settings({"cluster.apiAccess": inside}).cluster.reached_by == (
+        "the nodes",
+        "10.30.0.0/16 inside of the VPC or connected to it",
+        "192.168.0.0/24 inside of the VPC or connected to it",
+        "sg-0123456789abcdef0 inside of the VPC",
+    )
+    public = {"endpoint": "public", "publicAccessCidrs": ["198.51.100.0/24"], "apiAccess": REMOVED}
+    changed = settings({f"cluster.{key}": value for key, value in public.items()})
+    assert changed.cluster.reached_by == ("the nodes", "198.51.100.0/24 over the internet")
+    assert changed.warnings == ()

@@ -139,8 +139,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": "0 19 * * 1,3", "end": "30 7 * * 1,3"})},
         [
-            "autoscaling.cronFloor.end: '30 7 * * 1,3' comes before '0 19 * * 1,3' on each of its days, so that it would hold "
-            "until the next one; give a later time of the day, or the days after for a night"
+            "autoscaling.cronFloor.end: '30 7 * * 1,3' comes before '0 19 * * 1,3' on each of its days, so that it would "
+            "hold until the next one; give a later time of the day, or the days after for a night"
         ],
     ),
     (

@@ -497,6 +497,12 @@ RIGHT: list[dict[str, Any]] = [
 
 WARNED: list[tuple[dict[str, Any], str]] = [
     (
+        {"cluster.apiAccess": REMOVED},
+        "cluster.apiAccess: is missing: the endpoint is private, and its security group admits the nodes alone, so that no "
+        "VPN or runner reaches the API server; list ranges in apiAccess.cidrs or groups in apiAccess.securityGroups, "
+        "or go through a node: `python3 -m stackctl tunnel staging -- pulumi up --stack staging`",
+    ),
+    (
         {
             "worker": {
                 **WORKER,

@@ -209,6 +209,16 @@ CASES = (
         environment="dev",
     ),
     Case(
+        policy="pod-images",
+        type=DEPLOYMENT,
+        passes={
+            "spec": {"template": {"spec": {"containers": [{"image": f"nvcr.io/nvidia/tritonserver@sha256:{'a' * 64}"}]}}}
+        },
+        fails=(),
+        unknown=None,
+        environment="dev",
+    ),
+    Case(
         policy="pod-gpu-toleration",
         type=DEPLOYMENT,
         passes=_DEPLOYMENT,
