@@ -60,9 +60,12 @@ class QuotaNeed:
 
 
 def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
-    """Return the quota that an instance counts towards; None for families that this platform has nothing to do with."""
+    """Return the quota that an instance counts towards.
+
+    None for families that this platform has nothing to do with, and for p6 on spot, whose quota's code no source gives.
+    """
     family = instance_type.partition(".")[0]
-    if family.startswith(_OTHER_QUOTAS):
+    if family.startswith(_OTHER_QUOTAS) or (spot and family.startswith("p6")):
         return None
     if family.startswith("vt"):
         return G_SPOT if spot else G

@@ -80,6 +80,8 @@ def test_an_autoscaler_starts_nodes_for_the_fewest_pods_and_the_warm_ones() -> N
         ("p5.48xlarge", False, needs.P),
         ("p4de.24xlarge", True, needs.P4_SPOT),
         ("p5.48xlarge", True, needs.P5_SPOT),
+        ("p6-b200.48xlarge", False, needs.P),
+        ("p6-b200.48xlarge", True, None),
         ("inf2.xlarge", False, None),
         ("trn1.2xlarge", True, None),
         ("mac2.metal", False, None),
