@@ -27,4 +27,4 @@ def listen(run: Run) -> None:
         run.region = request.config.get("aws:region") or None
         return configure_stack(servicer, request, context)
 
-    _SERVICER.ConfigureStack = configure
+    _SERVICER.ConfigureStack = configure  # type: ignore[method-assign, assignment]
