@@ -58,6 +58,10 @@ PROMETHEUS_URL = f"http://{PROMETHEUS_SERVICE}.{MONITORING_NAMESPACE}.svc:{PROME
 """Where Prometheus answers inside the cluster."""
 
 GATEWAY_NAMESPACE = "envoy-gateway-system"
+GATEWAY = "inference"
+"""The name of the Gateway, of its class and of its EnvoyProxy."""
+GATEWAY_HTTPS_PORT = 443
+"""Of HTTP where the gateway has TLS; without, it has Triton's own port."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
@@ -67,6 +71,9 @@ KARPENTER = ServiceAccount("kube-system", "karpenter")
 CLUSTER_AUTOSCALER = ServiceAccount("kube-system", "cluster-autoscaler")
 DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
 """The chart refuses the namespace `default`."""
+
+LOG_SENDER = ServiceAccount("logging", "fluent-bit")
+"""Fluent Bit, one pod on each node, which sends the logs of containers to CloudWatch."""
 
 TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
 TRACE_COLLECTOR_SERVICE = "otel-collector"
@@ -96,6 +103,14 @@ def flow_log_group(cluster: str) -> str:
     return f"/aws/vpc/{cluster}/flow-logs"
 
 
+def container_log_group(cluster: str) -> str:
+    """Return the log group of the containers, called as CloudWatch's own set-up calls it: the console looks for it there.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-setup-logs-FluentBit.html
+    """
+    return f"/aws/containerinsights/{cluster}/application"
+
+
 def model_bucket(stack: str, account_id: str, region: str) -> str:
     """Return the bucket of the models. People and `modelctl` address it; account and region make it unique in the world."""
     return f"triton-models-{stack}-{account_id}-{region}"
@@ -109,6 +124,10 @@ def request_bucket(stack: str, account_id: str, region: str) -> str:
 def state_bucket(account_id: str, region: str) -> str:
     """Return the bucket of Pulumi's state, which people type into `pulumi login`."""
     return f"pulumi-state-{account_id}-{region}"
+
+
+SECRETS_ALIAS = "pulumi-secrets"
+"""The alias of the key that encrypts secrets of stacks."""
 
 
 def request_queue(cluster: str) -> str:

@@ -44,7 +44,7 @@ class Stack:
 
     @property
     def cluster_name(self) -> str:
-        """Return the EKS cluster's name, the prefix of what other systems address by name."""
+        """Return the name of a cluster that the program makes, and the prefix of what other systems address by name."""
         return names.cluster_name(self.name)
 
     @property

@@ -68,6 +68,11 @@ class Gateway(Section):
         default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )
 
+    @property
+    def encrypted(self) -> bool:
+        """Return whether clients speak TLS."""
+        return self.certificate_arn is not None or self.tls_secret is not None
+
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
         """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks

@@ -21,6 +21,7 @@ from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
 from spec.settings.gateway import Gateway
 from spec.settings.gpu import Gpu, GpuPool
 from spec.settings.instance_types import InstanceFacts, InstanceTypeName
+from spec.settings.logs import Logs
 from spec.settings.models import Models
 from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
@@ -97,6 +98,10 @@ class Document(Section):
     monitoring: Monitoring | None = Field(
         default=None,
         description="Prometheus, Alertmanager, Grafana and the GPUs' exporter; without it: nothing watches the platform",
+    )
+    logs: Logs | None = Field(
+        default=None,
+        description="the logs of containers in CloudWatch; without it: a container's log ends with its pod, or its node",
     )
     autoscaling: Autoscaling | None = Field(
         default=None,

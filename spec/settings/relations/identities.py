@@ -20,9 +20,9 @@ _ASKED_BY_PODS = ("models.s3Endpoint", "autoscaling.prometheusUrl", "tracing.end
 _ASKED_BY_NODES = ("triton.image", "worker.image", "monitoring.parityImage")
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic.
-_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "gateway.certificateArn", "cost.topicArn")
+_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn")
 # AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region.
-_OF_ANY_REGION = ("cluster.adminRoleArns", "cost.topicArn", "monitoring.alertTopicArn")
+_OF_ANY_REGION = ("cluster.adminRoleArns", "cluster.viewRoleArns", "cost.topicArn", "monitoring.alertTopicArn")
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
