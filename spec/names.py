@@ -6,7 +6,6 @@ alone uses stays in that module.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 
@@ -115,12 +114,6 @@ def container_log_group(cluster: str) -> str:
 def model_bucket(stack: str, account_id: str, region: str) -> str:
     """Return the bucket of the models. People and `modelctl` address it; account and region make it unique in the world."""
     return f"triton-models-{stack}-{account_id}-{region}"
-
-
-def stack_of_model_bucket(bucket: str) -> str | None:
-    """Return the stack whose models bucket this is, by its name; None for one that is called otherwise."""
-    found = re.fullmatch(r"triton-models-(.+)-\d{12}-[a-z]+(?:-[a-z]+)+-\d+", bucket)
-    return found[1] if found is not None else None
 
 
 def request_bucket(stack: str, account_id: str, region: str) -> str:

@@ -100,3 +100,9 @@ def mistake_about_environment(stack: str, environment: str) -> str | None:
     if not said or environment in said:
         return None
     return f"'{environment}' is not what the name of the stack '{stack}' says; use {one_of(said)}, or another name"
+
+
+def stack_of_model_bucket(bucket: str) -> str | None:
+    """Return the stack whose models bucket this is (`spec.names.model_bucket`); None for one that is called otherwise."""
+    found = re.fullmatch(r"triton-models-(.+)-\d{12}-[a-z]+(?:-[a-z]+)+-\d+", bucket)
+    return found[1] if found is not None else None

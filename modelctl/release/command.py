@@ -135,8 +135,8 @@ def promote(
     """
     if len(names) != len(buckets):
         raise PromotionError(
-            f"{len(names)} stacks need a bucket each, and --bucket is given {len(buckets)} times; give it once for each stack, "
-            "in their order"
+            f"{len(names)} stacks need a bucket each, and --bucket is given {len(buckets)} times; give it once for each "
+            "stack, in their order"
         )
     earlier = stacks / f"Pulumi.{before}.yaml"
     with _watched() as watch:

@@ -13,8 +13,8 @@ from modelctl.store.bucket import Store, open_store
 from modelctl.store.digest import digest
 from modelctl.store.manifest import ManifestError
 from spec.failure import Failure
-from spec.names import stack_of_model_bucket
 from spec.settings import Settings, load_stack_file
+from spec.stack_names import stack_of_model_bucket
 
 _GIT_SECONDS = 60
 

@@ -18,7 +18,7 @@ from modelctl.release.progress import Silent
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.errors import StoreError
 from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
-from spec import names
+from spec.stack_names import stack_of_model_bucket
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import run
 from tests.paths import ROOT
@@ -170,8 +170,8 @@ def test_all_mistakes_are_told_and_nothing_is_copied_where_there_is_one(regions:
     assert (code, told) == (1, "")
     assert errors.splitlines() == [
         f"error: {EU} is the bucket of stack prod-eu, and not of prod-us; give that of prod-us",
-        f"{eu} pins release cccccccccccc, which {dev} has never pinned: pin it there first (`modelctl pin`) and deploy that, "
-        "so that both environments serve the same objects",
+        f"{eu} pins release cccccccccccc, which {dev} has never pinned: pin it there first (`modelctl pin`) and deploy "
+        "that, so that both environments serve the same objects",
     ]
     assert open_store(US).release_ids() == []
 
@@ -220,4 +220,4 @@ def test_every_stack_has_a_bucket(regions: Path) -> None:
     ],
 )
 def test_a_bucket_says_whose_it_is(bucket: str, stack: str | None) -> None:
-    assert names.stack_of_model_bucket(bucket) == stack
+    assert stack_of_model_bucket(bucket) == stack
