@@ -15,7 +15,7 @@ from spec.wording import one_of
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
-"""What a stack can be (`triton-eks:environment`): there may be several stacks of each, in as many regions and accounts."""
+"""All that a stack can be (`triton-eks:environment`): there may be several stacks of each, in any regions and accounts."""
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _AN_ACCOUNT = "0" * 12

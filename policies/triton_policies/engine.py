@@ -1,4 +1,4 @@
-"""What the engine says of a stack before it sends its resources: the SDK takes it, and hands on nothing but the tags."""
+"""Keep what the engine says of a stack before it sends its resources, of which the SDK hands on nothing but the tags."""
 
 from __future__ import annotations
 

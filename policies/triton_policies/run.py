@@ -18,7 +18,7 @@ class Run:
     strays: dict[str, str] = field(default_factory=dict)
     """`<policy>.<setting>` -> what to do: what the pack's configuration sets and no policy has."""
     environment: str | None = None
-    """What the stack is, as its configuration says it; None where that does not."""
+    """The environment that the stack is configured to be; None where its configuration does not say it."""
     region: str | None = None
     """Where the stack is (`aws:region`); None where its configuration does not say it."""
 

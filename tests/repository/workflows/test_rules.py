@@ -37,7 +37,7 @@ WRITES = {
 _ENVIRONMENTS = {
     stack: load_stack_file(stack_names.file_of(stack, files.ROOT)).environment for stack in stack_names.names(files.ROOT)
 }
-"""What each stack of this repository is."""
+"""The environment of each stack of this repository."""
 CREDENTIALS = [
     one for one in files.steps() if str(one.content.get("uses", "")).startswith("aws-actions/configure-aws-credentials@")
 ]
