@@ -31,7 +31,7 @@ class ApiServer:
 
 def api_server(settings: Settings, readers: Readers) -> ApiServer:
     """Ask EKS. Raises TunnelUnusable before there is a cluster, and AwsUnusable."""
-    name, stack = settings.cluster_name, settings.environment
+    name, stack = settings.cluster_name, settings.stack
     try:
         cluster = readers("eks").describe_cluster(name=name)["cluster"]
     except ClientError as error:
@@ -68,7 +68,7 @@ def system_nodes(settings: Settings, readers: Readers) -> list[str]:
     if not found:
         raise TunnelUnusable(
             f"no system node of {settings.cluster_name} runs (instances {name}), and a session of SSM goes through one: "
-            f"`pulumi up --stack {settings.environment}` makes them; what is left of a stack without nodes needs no tunnel"
+            f"`pulumi up --stack {settings.stack}` makes them; what is left of a stack without nodes needs no tunnel"
         )
     return [
         str(instance["InstanceId"]) for instance in sorted(found, key=lambda one: (one["LaunchTime"], one["InstanceId"]))
