@@ -68,6 +68,8 @@ class Cluster(Section):
     @property
     def reached_by(self) -> tuple[str, ...]:
         """Return who reaches the API server, each in words; what they may do there is another matter."""
+        if self.existing is not None:
+            return ("whoever the existing cluster lets in",)
         inside = self.api_access
         return (
             "the nodes",

@@ -27,6 +27,7 @@ OPERATIONS: Operations = {
     },
     "eks": {
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
+        "DescribeCluster": "eks:DescribeCluster",
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
         "ListClusters": "eks:ListClusters",
     },

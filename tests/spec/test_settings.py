@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec import versions
+from spec.endpoints import INTERFACE_SERVICES, Profile
 from spec.settings import Settings, SettingsError, load, load_stack_file
 from spec.settings.model import Document
 from spec.settings.section import Absent, Section
@@ -319,3 +320,13 @@ def test_who_reaches_the_api_server_is_told_in_words() -> None:
     changed = settings({f"cluster.{key}": value for key, value in public.items()})
     assert changed.cluster.reached_by == ("the nodes", "198.51.100.0/24 over the internet")
     assert changed.warnings == ()
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "per_az"])
+@pytest.mark.parametrize("endpoints", ["none", "minimal", "full"])
+def test_nodes_reach_ssm_which_the_tunnel_goes_through_in_every_network_that_is_taken(nat: str, endpoints: Profile) -> None:
+    try:
+        taken = settings({"network.nat": nat, "network.endpoints": endpoints}).network.nat == nat
+    except SettingsError:
+        taken = False
+    assert taken == (nat != "none" or {"ssm", "ssmmessages"} <= set(INTERFACE_SERVICES[endpoints]))

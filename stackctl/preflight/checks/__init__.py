@@ -4,6 +4,7 @@ from stackctl.preflight.checks import (
     account,
     add_ons,
     ami_release,
+    api_access,
     capacity_reservations,
     images,
     instance_offerings,
@@ -26,5 +27,6 @@ CHECKS: tuple[Check, ...] = (
     Check("capacity reservations", capacity_reservations.check),
     Check("spot instances", spot_role.check),
     Check("subnet addresses", subnet_addresses.check),
+    Check("API access", api_access.check),
     Check("model release", model_release.check),
 )

@@ -258,3 +258,12 @@ def test_each_stack_can_have_a_runner_of_its_own(workflow: str, job: str, stack:
     # A variable of the environment would be read too late: GitHub knows it only once a runner has the job.
     wanted = f"${{{{ fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"
     assert files.load(workflow)["jobs"][job]["runs-on"] == wanted
+
+
+@pytest.mark.parametrize(("workflow", "job", "before"), [("deploy-stack", "up", "Up"), ("destroy", "destroy", "Destroy")])
+def test_a_stack_that_is_named_for_it_is_reached_through_a_node(workflow: str, job: str, before: str) -> None:
+    steps = files.load(workflow)["jobs"][job]["steps"]
+    order = [str(step.get("name", step.get("uses"))).partition("@")[0] for step in steps]
+    place = order.index("./.github/actions/tunnel")
+    assert order.index("aws-actions/configure-aws-credentials") < place < order.index(before)
+    assert steps[place]["if"] == "contains(fromJSON(vars.TUNNELS || '[]'), inputs.stack)"
