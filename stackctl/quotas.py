@@ -77,7 +77,7 @@ def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
 def needed_quotas(settings: Settings) -> list[QuotaNeed]:
     """Return every quota that the stack takes something of, each once."""
     needs: dict[Quota, QuotaNeed] = {}
-    for need in (*_instances(settings), *_network(settings), QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))):
+    for need in (*_instances(settings), *_network(settings), *_cluster(settings)):
         before = needs.get(need.quota, QuotaNeed(need.quota, 0, 0, ()))
         needs[need.quota] = QuotaNeed(
             need.quota,
@@ -124,7 +124,14 @@ def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
     return min(pool.max, nodes_for(settings, pool, pods))
 
 
+def _cluster(settings: Settings) -> Iterator[QuotaNeed]:
+    if settings.cluster.existing is None:
+        yield QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))
+
+
 def _network(settings: Settings) -> Iterator[QuotaNeed]:
+    if settings.network.existing is not None:
+        return
     name = settings.cluster_name
     yield QuotaNeed(VPCS, 1, 1, (name,))
     yield QuotaNeed(INTERNET_GATEWAYS, 1, 1, (name,))
