@@ -69,7 +69,7 @@ class Cluster(Section):
     def reached_by(self) -> tuple[str, ...]:
         """Return who reaches the API server, each in words; what they may do there is another matter."""
         if self.existing is not None:
-            return ("whoever the existing cluster lets in",)
+            return ("the nodes", "whoever the cluster's owner lets")
         inside = self.api_access
         return (
             "the nodes",

@@ -33,8 +33,7 @@ class ApiServer:
 
 def find(settings: Settings, readers: Readers) -> ApiServer | None:
     """Return the API server as EKS describes it; None before there is one. Raises ClientError and BotoCoreError."""
-    existing = settings.cluster.existing
-    name = existing.name if existing is not None else settings.cluster_name
+    name = settings.used_cluster
     try:
         cluster = readers("eks").describe_cluster(name=name)["cluster"]
     except ClientError as error:

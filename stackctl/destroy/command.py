@@ -10,7 +10,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from console.program import interruptible
 from console.terminal import output
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.ownership import Ownership
 from spec.settings import Settings
 from stackctl.account import api_server
 from stackctl.account.guard import Caller, caller, require_account
@@ -48,9 +47,7 @@ def destroy(stack: str, confirm: str) -> int:
             if reasons:
                 raise NotDeleted("\n".join([f"{stack} is not taken away:", *(f"  {reason}" for reason in reasons)]))
             _confirm(settings, who, resources, confirm)
-            left = _take_down(
-                settings, readers, Teardown(engine, lambda: Search(readers, Ownership.of(settings), table), _say)
-            )
+            left = _take_down(settings, readers, Teardown(engine, lambda: Search.of(settings, readers, table), _say))
         except (ClientError, BotoCoreError) as error:
             again = "run the same command again, it goes on from here"
             raise AwsUnusable(f"AWS could not be asked what is left: {error}; {again}") from None
@@ -79,7 +76,7 @@ def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm
     stack = settings.stack
     own = [resource for resource in resources if resource.custom]
     kept = [resource.name for resource in own if resource.retained]
-    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")
+    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.used_cluster}.")
     if kept:
         _say(f"Forgotten and left in AWS: {', '.join(kept)}.")
     if not confirm and sys.stdin.isatty():

@@ -21,12 +21,12 @@ def api_server_of(settings: Settings, readers: Readers) -> ApiServer:
     try:
         server = api_server.find(settings, readers)
     except ClientError as error:
-        raise AwsUnusable(f"EKS does not describe {settings.cluster_name}: {error}") from None
+        raise AwsUnusable(f"EKS does not describe {settings.used_cluster}: {error}") from None
     except BotoCoreError as error:
         raise AwsUnusable(str(aws_errors.explain(error))) from None
     if server is None:
         raise TunnelUnusable(
-            f"{settings.cluster_name} in {settings.region} has no API server yet: "
+            f"{settings.used_cluster} in {settings.region} has no API server yet: "
             f"`pulumi up --stack {settings.stack}` makes it and its nodes and ends where it does not reach it; then "
             "run it again through the tunnel"
         )
@@ -47,12 +47,12 @@ def system_nodes(settings: Settings, readers: Readers) -> list[str]:
             instance for page in pages for group in page["Reservations"] for instance in group["Instances"]
         ]
     except ClientError as error:
-        raise AwsUnusable(f"EC2 does not list the nodes of {settings.cluster_name}: {error}") from None
+        raise AwsUnusable(f"EC2 does not list the nodes of {settings.used_cluster}: {error}") from None
     except BotoCoreError as error:
         raise AwsUnusable(str(aws_errors.explain(error))) from None
     if not found:
         raise TunnelUnusable(
-            f"no system node of {settings.cluster_name} runs (instances {name}), and a session of SSM goes through one: "
+            f"no system node of {settings.used_cluster} runs (instances {name}), and a session of SSM goes through one: "
             f"`pulumi up --stack {settings.stack}` makes them; what is left of a stack without nodes needs no tunnel"
         )
     return [

@@ -114,7 +114,8 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
         "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute capability 7.0 and Triton "
-        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en",
+        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, "
+        "p5en or p6-b200",
         "models: it is a list; give a mapping of keys to values",
         "triton.gpus: 0.5 is a fraction; give a whole number",
         "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "

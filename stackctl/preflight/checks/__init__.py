@@ -6,6 +6,8 @@ from stackctl.preflight.checks import (
     ami_release,
     api_access,
     capacity_reservations,
+    existing_cluster,
+    existing_network,
     images,
     instance_offerings,
     kubernetes_version,
@@ -26,7 +28,9 @@ CHECKS: tuple[Check, ...] = (
     Check("images", images.check),
     Check("capacity reservations", capacity_reservations.check),
     Check("spot instances", spot_role.check),
+    Check("existing network", existing_network.check),
     Check("subnet addresses", subnet_addresses.check),
+    Check("existing cluster", existing_cluster.check),
     Check("API access", api_access.check),
     Check("model release", model_release.check),
 )

@@ -149,11 +149,11 @@ def test_a_private_subnet_with_room_for_every_node_is_ok(subject: Callable[..., 
 
 
 def test_a_private_subnet_that_others_have_filled_is_told(subject: Callable[..., Subject]) -> None:
-    # One node takes 130 addresses (7 blocks of 16 for 110 pods, one in advance, 2 interfaces), a p4d.24xlarge 276.
+    # One node takes 130 addresses (7 blocks of 16 for 110 pods, one in advance, 2 interfaces), a p4d.24xlarge 274.
     private_subnet("10.30.0.0/24", "us-west-2a")
     private_subnet("10.31.0.0/22", "us-west-2b")
     first, second = results(subnet_addresses, subject())
-    assert (first[0], first[1].partition("free, ")[2]) == (Status.FAIL, "and the next node takes up to 276")
+    assert (first[0], first[1].partition("free, ")[2]) == (Status.FAIL, "and the next node takes up to 274")
     assert (second[0], second[1].partition("free, ")[2].rstrip("0123456789")) == (
         Status.WARN,
         "and nodes still to come take up to ",
