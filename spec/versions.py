@@ -251,7 +251,7 @@ ENVOY_GATEWAY = ChartPin(
     version="v1.9.0",
 )
 ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
-"""What that version of Envoy Gateway starts as Envoy unless it is told otherwise; named where it comes from a mirror."""
+"""Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
 
 OPENTELEMETRY_COLLECTOR = ChartPin(
     name="opentelemetry-collector",
