@@ -15,7 +15,6 @@ _MADE_ALONE = (
     "AllocateAddress",
     "CreateInternetGateway",
     "CreateLaunchTemplate",
-    "CreatePlacementGroup",
     "CreateRouteTable",
     "CreateSecurityGroup",
     "CreateSubnet",
@@ -38,7 +37,6 @@ _CHANGED = (
     "DeleteLaunchTemplate",
     "DeleteLaunchTemplateVersions",
     "DeleteNatGateway",
-    "DeletePlacementGroup",
     "DeleteRoute",
     "DeleteRouteTable",
     "DeleteSecurityGroup",
@@ -62,7 +60,7 @@ _CHANGED = (
 
 
 def network(account: Account) -> list[Statement]:
-    """Allow making networks, launch templates and placement groups, and changing ours."""
+    """Allow making networks and launch templates, and changing ours."""
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
         # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
@@ -73,7 +71,6 @@ def network(account: Account) -> list[Statement]:
                 "elastic-ip",
                 "internet-gateway",
                 "launch-template",
-                "placement-group",
                 "route-table",
                 "security-group",
                 "subnet",
@@ -130,7 +127,6 @@ def _launching(account: Account) -> list[Statement]:
                     "instance",
                     "key-pair",
                     "network-interface",
-                    "placement-group",
                     "security-group",
                     "subnet",
                     "volume",

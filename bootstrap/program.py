@@ -8,9 +8,10 @@ from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.spot import spot_role
-from bootstrap.state import SECRETS_ALIAS, State, StateArgs
+from bootstrap.state import State, StateArgs
 from infra.aws import account as aws_account
 from infra.stack_settings import refuse
+from spec.names import SECRETS_ALIAS
 from spec.versions import PROJECT
 
 

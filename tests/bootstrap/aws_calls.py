@@ -485,9 +485,6 @@ _RULES: Mapping[str, Callable[[Stack, Made], Iterator[Call]]] = {
     "ec2/natGateway:NatGateway": partial(
         _made_in_ec2, "natgateway", "CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"
     ),
-    "ec2/placementGroup:PlacementGroup": partial(
-        _made_in_ec2, "placement-group", "CreatePlacementGroup", "DeletePlacementGroup", "DescribePlacementGroups"
-    ),
     "ec2/route:Route": _route,
     "ec2/routeTable:RouteTable": partial(
         _made_in_ec2, "route-table", "CreateRouteTable", "DeleteRouteTable", "DescribeRouteTables"

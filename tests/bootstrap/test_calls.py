@@ -29,7 +29,6 @@ OPTIONS = (
     Made("autoscaling/tag:Tag", "tag", "asg,k8s.io/x", {}),
     Made("costexplorer/anomalyMonitor:AnomalyMonitor", "monitor", "monitor", {"tags": TAGS}),
     Made("costexplorer/anomalySubscription:AnomalySubscription", "subscription", "subscription", {"tags": TAGS}),
-    Made("ec2/placementGroup:PlacementGroup", "group", "pg-1", {"tags": TAGS}),
     Made(
         "fsx/lustreFileSystem:LustreFileSystem",
         "files",
