@@ -139,7 +139,8 @@ def subject(settings: Settings, what: str) -> str:
 
     With the numbers of owner and repository where the settings have them: GitHub names them for repositories that were
     made, renamed or transferred since 15 July 2026 or have asked for it, so that a name that somebody else takes over opens
-    nothing: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims. One form is trusted, never both.
+    nothing: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims.
+    One form is trusted, never both.
     """
     if settings.repository is None:
         raise ValueError("without a repository there is no subject")
