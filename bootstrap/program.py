@@ -7,6 +7,7 @@ import pulumi
 from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
+from bootstrap.spot import spot_role
 from bootstrap.state import State, StateArgs
 from infra.aws import account as aws_account
 from infra.stack_settings import refuse
@@ -29,6 +30,7 @@ def deploy(settings: Settings, region: str) -> None:
     account = aws_account.current(region)
     tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
+    spot_role("spot", tags)
     github = GitHub(
         "github",
         GitHubArgs(

@@ -92,6 +92,22 @@ def destroy(
 
 
 @app.command()
+def tunnel(
+    stack: StackArgument = "",
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND", help="Behind --: a program to run through it, like pulumi. Without one it stays until Ctrl-C."
+        ),
+    ] = None,
+) -> int:
+    """Reach a private API server from here: by SSM through a node, for a program that honours HTTPS_PROXY or KUBECONFIG."""
+    from stackctl.tunnel import command as tunnelled
+
+    return tunnelled.tunnel(stack, command or [])
+
+
+@app.command()
 def rules(
     stack: StackArgument = "",
     runbooks: Annotated[

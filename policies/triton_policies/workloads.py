@@ -263,7 +263,9 @@ POLICIES: tuple[Policy, ...] = (
         severity="medium",
         controls=("CIS EKS 4.2.1",),
         fix=f"label it {_ENFORCE}=restricted",
-        settings={"privileged": strings("namespaces that may be privileged", ["nvidia-device-plugin", "monitoring"])},
+        settings={
+            "privileged": strings("namespaces that may be privileged", ["nvidia-device-plugin", "monitoring", "logging"])
+        },
         types=(NAMESPACE,),
         judge=_namespace,
     ),

@@ -1,4 +1,4 @@
-"""The invariants of `prod`. Each violation names one."""
+"""The invariants of every stack that is `environment: prod`. Each violation names one."""
 
 from collections.abc import Iterator
 
@@ -15,8 +15,7 @@ def _broken(path: str, invariant: str, found: str, valid: str) -> Problem:
 
 
 def _is_prod(subject: Subject) -> bool:
-    # By the stack, not by `environment`: a misspelt environment must not switch the invariants off.
-    return subject.stack == "prod"
+    return subject.environment == "prod"
 
 
 @rule

@@ -19,7 +19,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     wanted = sorted({*system_types, *(name for pool in pools for name in pool.instance_types)})
     offering = read_offering(subject.readers, wanted)
     try:
-        zones = select_zones(settings.network.zones, pools, system_types, offering, stack_file(settings.environment))
+        network = settings.network
+        file = stack_file(settings.stack)
+        zones = select_zones(network.node_zones, pools, system_types, offering, file, network.path_of_zone)
     except SettingsError as error:
         for problem in error.problems:
             remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"

@@ -343,7 +343,7 @@ CASES = (
                 {("metadata", "labels", "pod-security.kubernetes.io/enforce"): "privileged"},
                 (
                     'it: metadata.labels["pod-security.kubernetes.io/enforce"]: is privileged; only '
-                    "nvidia-device-plugin, monitoring may. "
+                    "nvidia-device-plugin, monitoring, logging may. "
                     "Fix: label it pod-security.kubernetes.io/enforce=restricted"
                 ),
             ),
