@@ -103,7 +103,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
     ) == [
         "environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name",
         "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
-        "flowLogRetentionDays",
+        "flowLogRetentionDays, existing",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
         "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
         "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "

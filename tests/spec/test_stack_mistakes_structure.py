@@ -30,7 +30,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, "
-                "nat, endpoints, flowLogRetentionDays"
+                "nat, endpoints, flowLogRetentionDays, existing"
             )
         ],
     ),
