@@ -41,8 +41,8 @@ def choose_zones(settings: Settings, source: str) -> tuple[tuple[str, ...], tupl
     Raises SettingsError about the stack file `source` when the region does not offer what the settings ask for.
     """
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    system_types = settings.nodes.system.instance_types
-    asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
+    cpu_types = settings.nodes.instance_types
+    asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *cpu_types]
     offering = read_offering(settings.region, asked)
-    zones = select_zones(settings.network.zones, pools, system_types, offering, source)
+    zones = select_zones(settings.network.zones, pools, cpu_types, offering, source)
     return zones, control_plane_zones(zones, offering, source)

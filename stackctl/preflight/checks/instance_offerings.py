@@ -14,11 +14,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield the zones that the stack would span, or what is missing where."""
     settings = subject.settings
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    system_types = settings.nodes.system.instance_types
-    wanted = sorted({*system_types, *(name for pool in pools for name in pool.instance_types)})
+    cpu_types = settings.nodes.instance_types
+    wanted = sorted({*cpu_types, *(name for pool in pools for name in pool.instance_types)})
     offering = read_offering(subject, wanted)
     try:
-        zones = select_zones(settings.network.zones, pools, system_types, offering, stack_file(settings.environment))
+        zones = select_zones(settings.network.zones, pools, cpu_types, offering, stack_file(settings.environment))
     except SettingsError as error:
         for problem in error.problems:
             remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"
