@@ -1,4 +1,4 @@
-"""What rendered pods ask for, in the terms of `spec.settings.scheduling`."""
+"""Requests of rendered pods, in the terms of `spec.settings.scheduling`."""
 
 from __future__ import annotations
 

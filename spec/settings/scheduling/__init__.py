@@ -1,1 +1,1 @@
-"""What the pods of a stack ask for, and whether its nodes have room for them."""
+"""Requests of the pods of a stack, and the room that its nodes have for them."""

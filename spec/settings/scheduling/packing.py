@@ -19,7 +19,7 @@ from spec.settings.scheduling.requests import NOTHING, Request
 
 @dataclass(frozen=True)
 class Room:
-    """What a node has for pods beside the kubelet and its DaemonSets."""
+    """The room of a node for pods, beside the kubelet and its DaemonSets."""
 
     free: Request
     pods: int

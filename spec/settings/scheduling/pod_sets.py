@@ -1,6 +1,6 @@
 """The pods of EKS's add-ons and of the third-party charts: where they run, how many there are, what each asks for.
 
-What our values set is read from `helm-values`; what they leave to a chart or an add-on stands here, with its source
+Requests that our values set are read from `helm-values`; those that they leave to a chart or an add-on stand here
 (docs/facts/requests.md). A chart or an add-on that a stack registers and that is missing here fails a test, and so does a
 request in `helm-values` that nothing here reads.
 """
@@ -120,7 +120,7 @@ OF_MPS: tuple[PodSet, ...] = (
     PodSet("node-feature-discovery-master", Request(100, 128)),
     PodSet("node-feature-discovery-gc", Request(10, 128)),
 )
-"""What the chart of the device plugin brings beside it where GPUs are shared by MPS."""
+"""Pods that the chart of the device plugin brings beside it where GPUs are shared by MPS."""
 
 SHUTDOWN_MANAGER = Request(10, 32)
 """The container that drains Envoy, which Envoy Gateway puts beside it."""
