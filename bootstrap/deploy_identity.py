@@ -17,6 +17,7 @@ _NAMED_BY_THE_ENGINE = (
     "cluster-autoscaler-controller",
     "cluster-vpc-cni",
     "collector-xray",
+    "container-logs-sender",
     "karpenter-controller",
     "keda-operator",
     "load-balancer-controller",

@@ -15,7 +15,6 @@ _MADE_ALONE = (
     "AllocateAddress",
     "CreateInternetGateway",
     "CreateLaunchTemplate",
-    "CreatePlacementGroup",
     "CreateRouteTable",
     "CreateSecurityGroup",
     "CreateSubnet",
@@ -38,7 +37,6 @@ _CHANGED = (
     "DeleteLaunchTemplate",
     "DeleteLaunchTemplateVersions",
     "DeleteNatGateway",
-    "DeletePlacementGroup",
     "DeleteRoute",
     "DeleteRouteTable",
     "DeleteSecurityGroup",
@@ -62,7 +60,7 @@ _CHANGED = (
 
 
 def network(account: Account) -> list[Statement]:
-    """Allow making networks, launch templates and placement groups, and changing ours."""
+    """Allow making networks and launch templates, and changing ours."""
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
         # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
@@ -73,7 +71,6 @@ def network(account: Account) -> list[Statement]:
                 "elastic-ip",
                 "internet-gateway",
                 "launch-template",
-                "placement-group",
                 "route-table",
                 "security-group",
                 "subnet",
@@ -102,8 +99,17 @@ def network(account: Account) -> list[Statement]:
                 }
             },
         ),
+        # An interface endpoint with private DNS: AWS ties a hosted zone of its own to the VPC, with its maker's rights. See
+        # the dependent actions of CreateVpcEndpoint in
+        # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html.
+        allow(
+            ["route53:AssociateVPCWithHostedZone"],
+            [f"arn:{account.partition}:route53:::hostedzone/*"],
+            sid="NameEndpoints",
+        ),
         *_launching(account),
         *_default_group(account),
+        *_clusters_groups(account),
     ]
 
 
@@ -121,7 +127,6 @@ def _launching(account: Account) -> list[Statement]:
                     "instance",
                     "key-pair",
                     "network-interface",
-                    "placement-group",
                     "security-group",
                     "subnet",
                     "volume",
@@ -157,6 +162,22 @@ def _default_group(account: Account) -> list[Statement]:
                 "StringEquals": {"aws:RequestTag/project": PROJECT},
                 "StringLike": {"aws:RequestTag/Name": "triton-*-default-locked"},
             },
+        ),
+    ]
+
+
+def _clusters_groups(account: Account) -> list[Statement]:
+    """Allow letting somebody into a cluster's security group, which EKS makes without the tag `project`.
+
+    EKS tags it with the cluster's name under a key that begins with `aws:`, which nobody else can set:
+    https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html.
+    """
+    return [
+        allow(
+            ["ec2:AuthorizeSecurityGroupIngress", "ec2:ModifySecurityGroupRules", "ec2:RevokeSecurityGroupIngress"],
+            _kinds(account, "security-group"),
+            sid="LetIntoOurClusters",
+            condition={"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": "triton-*"}},
         ),
     ]
 

@@ -169,6 +169,8 @@ def _file_systems(account: Account) -> list[Statement]:
         # A link to a bucket is made at a file system, which has to be ours already.
         allow(["fsx:CreateDataRepositoryAssociation"], [links], sid="MakeLinks", condition=MADE_OURS),
         allow(["fsx:TagResource"], [systems, links], sid="TagFileSystems", condition=MADE_OURS),
+        # FSx asks it with the rights of whoever makes a file system.
+        allow(["ec2:GetSecurityGroupsForVpc"], [account.arn("ec2", "vpc/*")], sid="FindGroups", condition=OURS),
         allow(
             [
                 "fsx:CreateDataRepositoryAssociation",

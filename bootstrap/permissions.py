@@ -68,7 +68,6 @@ def read(account: Account) -> list[Statement]:
                 "ec2:DescribeNatGateways",
                 "ec2:DescribeNetworkAcls",
                 "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribePlacementGroups",
                 "ec2:DescribePrefixLists",
                 "ec2:DescribeRouteTables",
                 "ec2:DescribeSecurityGroupRules",

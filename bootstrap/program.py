@@ -7,9 +7,11 @@ import pulumi
 from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
-from bootstrap.state import SECRETS_ALIAS, State, StateArgs
+from bootstrap.spot import spot_role
+from bootstrap.state import State, StateArgs
 from infra.aws import account as aws_account
 from infra.stack_settings import refuse
+from spec.names import SECRETS_ALIAS
 from spec.versions import PROJECT
 
 
@@ -28,6 +30,7 @@ def deploy(settings: Settings, region: str) -> None:
     account = aws_account.current(region)
     tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
+    spot_role("spot", tags)
     github = GitHub(
         "github",
         GitHubArgs(

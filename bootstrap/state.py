@@ -10,12 +10,11 @@ import pulumi
 from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket
-from spec.names import state_bucket
+from spec.names import SECRETS_ALIAS, state_bucket
 
 _OLD_STATE_DAYS = 365
 """How long a state that was overwritten or deleted can be brought back."""
 _UNFINISHED_UPLOAD_DAYS = 7
-SECRETS_ALIAS = "pulumi-secrets"
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,13 @@ def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
     rows = ["| key | value | default | meaning | read by |", "|---|---|---|---|---|"]
     for name, field in section.model_fields.items():
         key = full_name(field.alias or name) if section is Document else field.alias or name
-        cells = [f"`{key}`", _value(field), _default(field), str(field.description), _users(section, name, uses)]
+        cells = [
+            f"`{key}`",
+            _value(field),
+            _default(section, name, field),
+            str(field.description),
+            _users(section, name, uses),
+        ]
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
@@ -114,9 +120,9 @@ def _users(section: type[Section], name: str, uses: dict[Key, list[str]]) -> str
     return ", ".join(f"[{path}](../{path})" if path.endswith(".py") else path for path in found)
 
 
-def _default(field: FieldInfo) -> str:
+def _default(section: type[Section], name: str, field: FieldInfo) -> str:
     if field.is_required():
-        return "required"
+        return "required without `existing`" if name in section.only_without_existing else "required"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ((), {}) or isinstance(value, Section):
         return ""

@@ -9,9 +9,11 @@ import pulumi
 from infra import stack_settings
 from infra.aws import account as aws_account
 from infra.aws.account import Account
-from infra.aws.addons import Addons
+from infra.aws.addons import install_addons
 from infra.aws.budget import CostGuard
 from infra.aws.cluster import Cluster, ClusterArgs, creators_second_entry
+from infra.aws.existing import look_up
+from infra.aws.existing_cluster import ExistingCluster
 from infra.aws.keys import logs_key
 from infra.aws.lustre import model_cache
 from infra.aws.network import Network, NetworkArgs
@@ -20,6 +22,7 @@ from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
+from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
 from infra.platform.gateway import install_gateway
 from infra.platform.monitoring import install_monitoring
@@ -53,56 +56,55 @@ def main() -> None:
 def deploy(settings: Settings) -> None:
     """Register every resource of one environment and export what people ask for.
 
-    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, or when
-    the Helm values hold flags that the server does not understand.
+    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, when a VPC
+    or a cluster that is there already does not do, or when the Helm values hold flags that the server does not understand.
     """
     triton_values.check_extra_arguments(settings.environment, TRITON_RELEASES[settings.triton.version].server)
     triton_values.check_drain(settings.environment, settings.models.serving)
     drain = triton_values.read_drain(settings.environment)
     account = aws_account.current(settings.region)
     _warn_about_a_second_entry(account, settings)
-    zones, control_plane_zones = choose_zones(settings, stack_file(pulumi.get_stack()))
+    file = stack_file(pulumi.get_stack())
+    zones, control_plane_zones = choose_zones(settings, file)
+    existing = look_up(settings, file)
     stack = Stack.of(settings, account)
 
     # AWS: network, cluster with its nodes and add-ons, models
     if settings.cost is not None:
         CostGuard("cost", stack, settings.cost)
-    logs = logs_key("logs", stack)
-    network = Network("network", NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn))
-    control_plane = Cluster(
-        "cluster",
-        ClusterArgs(
-            stack,
-            settings.cluster,
-            vpc_id=network.vpc_id,
-            control_plane_subnet_ids=list(network.intra_subnet_ids.values()),
-            node_subnet_ids=network.private_subnet_ids,
-            logs_key_arn=logs.arn,
-            allow_destroy=settings.allow_destroy,
-        ),
-    )
-    cluster = control_plane.access
+    if existing.cluster is not None and existing.network is not None:
+        cluster = ExistingCluster("cluster", stack, existing.cluster, existing.network).access
+        logs = logs_key("logs", stack) if settings.logs is not None else None
+    else:
+        logs = logs_key("logs", stack)
+        network = existing.network
+        if network is None:
+            args = NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn)
+            network = Network("network", args).access
+        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=settings.allow_destroy)
+        cluster = Cluster("cluster", new).access
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
-    nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[network, control_plane]))
+    nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
-    addons = Addons("addons", cluster, settings.models.access, pulumi.ResourceOptions(depends_on=[nodes.system]))
+    addons = install_addons(cluster, settings, after=[nodes.system])
     models = ModelBucket("models", stack, settings.models)
     reader = model_reader("model-reader", cluster, models, settings.triton)
     cache = model_cache(cluster, settings, models, zones)
 
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
-    ready = [nodes.system, addons]
-    plugin = DevicePlugin("device-plugin", cluster, settings.gpu.pools, pulumi.ResourceOptions(depends_on=[nodes, addons]))
+    ready = [nodes.system, *addons]
+    plugin = DevicePlugin("device-plugin", cluster, settings.gpu.pools, pulumi.ResourceOptions(depends_on=[nodes, *addons]))
+    install_container_logs(cluster, settings, logs, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])
     longest = drain.longest_request_seconds
-    gateway = install_gateway(cluster, settings, longest_request_seconds=longest, after=[addons])
+    gateway = install_gateway(cluster, settings, longest_request_seconds=longest, after=addons)
     install_collector(cluster, settings, longest_request_seconds=longest, after=[*ready, *gateway])
 
     # Serving: inference, and the asynchronous path to it
     worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []
-    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, addons, *worker_nodes])
+    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons, *worker_nodes])
     gpu_nodes = [nodes, *node_autoscaler, plugin]
     serve_models(
         cluster,
@@ -111,15 +113,16 @@ def deploy(settings: Settings) -> None:
         cache=cache,
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
-        after=[*gpu_nodes, addons, models, reader],
+        after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
 
     # What people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks.
     release = settings.models.release
     pulumi.export("clusterName", cluster.name)
+    pulumi.export("apiReachedBy", list(settings.cluster.reached_by))
     pulumi.export("region", stack.region)
-    pulumi.export("vpcId", network.vpc_id)
+    pulumi.export("vpcId", cluster.vpc_id)
     pulumi.export("zones", list(zones))
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
@@ -136,6 +139,8 @@ def _warn(warnings: Sequence[str]) -> None:
 
 def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:
     """Warn, and go on: a cluster that another role has made takes the entry."""
+    if settings.cluster.existing is not None:
+        return
     role = creators_second_entry(account.caller_arn, settings.cluster.admin_role_arns)
     if role is not None:
         _warn(

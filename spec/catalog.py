@@ -54,7 +54,6 @@ class InstanceType:
     vcpus: int
     memory_gib: int
     nvme_gib: int
-    efa_interfaces: int
     architecture: str = "x86_64"
     pods_limit: int | None = None
 
@@ -99,14 +98,14 @@ class InstanceType:
 
 
 def _gpu(
-    family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int, int]]
+    family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int]]
 ) -> dict[str, InstanceType]:
-    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB, EFA interfaces)."""
+    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB)."""
     types = {}
-    for size, (gpus, vcpus, gib, nvme_gb, efa) in sizes.items():
+    for size, (gpus, vcpus, gib, nvme_gb) in sizes.items():
         name = f"{family}.{size}"
         nvme_gib = int(nvme_gb * 1000**3 / 1024**3)
-        types[name] = InstanceType(name, gpu, gpus, memory, capability, vcpus, gib, nvme_gib, efa)
+        types[name] = InstanceType(name, gpu, gpus, memory, capability, vcpus, gib, nvme_gib)
     return types
 
 
@@ -119,7 +118,7 @@ _CPU_SIZES: Mapping[str, int] = {
 def _cpu(family: str, gib_per_vcpu: int) -> dict[str, InstanceType]:
     """The sizes of one CPU family, all of which have so many GiB for each vCPU."""
     return {
-        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, vcpus * gib_per_vcpu, 0, 0)
+        f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, vcpus * gib_per_vcpu, 0)
         for size, vcpus in _CPU_SIZES.items()
     }
 
@@ -131,12 +130,12 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         16,
         7.5,
         {
-            "xlarge": (1, 4, 16, 125, 0),
-            "2xlarge": (1, 8, 32, 225, 0),
-            "4xlarge": (1, 16, 64, 225, 0),
-            "8xlarge": (1, 32, 128, 900, 1),
-            "12xlarge": (4, 48, 192, 900, 1),
-            "16xlarge": (1, 64, 256, 900, 1),
+            "xlarge": (1, 4, 16, 125),
+            "2xlarge": (1, 8, 32, 225),
+            "4xlarge": (1, 16, 64, 225),
+            "8xlarge": (1, 32, 128, 900),
+            "12xlarge": (4, 48, 192, 900),
+            "16xlarge": (1, 64, 256, 900),
         },
     ),
     **_gpu(
@@ -145,14 +144,14 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         22,
         8.6,
         {
-            "xlarge": (1, 4, 16, 250, 0),
-            "2xlarge": (1, 8, 32, 450, 0),
-            "4xlarge": (1, 16, 64, 600, 0),
-            "8xlarge": (1, 32, 128, 900, 1),
-            "12xlarge": (4, 48, 192, 3800, 1),
-            "16xlarge": (1, 64, 256, 1900, 1),
-            "24xlarge": (4, 96, 384, 3800, 1),
-            "48xlarge": (8, 192, 768, 7600, 1),
+            "xlarge": (1, 4, 16, 250),
+            "2xlarge": (1, 8, 32, 450),
+            "4xlarge": (1, 16, 64, 600),
+            "8xlarge": (1, 32, 128, 900),
+            "12xlarge": (4, 48, 192, 3800),
+            "16xlarge": (1, 64, 256, 1900),
+            "24xlarge": (4, 96, 384, 3800),
+            "48xlarge": (8, 192, 768, 7600),
         },
     ),
     **_gpu(
@@ -161,14 +160,14 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         22,
         8.9,
         {
-            "xlarge": (1, 4, 16, 250, 0),
-            "2xlarge": (1, 8, 32, 450, 0),
-            "4xlarge": (1, 16, 64, 600, 0),
-            "8xlarge": (1, 32, 128, 900, 1),
-            "12xlarge": (4, 48, 192, 3760, 1),
-            "16xlarge": (1, 64, 256, 1880, 1),
-            "24xlarge": (4, 96, 384, 3760, 1),
-            "48xlarge": (8, 192, 768, 7520, 1),
+            "xlarge": (1, 4, 16, 250),
+            "2xlarge": (1, 8, 32, 450),
+            "4xlarge": (1, 16, 64, 600),
+            "8xlarge": (1, 32, 128, 900),
+            "12xlarge": (4, 48, 192, 3760),
+            "16xlarge": (1, 64, 256, 1880),
+            "24xlarge": (4, 96, 384, 3760),
+            "48xlarge": (8, 192, 768, 7520),
         },
     ),
     **_gpu(
@@ -177,28 +176,28 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         44,
         8.9,
         {
-            "xlarge": (1, 4, 32, 250, 0),
-            "2xlarge": (1, 8, 64, 450, 0),
-            "4xlarge": (1, 16, 128, 600, 0),
-            "8xlarge": (1, 32, 256, 900, 1),
-            "12xlarge": (4, 48, 384, 3800, 1),
-            "16xlarge": (1, 64, 512, 1900, 1),
-            "24xlarge": (4, 96, 768, 3800, 2),
-            "48xlarge": (8, 192, 1536, 7600, 4),
+            "xlarge": (1, 4, 32, 250),
+            "2xlarge": (1, 8, 64, 450),
+            "4xlarge": (1, 16, 128, 600),
+            "8xlarge": (1, 32, 256, 900),
+            "12xlarge": (4, 48, 384, 3800),
+            "16xlarge": (1, 64, 512, 1900),
+            "24xlarge": (4, 96, 768, 3800),
+            "48xlarge": (8, 192, 1536, 7600),
         },
     ),
-    **_gpu("gr6", "L4", 22, 8.9, {"4xlarge": (1, 16, 128, 600, 0), "8xlarge": (1, 32, 256, 900, 1)}),
-    **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
-    **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000, 4)}),
+    **_gpu("gr6", "L4", 22, 8.9, {"4xlarge": (1, 16, 128, 600), "8xlarge": (1, 32, 256, 900)}),
+    **_gpu("p4d", "A100", 40, 8.0, {"24xlarge": (8, 96, 1152, 8000)}),
+    **_gpu("p4de", "A100", 80, 8.0, {"24xlarge": (8, 96, 1152, 8000)}),
     **_gpu(
         "p5",
         "H100",
         80,
         9.0,
-        {"4xlarge": (1, 16, 256, 3800, 1), "48xlarge": (8, 192, 2048, 30400, 32)},
+        {"4xlarge": (1, 16, 256, 3800), "48xlarge": (8, 192, 2048, 30400)},
     ),
-    **_gpu("p5e", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400, 32)}),
-    **_gpu("p5en", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400, 16)}),
+    **_gpu("p5e", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
+    **_gpu("p5en", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
     **_cpu("m5", 4),
     **_cpu("m6i", 4),
     **_cpu("m7i", 4),

@@ -58,6 +58,10 @@ PROMETHEUS_URL = f"http://{PROMETHEUS_SERVICE}.{MONITORING_NAMESPACE}.svc:{PROME
 """Where Prometheus answers inside the cluster."""
 
 GATEWAY_NAMESPACE = "envoy-gateway-system"
+GATEWAY = "inference"
+"""The name of the Gateway, of its class and of its EnvoyProxy."""
+GATEWAY_HTTPS_PORT = 443
+"""Of HTTP where the gateway has TLS; without, it has Triton's own port."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
@@ -67,6 +71,9 @@ KARPENTER = ServiceAccount("kube-system", "karpenter")
 CLUSTER_AUTOSCALER = ServiceAccount("kube-system", "cluster-autoscaler")
 DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
 """The chart refuses the namespace `default`."""
+
+LOG_SENDER = ServiceAccount("logging", "fluent-bit")
+"""Fluent Bit, one pod on each node, which sends the logs of containers to CloudWatch."""
 
 TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
 TRACE_COLLECTOR_SERVICE = "otel-collector"
@@ -81,9 +88,9 @@ NETWORK_PLUGIN = ServiceAccount("kube-system", "aws-node")
 # --- AWS ---------------------------------------------------------------------------------------------------------------
 
 
-def cluster_name(environment: str) -> str:
+def cluster_name(stack: str) -> str:
     """Return the name of the EKS cluster, which is the prefix of what other systems address by name."""
-    return f"triton-{environment}"
+    return f"triton-{stack}"
 
 
 def control_plane_log_group(cluster: str) -> str:
@@ -96,19 +103,31 @@ def flow_log_group(cluster: str) -> str:
     return f"/aws/vpc/{cluster}/flow-logs"
 
 
-def model_bucket(environment: str, account_id: str, region: str) -> str:
+def container_log_group(cluster: str) -> str:
+    """Return the log group of the containers, called as CloudWatch's own set-up calls it: the console looks for it there.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-setup-logs-FluentBit.html
+    """
+    return f"/aws/containerinsights/{cluster}/application"
+
+
+def model_bucket(stack: str, account_id: str, region: str) -> str:
     """Return the bucket of the models. People and `modelctl` address it; account and region make it unique in the world."""
-    return f"triton-models-{environment}-{account_id}-{region}"
+    return f"triton-models-{stack}-{account_id}-{region}"
 
 
-def request_bucket(environment: str, account_id: str, region: str) -> str:
+def request_bucket(stack: str, account_id: str, region: str) -> str:
     """Return the bucket of the asynchronous path: its inputs, results and failures."""
-    return f"triton-requests-{environment}-{account_id}-{region}"
+    return f"triton-requests-{stack}-{account_id}-{region}"
 
 
 def state_bucket(account_id: str, region: str) -> str:
     """Return the bucket of Pulumi's state, which people type into `pulumi login`."""
     return f"pulumi-state-{account_id}-{region}"
+
+
+SECRETS_ALIAS = "pulumi-secrets"
+"""The alias of the key that encrypts secrets of stacks."""
 
 
 def request_queue(cluster: str) -> str:
@@ -121,9 +140,18 @@ def dns_suffix(partition: str) -> str:
     return "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
 
 
+def interruption_queue(cluster: str) -> str:
+    """Return the queue of notices that Karpenter reads, and the prefix of the rules of EventBridge that fill it."""
+    return f"{cluster}-interruptions"
+
+
 def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -> str:
     """Return the URL of a queue, known before the queue exists."""
     return f"https://sqs.{region}.{dns_suffix(partition)}/{account_id}/{name}"
+
+
+WORKLOAD_ROLES = ("alertmanager", "model-reader", "worker")
+"""What each role is for whose ARN has to be known before it exists (`workload_role`)."""
 
 
 def workload_role(cluster: str, region: str, purpose: str) -> str:

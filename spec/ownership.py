@@ -1,6 +1,7 @@
 """Which things in an AWS account are a stack's own, by their tags.
 
-The program tags what it makes. What others make on its behalf (EKS, the network plugin, Karpenter, the EBS driver, the load
+The program tags what it makes with the project and, as `environment`, with the name of the stack: of several stacks of one
+environment each has its own. What others make on its behalf (EKS, the network plugin, Karpenter, the EBS driver, the load
 balancer controller) carries the cluster's name in a tag of theirs.
 """
 
@@ -27,18 +28,18 @@ _CLUSTER_NAME_TAGS = (
 class Ownership:
     """The tags of one stack's things."""
 
-    environment: str
+    stack: str
     cluster_name: str
 
     @classmethod
     def of(cls, settings: Settings) -> Ownership:
         """That of the stack with these settings."""
-        return cls(settings.environment, settings.cluster_name)
+        return cls(settings.stack, settings.cluster_name)
 
     def reason(self, tags: Tags) -> str | None:
         """The tag that makes a thing this stack's; None for somebody else's."""
-        if tags.get("project") == PROJECT and tags.get("environment") == self.environment:
-            return f"project={PROJECT}, environment={self.environment}"
+        if tags.get("project") == PROJECT and tags.get("environment") == self.stack:
+            return f"project={PROJECT}, environment={self.stack}"
         cluster = f"kubernetes.io/cluster/{self.cluster_name}"
         # `shared` is how a cluster marks what it uses and somebody else owns.
         if tags.get(cluster) == "owned":
@@ -50,7 +51,7 @@ class Ownership:
         if self.reason(tags) is not None:
             return None
         for key in ("project", "environment", *_CLUSTER_NAME_TAGS):
-            own = {"project": PROJECT, "environment": self.environment}.get(key, self.cluster_name)
+            own = {"project": PROJECT, "environment": self.stack}.get(key, self.cluster_name)
             if tags.get(key, own) != own:
                 return f"{key}={tags[key]}"
         owner = (key for key, value in tags.items() if key.startswith("kubernetes.io/cluster/") and value == "owned")
@@ -59,7 +60,7 @@ class Ownership:
 
 def own_tags(settings: Settings) -> dict[str, str]:
     """The tags of everything that a stack makes: those of its file, and those that say whose it is, which always win."""
-    own = {"project": PROJECT, "environment": settings.environment}
+    own = {"project": PROJECT, "environment": settings.stack}
     return {**own, **{key: value for key, value in settings.tags.items() if key.casefold() not in own}}
 
 

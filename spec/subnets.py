@@ -23,6 +23,7 @@ _SMALLEST_QUARTERED, _SMALLEST_HALVED = 20, 24
 # AWS keeps five addresses of every subnet: network, router, DNS, one for the future, broadcast.
 RESERVED_PER_SUBNET = 5
 _PREFIX_ADDRESSES = 16  # prefix delegation hands out /28 blocks
+_INTERFACES = 2  # of a node, each with an address of its own
 _WARM_PREFIXES = 1  # WARM_PREFIX_TARGET: one block is always held in advance
 
 
@@ -96,17 +97,17 @@ def _cut(zone: str, part: IPv4Network) -> ZoneSubnets:
     return ZoneSubnets(zone, public, private, intra)
 
 
-def addresses_per_node(max_pods: int, interfaces: int = 2) -> int:
+def addresses_per_node(max_pods: int) -> int:
     """Addresses that one node takes from its subnet with prefix delegation.
 
     Whole /28 blocks for `max_pods` pods, one block in advance, and the primary address of each network interface.
     """
-    return _PREFIX_ADDRESSES * (math.ceil(max_pods / _PREFIX_ADDRESSES) + _WARM_PREFIXES) + interfaces
+    return _PREFIX_ADDRESSES * (math.ceil(max_pods / _PREFIX_ADDRESSES) + _WARM_PREFIXES) + _INTERFACES
 
 
-def fewest_addresses_per_node(interfaces: int = 2) -> int:
+def fewest_addresses_per_node() -> int:
     """Addresses without which a node has no pods: one block, none in advance, and those of the network interfaces."""
-    return _PREFIX_ADDRESSES + interfaces
+    return _PREFIX_ADDRESSES + _INTERFACES
 
 
 def usable_addresses(subnet: IPv4Network) -> int:

@@ -3,8 +3,9 @@
 What is pinned here: EKS add-ons and the node AMI per Kubernetes version, the Helm charts, and the Triton releases
 that this platform accepts. The stack file chooses among them (`cluster.version`, `triton.version`).
 
-The add-on and AMI versions are real ones, as published by AWS (July and August 2026), but which of them a region still
-offers is only known in the account. Confirm before the first `up` with
+The add-on and AMI versions are real ones, as published by AWS (July to September 2026; those of 1.36:
+docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before the
+first `up` with
 
     aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name vpc-cni
     aws eks describe-cluster-versions
@@ -40,6 +41,7 @@ KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
     "1.33": SupportWindow(date(2026, 7, 29), date(2027, 7, 29)),
     "1.34": SupportWindow(date(2026, 12, 2), date(2027, 12, 2)),
     "1.35": SupportWindow(date(2027, 3, 27), date(2028, 3, 27)),
+    "1.36": SupportWindow(date(2027, 8, 2), date(2028, 8, 2)),
 }
 
 
@@ -121,6 +123,35 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
         ami_release="1.35.6-20260728",
         nvidia_driver="580.159.03",
     ),
+    "1.36": KubernetesPins(
+        addons={
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"vpc-cni"}
+            "vpc-cni": "v1.22.4-eksbuild.3",
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"coredns"}
+            "coredns": "v1.14.3-eksbuild.16",
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"kube-proxy"}
+            "kube-proxy": "v1.36.0-eksbuild.21",
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-ebs-csi-driver"}
+            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"metrics-server"}
+            "metrics-server": "v0.9.0-eksbuild.11",
+            # Installed where `models.access` is mountpoint. The number is that of the driver's chart; that EKS has it for
+            # 1.36 was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-mountpoint-s3-csi-driver"}
+            "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
+            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
+            # that EKS has it was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-fsx-csi-driver"}
+            "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-pod-identity-agent"}
+            "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+            # That of 1.35: which ones EKS has for 1.36 was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-node-monitoring-agent"}
+            "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
+        },
+        ami_release="1.36.3-20260911",
+        nvidia_driver="580.178.04",
+    ),
 }
 
 
@@ -197,6 +228,8 @@ CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
     "1.34": "v1.34.5",
     # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
     "1.35": "v1.35.2",
+    # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
+    "1.36": "v1.36.1",
 }
 
 
@@ -223,6 +256,14 @@ OPENTELEMETRY_COLLECTOR = ChartPin(
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
     # renovate: datasource=helm depName=opentelemetry-collector registryUrl=https://open-telemetry.github.io/opentelemetry-helm-charts
     version="0.170.0",
+)
+
+
+FLUENT_BIT = ChartPin(
+    name="fluent-bit",
+    repository="https://fluent.github.io/helm-charts",
+    # renovate: datasource=helm depName=fluent-bit registryUrl=https://fluent.github.io/helm-charts
+    version="0.58.1",
 )
 
 

@@ -6,7 +6,7 @@ desired size; so the offering is read and compared before any resource is regist
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spec.problem import Problem, SettingsError
@@ -48,6 +48,7 @@ def select_zones(
     cpu_types: Sequence[str],
     offering: Offering,
     source: str,
+    path_of_zone: Callable[[int, str], str] = lambda index, _: f"network.zones[{index}]",
 ) -> tuple[str, ...]:
     """Choose the zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
 
@@ -56,7 +57,8 @@ def select_zones(
     every other pool must find them in all zones of the network, as nodes without GPUs must find `cpu_types`. A number
     follows the offering, and with it may come to mean other zones one day; what must not move lists its zones.
 
-    Raises SettingsError about the stack file `source`: which types are missing where, and where they are offered.
+    `path_of_zone`: where the file names a zone. Raises SettingsError about the stack file `source`: which types are missing
+    where, and where they are offered.
     """
     everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *cpu_types]
     problems = _confined_pool_problems(pools, offering)
@@ -73,7 +75,7 @@ def select_zones(
             )
     else:
         zones = tuple(wanted)
-        problems += _listed_zone_problems(zones, everywhere, offering)
+        problems += _listed_zone_problems(zones, everywhere, offering, path_of_zone)
     if problems:
         raise SettingsError(source, problems)
     return zones
@@ -94,10 +96,12 @@ def control_plane_zones(zones: tuple[str, ...], offering: Offering, source: str)
     return (*zones, others[0])
 
 
-def _listed_zone_problems(zones: Sequence[str], everywhere: Sequence[str], offering: Offering) -> list[Problem]:
+def _listed_zone_problems(
+    zones: Sequence[str], everywhere: Sequence[str], offering: Offering, path_of_zone: Callable[[int, str], str]
+) -> list[Problem]:
     problems = []
     for index, zone in enumerate(zones):
-        path = f"network.zones[{index}]"
+        path = path_of_zone(index, zone)
         if zone not in offering.available:
             valid = _list(offering.available)
             problems.append(

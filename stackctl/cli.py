@@ -11,7 +11,7 @@ from console.exit_codes import EPILOG
 from console.options import Json, StackArgument
 
 app = typer.Typer(
-    help="Answer questions about a stack and its AWS account; take a stack away.",
+    help="Make a stack, answer questions about it and its AWS account, take it away.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -32,11 +32,44 @@ Output = Annotated[Path | None, typer.Option(metavar="FILE", help="File to write
 
 
 @app.command()
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new stack: stacks/Pulumi.NAME.yaml is written.")],
+    region: Annotated[str | None, typer.Option(help="AWS region.", show_default="that of the AWS configuration")] = None,
+    api_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RANGE", help="Addresses that may reach the Kubernetes API, like 198.51.100.7/32; repeatable."),
+    ] = None,
+    cost_center: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Cost center that everything is tagged with.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(help="Triton's image by its digest.", show_default="NVIDIA's, as its registry has it now"),
+    ] = None,
+) -> None:
+    """Write the file of a stack for a first try, every value of which is true for this account, and make the stack."""
+    from stackctl.init import command
+
+    command.init(name, region, api_from or [], cost_center, image)
+
+
+@app.command()
 def preflight(stack: StackArgument = "", as_json: Json = False) -> int:
     """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""
     from stackctl.preflight import command
 
     return command.preflight(stack, as_json=as_json)
+
+
+@app.command("first-inference")
+def first_inference(
+    stack: StackArgument = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
+) -> None:
+    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    from stackctl.first_inference import command
+
+    command.first_inference(stack, yes=yes)
 
 
 @app.command()
@@ -56,6 +89,22 @@ def destroy(
     from stackctl.destroy import command
 
     return command.destroy(stack, confirm)
+
+
+@app.command()
+def tunnel(
+    stack: StackArgument = "",
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND", help="Behind --: a program to run through it, like pulumi. Without one it stays until Ctrl-C."
+        ),
+    ] = None,
+) -> int:
+    """Reach a private API server from here: by SSM through a node, for a program that honours HTTPS_PROXY or KUBECONFIG."""
+    from stackctl.tunnel import command as tunnelled
+
+    return tunnelled.tunnel(stack, command or [])
 
 
 @app.command()

@@ -1,14 +1,16 @@
 """AWS settings for tests: moto's, never those of the person or machine that runs them."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import boto3
 import pytest
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader
 
 
 def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,14 +29,35 @@ def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
-    """Each boto3 session reads the models of its services anew, EC2's for half a second: within, one reading is enough."""
+    """Each boto3 session lists its services and reads their models anew, EC2's for half a second: within, once is enough."""
     read: dict[str, Any] = {}
-    load = JSONFileLoader.load_file
+    listed: dict[str, list[str]] = {}
+    load, available = JSONFileLoader.load_file, Loader.list_available_services
 
     def load_once(loader: JSONFileLoader, path: str) -> Any:
         if path not in read:
             read[path] = load(loader, path)
         return read[path]
 
-    with mock.patch.object(JSONFileLoader, "load_file", load_once):
+    def list_once(loader: Loader, type_name: str) -> list[str]:
+        key = f"{type_name} in {loader.search_paths}"
+        if key not in listed:
+            listed[key] = available(loader, type_name)
+        return listed[key]
+
+    with (
+        mock.patch.object(JSONFileLoader, "load_file", load_once),
+        mock.patch.object(Loader, "list_available_services", list_once),
+    ):
+        yield
+
+
+@contextmanager
+def methods_of_moto_listed_once() -> Iterator[None]:
+    """moto lists all methods of a service for each request, a tenth of what it takes: within, once is enough."""
+    responses = sys.modules.get("moto.core.responses")
+    if responses is None:
+        yield
+        return
+    with mock.patch.object(responses, "method_names_from_class", cache(responses.method_names_from_class)):
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -13,10 +13,21 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from spec.gpu_pool import gpu_toleration
 from spec.names import EBS_CSI_CONTROLLER
+from spec.settings import Settings
 from spec.settings.models import ModelAccess
 
 MOUNTPOINT = "aws-mountpoint-s3-csi-driver"
 LUSTRE = "aws-fsx-csi-driver"
+
+
+def install_addons(cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+    """Install them in a cluster that the program makes, and return what pods wait for.
+
+    Those of a cluster that was there are its owner's; `stackctl preflight` says which are missing.
+    """
+    if settings.cluster.existing is not None:
+        return list(after)
+    return [Addons("addons", cluster, settings.models.access, pulumi.ResourceOptions(depends_on=list(after)))]
 
 
 class Addons(pulumi.ComponentResource):

@@ -1,4 +1,4 @@
-"""Limits of a stack's cost: a budget, and an alarm for unusual costs."""
+"""Limits of a stack's cost: a budget, and an alarm for unusual costs where the account may have one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANOMALY_SHARE = 10
 
 
 class CostGuard(pulumi.ComponentResource):
-    """A monthly budget and an anomaly monitor over the costs that carry the stack's tags.
+    """A monthly budget over the costs that carry the stack's tags, and on request an anomaly monitor over the project's.
 
     Both see nothing until the tags are cost allocation tags of the account that pays. Budgets and Cost Explorer are global:
     the region of the stack does not matter.
@@ -61,6 +61,18 @@ class CostGuard(pulumi.ComponentResource):
             tags=stack.named(account_name),
             opts=child,
         )
+        if limits.anomalies:
+            self._anomalies(name, stack, limits, account_name)
+        self.register_outputs({})
+
+    def _anomalies(self, name: str, stack: Stack, limits: CostLimits, account_name: str) -> None:
+        """Register the monitor and who is told.
+
+        A monitor of a cost allocation tag can be made in an organisation's management account only:
+        https://docs.aws.amazon.com/cost-management/latest/userguide/getting-started-ad.html.
+        """
+        child = pulumi.ResourceOptions(parent=self)
+        topics = [limits.topic_arn] if limits.topic_arn is not None else []
         monitor = aws.costexplorer.AnomalyMonitor(
             f"{name}-anomalies",
             name=account_name,
@@ -90,7 +102,6 @@ class CostGuard(pulumi.ComponentResource):
                 tags=stack.named(f"{account_name}-{to}"),
                 opts=child,
             )
-        self.register_outputs({})
 
 
 def _budget_filter(cost_tags: Mapping[str, str]) -> aws.budgets.BudgetFilterExpressionArgs:

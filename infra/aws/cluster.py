@@ -16,6 +16,7 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess, OidcProvider
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, control_plane_log_group
@@ -39,10 +40,7 @@ _CNI_CONFIGURATION = {
 class ClusterArgs:
     stack: Stack
     cluster: ClusterSettings
-    vpc_id: pulumi.Input[str]
-    control_plane_subnet_ids: Sequence[pulumi.Input[str]]
-    node_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Private subnets, by zone."""
+    network: NetworkAccess
     logs_key_arn: pulumi.Input[str]
     allow_destroy: bool
     """It can be deleted whatever `cluster.deletionProtection` says."""
@@ -71,22 +69,25 @@ class Cluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
 
         control_plane = self._control_plane()
+        ways_in = self._ways_in(control_plane.cluster_security_group_id)
         self.access = ClusterAccess(
             stack=args.stack,
             kubernetes_version=args.cluster.version,
             name=control_plane.eks_cluster.name,
+            known_name=args.stack.cluster_name,
             arn=self._arn,
             oidc=OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer),
-            vpc_id=args.vpc_id,
-            node_subnet_ids=args.node_subnet_ids,
+            network=args.network,
             security_group_id=control_plane.cluster_security_group_id,
+            ready=[self],
             kubernetes=k8s.Provider(
                 f"{name}-kubernetes",
                 kubeconfig=control_plane.kubeconfig_json,
                 enable_server_side_apply=True,
                 # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
                 cluster_identifier=self._arn,
-                opts=self._child,
+                # A provider that finds no API server when it starts fails every object of the run.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=ways_in),
             ),
         )
         self._network_plugin()
@@ -120,13 +121,13 @@ class Cluster(pulumi.ComponentResource):
             f"{name}-control-plane",
             name=stack.cluster_name,
             version=cluster.version,
-            vpc_id=self._args.vpc_id,
-            subnet_ids=list(self._args.control_plane_subnet_ids),
+            vpc_id=self._args.network.vpc_id,
+            subnet_ids=list(self._args.network.control_plane_subnet_ids),
             endpoint_private_access=True,
             endpoint_public_access=public,
             public_access_cidrs=[str(cidr) for cidr in cluster.public_access_cidrs] if public else None,
             authentication_mode=eks.AuthenticationMode.API,
-            access_entries={_entry_name(arn): _admin_entry(stack.account, arn) for arn in cluster.admin_role_arns},
+            access_entries=access_entries(stack.account, cluster),
             service_role=role,
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
@@ -145,9 +146,34 @@ class Cluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[log_group, *granted],
-                transforms=[_protect_the_control_plane] if stack.protected else None,
+                transforms=[_tagged_oidc_provider(stack.tags), *([_protect_the_control_plane] if stack.protected else [])],
             ),
         )
+
+    def _ways_in(self, group_id: pulumi.Output[str]) -> list[pulumi.Resource]:
+        """Let in who is named in `cluster.apiAccess`: EKS's own group admits only what is in it, which the nodes are.
+
+        https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html#private-access
+        """
+        named = self._args.cluster.api_access
+        if named is None:
+            return []
+        sources = [(str(cidr).replace("/", "-"), {"cidr_ipv4": str(cidr)}) for cidr in named.cidrs]
+        sources += [(group, {"referenced_security_group_id": group}) for group in named.security_groups]
+        return [
+            aws.vpc.SecurityGroupIngressRule(
+                f"{self._name}-api-from-{label}",
+                security_group_id=group_id,
+                description="Kubernetes API",
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                tags=self._args.stack.tags,
+                opts=self._child,
+                **source,
+            )
+            for label, source in sources
+        ]
 
     def _service_role(self, secrets_key_arn: pulumi.Output[str]) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         name, stack = self._name, self._args.stack
@@ -203,6 +229,21 @@ class Cluster(pulumi.ComponentResource):
         )
 
 
+def _tagged_oidc_provider(tags: Mapping[str, str]) -> pulumi.ResourceTransform:
+    """Return the transform that gives the OIDC provider the stack's tags, by which the deploy role knows it for ours.
+
+    `eks.Cluster` makes it without any: `oidcProvider` in
+    https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts.
+    """
+
+    def tagged(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if args.type_ != "aws:iam/openIdConnectProvider:OpenIdConnectProvider":
+            return None
+        return pulumi.ResourceTransformResult(props={**args.props, "tags": dict(tags)}, opts=args.opts)
+
+    return tagged
+
+
 def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Protect the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
     and an administrator could not be removed.
@@ -245,12 +286,28 @@ def _entry_name(role_arn: str) -> str:
     return f"{account_id}-{resource.removeprefix('role/').replace('/', '-')}"
 
 
-def _admin_entry(account: Account, role_arn: str) -> eks.AccessEntryArgs:
+def access_entries(account: Account, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
+    """Return the entries of those who administer and of those who look, by a name that the resource gets.
+
+    The policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html.
+    """
+    return {
+        _entry_name(arn): _access_entry(account, arn, label, policy)
+        for label, policy, arns in (
+            ("admin", "AmazonEKSClusterAdminPolicy", cluster.admin_role_arns),
+            # Of those that only look, the one that shows custom resources, and the Secrets that Helm keeps its releases in.
+            ("view", "AmazonEKSAdminViewPolicy", cluster.view_role_arns),
+        )
+        for arn in arns
+    }
+
+
+def _access_entry(account: Account, role_arn: str, label: str, policy: str) -> eks.AccessEntryArgs:
     return eks.AccessEntryArgs(
         principal_arn=role_arn,
         access_policies={
-            "admin": eks.AccessPolicyAssociationArgs(
-                policy_arn=f"arn:{account.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+            label: eks.AccessPolicyAssociationArgs(
+                policy_arn=f"arn:{account.partition}:eks::aws:cluster-access-policy/{policy}",
                 access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
             )
         },

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec.versions import KUBERNETES, KubernetesPins
 
@@ -29,17 +30,28 @@ class ClusterAccess:
     kubernetes_version: str
     """The minor version, like 1.35."""
     name: pulumi.Output[str]
-    """Known once the cluster exists; `stack.cluster_name` is the same text and known before."""
+    """Known once the cluster exists; `known_name` is the same text and known before."""
+    known_name: str
     arn: str
     """Known before the cluster exists."""
     oidc: OidcProvider
-    vpc_id: pulumi.Input[str]
-    node_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Private subnets, by zone."""
+    network: NetworkAccess
     security_group_id: pulumi.Output[str]
     """The group that EKS makes for control plane and nodes, and the only one with the cluster's tag."""
+    ready: Sequence[pulumi.Resource]
+    """What nodes wait for: the control plane and its network plugin, where this program makes them."""
     kubernetes: k8s.Provider
     """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
+
+    @property
+    def vpc_id(self) -> pulumi.Input[str]:
+        """Return the VPC that nodes are in."""
+        return self.network.vpc_id
+
+    @property
+    def node_subnet_ids(self) -> Mapping[str, pulumi.Output[str]]:
+        """Return the private subnets, by zone."""
+        return self.network.private_subnet_ids
 
     @property
     def pins(self) -> KubernetesPins:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from spec.endpoints import INTERFACE_SERVICES, Profile
+from spec.endpoints import INTERFACE_SERVICES, Profile, interface_service
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Endpoints(pulumi.ComponentResource):
                 aws.ec2.VpcEndpoint(
                     f"{name}-{service.replace('.', '-')}",
                     vpc_id=args.vpc_id,
-                    service_name=f"com.amazonaws.{args.region}.{service}",
+                    service_name=interface_service(service, args.region),
                     vpc_endpoint_type="Interface",
                     subnet_ids=args.subnet_ids,
                     security_group_ids=[group_id],

@@ -34,10 +34,6 @@ class LaunchTemplateArgs:
     """The instances have an instance store that pods' emptyDir volumes and images shall live on."""
     tags: Mapping[str, str]
     reservation: Reservation | None = None
-    efa_interfaces: int = 0
-    security_group_id: pulumi.Input[str] | None = None
-    """Needed with EFA: a template that lists interfaces has to name their group."""
-    placement_group: pulumi.Input[str] | None = None
     mig: MigLayout | None = None
     """How the GPUs are cut before the node joins; None: not at all."""
 
@@ -70,12 +66,6 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
                 ),
             )
         ],
-        network_interfaces=_efa_interfaces(args) or None,
-        placement=(
-            aws.ec2.LaunchTemplatePlacementArgs(group_name=args.placement_group)
-            if args.placement_group is not None
-            else None
-        ),
         # Default tags of the provider do not reach what Auto Scaling launches.
         tag_specifications=[
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named)
@@ -125,25 +115,6 @@ def _script_part(mig: MigLayout | None) -> list[str]:
     if mig is None:
         return []
     return [f"--{_BOUNDARY}", 'Content-Type: text/x-shellscript; charset="us-ascii"', "", boot_script(mig).rstrip(), ""]
-
-
-def _efa_interfaces(args: LaunchTemplateArgs) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
-    """Return one EFA device per network card; only the first takes an IP address and carries ordinary traffic.
-
-    The group is the one that EKS makes for the cluster: it admits everything from and to itself, as EFA needs.
-    """
-    if args.efa_interfaces and args.security_group_id is None:
-        raise ValueError("a launch template with EFA interfaces needs the id of their security group")
-    return [
-        aws.ec2.LaunchTemplateNetworkInterfaceArgs(
-            network_card_index=card,
-            device_index=0 if card == 0 else 1,
-            interface_type="efa" if card == 0 else "efa-only",
-            security_groups=[args.security_group_id] if args.security_group_id is not None else None,
-            delete_on_termination="true",
-        )
-        for card in range(args.efa_interfaces)
-    ]
 
 
 def _capacity_reservation(

@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from infra.aws.endpoints import Endpoints, EndpointsArgs
 from infra.aws.flow_logs import FlowLogs, FlowLogsArgs
+from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec import subnets
 from spec.names import flow_log_group
@@ -44,6 +45,9 @@ class Network(pulumi.ComponentResource):
     """By zone. For nodes and pods."""
     intra_subnet_ids: Mapping[str, pulumi.Output[str]]
     """By zone of the control plane. For its interfaces and those of the endpoints; no route out of the VPC but to S3."""
+
+    access: NetworkAccess
+    """The ids that other components take."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:network:Network", name, None, opts)
@@ -107,6 +111,15 @@ class Network(pulumi.ComponentResource):
                 tags=stack.tags,
             ),
             opts=self._child,
+        )
+        self.access = NetworkAccess(
+            vpc_id=self.vpc_id,
+            cidrs=[str(network.cidr)],
+            private_subnet_ids=self.private_subnet_ids,
+            control_plane_subnet_ids=list(self.intra_subnet_ids.values()),
+            internet=network.nat != "none",
+            load_balancer_subnet_ids={},
+            ready=[self],
         )
         self.register_outputs(
             {

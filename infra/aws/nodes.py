@@ -112,27 +112,11 @@ class NodeGroup(pulumi.ComponentResource):
         )
         if not isinstance(group, GpuPool):
             return args
-        reservation, placement_group = None, None
+        reservation = None
         if group.reservation_id is not None:
             block_type = group.instance_types[0] if group.capacity == "capacity-block" else None
             reservation = Reservation(group.reservation_id, block_instance_type=block_type)
-        elif group.efa:
-            # EFA is worth its name only between instances that stand close to each other. Reserved capacity stands where
-            # it was reserved, and EC2 refuses to launch it into a group that it was not reserved in.
-            placement_group = aws.ec2.PlacementGroup(
-                f"{self._name}-placement",
-                strategy="cluster",
-                tags=cluster.stack.tags,
-                opts=pulumi.ResourceOptions(parent=self),
-            ).name
-        return replace(
-            args,
-            reservation=reservation,
-            efa_interfaces=min(instance_type.efa_interfaces for instance_type in types) if group.efa else 0,
-            security_group_id=cluster.security_group_id if group.efa else None,
-            placement_group=placement_group,
-            mig=mig.layout(group.sharing),
-        )
+        return replace(args, reservation=reservation, mig=mig.layout(group.sharing))
 
     def _template_tags(self, tags: Mapping[str, str], group: aws.eks.NodeGroup) -> None:
         # EKS keeps a group's tags to itself: what the autoscaler reads has to be put on the Auto Scaling group.

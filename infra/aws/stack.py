@@ -1,4 +1,4 @@
-"""One environment in one AWS account: what everything that is made for it is called, tagged and guarded by."""
+"""One stack in one AWS account: what everything that is made for it is called, tagged and guarded by."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from spec.settings import Settings
 
 @dataclass(frozen=True)
 class Stack:
-    """Names, tags and protection of one environment. `tags` are on every resource that takes tags."""
+    """Names, tags and protection of one stack. `tags` are on every resource that takes tags."""
 
+    name: str
+    """The name of the stack, which all other names are made of."""
     environment: str
+    """What it is: local, dev, staging or prod. There may be several stacks of each."""
     account: Account
     tags: Mapping[str, str]
     protected: bool
@@ -27,7 +30,7 @@ class Stack:
     def of(cls, settings: Settings, account: Account) -> Stack:
         """Return the stack that has these settings, in the account that the program runs for."""
         registry = settings.charts.registry if settings.charts is not None else None
-        return cls(settings.environment, account, own_tags(settings), settings.protected, registry)
+        return cls(settings.stack, settings.environment, account, own_tags(settings), settings.protected, registry)
 
     @property
     def region(self) -> str:
@@ -41,18 +44,18 @@ class Stack:
 
     @property
     def cluster_name(self) -> str:
-        """Return the EKS cluster's name, the prefix of what other systems address by name."""
-        return names.cluster_name(self.environment)
+        """Return the name of a cluster that the program makes, and the prefix of what other systems address by name."""
+        return names.cluster_name(self.name)
 
     @property
     def model_bucket(self) -> str:
         """Return the bucket that model releases live in."""
-        return names.model_bucket(self.environment, self.account.id, self.region)
+        return names.model_bucket(self.name, self.account.id, self.region)
 
     @property
     def request_bucket(self) -> str:
         """Return the bucket of the asynchronous path."""
-        return names.request_bucket(self.environment, self.account.id, self.region)
+        return names.request_bucket(self.name, self.account.id, self.region)
 
     @property
     def request_queue(self) -> str:

@@ -38,11 +38,14 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
 def choose_zones(settings: Settings, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the zones of a stack's network, in which its instances can be had, and those of its control plane.
 
+    The latter are none in a VPC that is there already: its subnets are what they are.
+
     Raises SettingsError about the stack file `source` when the region does not offer what the settings ask for.
     """
+    network = settings.network
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     cpu_types = settings.nodes.instance_types
     asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *cpu_types]
     offering = read_offering(settings.region, asked)
-    zones = select_zones(settings.network.zones, pools, cpu_types, offering, source)
-    return zones, control_plane_zones(zones, offering, source)
+    zones = select_zones(network.node_zones, pools, cpu_types, offering, source, network.path_of_zone)
+    return zones, control_plane_zones(zones, offering, source) if network.existing is None else ()

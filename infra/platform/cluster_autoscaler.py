@@ -36,7 +36,7 @@ class ClusterAutoscaler(InstalledChart):
             WorkloadRoleArgs(
                 description=f"cluster-autoscaler of {stack.cluster_name}",
                 service_account=CLUSTER_AUTOSCALER_ACCOUNT,
-                policy=autoscaler_policy(stack.account, stack.cluster_name),
+                policy=autoscaler_policy(stack.account, cluster.known_name),
             ),
         )
         chart = values(cluster, role.arn, monitored=monitored)
@@ -77,7 +77,7 @@ def values(cluster: ClusterAccess, role_arn: pulumi.Input[str], *, monitored: bo
     return chart_values(
         CLUSTER_AUTOSCALER,
         {
-            "autoDiscovery": {"clusterName": cluster.stack.cluster_name},
+            "autoDiscovery": {"clusterName": cluster.known_name},
             "awsRegion": cluster.stack.region,
             "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[cluster.kubernetes_version]},
             "rbac": {"serviceAccount": {"annotations": irsa_annotations(role_arn)}},

@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.network_access import NetworkAccess
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS, LoadBalancerController
 from spec.names import (
+    GATEWAY,
+    GATEWAY_HTTPS_PORT,
     GATEWAY_NAMESPACE,
     INFERENCE_CLIENT_LABEL,
     OTLP_GRPC_PORT,
@@ -33,13 +35,11 @@ from spec.versions import ENVOY_GATEWAY
 
 Manifest = dict[str, Any]
 
-GATEWAY = "inference"
-"""The name of the Gateway, of its class and of its EnvoyProxy."""
 HTTP_LISTENER, GRPC_LISTENER = "http", "grpc"
 MODEL_HEADER = "x-triton-model"
 """Where a gRPC client names the model a second time: in the message no proxy reads it."""
 # One port each: on one, an HTTPRoute and a GRPCRoute of the same host exclude each other (Gateway API, GRPCRoute.hostnames).
-ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: 443, GRPC_LISTENER: 8443}
+ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: GATEWAY_HTTPS_PORT, GRPC_LISTENER: 8443}
 PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: TRITON_HTTP_PORT, GRPC_LISTENER: TRITON_GRPC_PORT}
 
 TARGET_LEAVES_SECONDS = 60
@@ -60,7 +60,7 @@ class InferenceGatewayArgs:
     """`traced`: Envoy sends a span of each request to the collector. `tags` are given to the load balancer."""
 
     gateway: Gateway
-    vpc_cidr: IPv4Network
+    network: NetworkAccess
     longest_request_seconds: int
     """How long a request may take, its time in Triton's queue included: Envoy waits for it when it ends."""
     traced: bool
@@ -107,7 +107,7 @@ def install_gateway(
     controller = LoadBalancerController("load-balancer-controller", cluster, opts)
     args = InferenceGatewayArgs(
         gateway=settings.gateway,
-        vpc_cidr=settings.network.cidr,
+        network=cluster.network,
         longest_request_seconds=longest_request_seconds,
         traced=settings.tracing is not None,
         tags=cluster.stack.tags,
@@ -117,8 +117,7 @@ def install_gateway(
 
 def ports(gateway: Gateway) -> Mapping[str, int]:
     """Return the port of each listener: of TLS where there is TLS, else Triton's own."""
-    encrypted = gateway.certificate_arn is not None or gateway.tls_secret is not None
-    return ENCRYPTED_PORTS if encrypted else PLAIN_PORTS
+    return ENCRYPTED_PORTS if gateway.encrypted else PLAIN_PORTS
 
 
 def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
@@ -220,8 +219,8 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                     "externalTrafficPolicy": "Cluster",
                     # Targets are pods: no node needs a port.
                     "allocateLoadBalancerNodePorts": False,
-                    "loadBalancerSourceRanges": _source_ranges(gateway, args.vpc_cidr),
-                    "annotations": service_annotations(gateway, drain, args.tags),
+                    "loadBalancerSourceRanges": _source_ranges(gateway, args.network.cidrs),
+                    "annotations": service_annotations(gateway, drain, args.tags, _subnets(args)),
                 },
             },
         },
@@ -234,8 +233,12 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
     return spec
 
 
-def service_annotations(gateway: Gateway, drain_seconds: int, tags: Mapping[str, str]) -> dict[str, str]:
+def service_annotations(
+    gateway: Gateway, drain_seconds: int, tags: Mapping[str, str], subnet_ids: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the annotations by which the AWS Load Balancer Controller makes a load balancer of the Service.
+
+    `subnet_ids`: without them it looks for subnets by their tags.
 
     A target that leaves keeps its connections while its Envoy drains. Health is Envoy's own word, by which it says that it
     drains; an open port would say that much longer that all is well.
@@ -257,6 +260,8 @@ def service_annotations(gateway: Gateway, drain_seconds: int, tags: Mapping[str,
             f"{key}={value}" for key, value in sorted(tags.items()) if not {",", "="} & {*key, *value}
         ),
     }
+    if subnet_ids:
+        annotations["subnets"] = ",".join(subnet_ids)
     if gateway.certificate_arn is not None:
         annotations |= {
             "ssl-cert": gateway.certificate_arn,
@@ -266,6 +271,10 @@ def service_annotations(gateway: Gateway, drain_seconds: int, tags: Mapping[str,
             "alpn-policy": "HTTP2Preferred",
         }
     return {f"{_ANNOTATION}-{key}": value for key, value in annotations.items()}
+
+
+def _subnets(args: InferenceGatewayArgs) -> Sequence[str]:
+    return args.network.load_balancer_subnet_ids.get(args.gateway.exposure, ())
 
 
 _SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
@@ -280,9 +289,9 @@ def _spread(key: str) -> Manifest:
     }
 
 
-def _source_ranges(gateway: Gateway, vpc_cidr: IPv4Network) -> list[str]:
-    within = [vpc_cidr] if gateway.exposure == "internal" else []
-    return [str(cidr) for cidr in (*within, *gateway.allowed_cidrs)]
+def _source_ranges(gateway: Gateway, vpc_cidrs: Sequence[str]) -> list[str]:
+    within = vpc_cidrs if gateway.exposure == "internal" else ()
+    return [*within, *(str(cidr) for cidr in gateway.allowed_cidrs)]
 
 
 def _tracing() -> Manifest:

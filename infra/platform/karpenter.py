@@ -43,7 +43,7 @@ class Karpenter(InstalledChart):
         identity = self._identity(node_role_arn, interruptions.arn)
         crds = self._install(KARPENTER_CRDS, CONTROLLER.namespace, {}, name="crds")
         # A pod that starts before its identity is told of has none until it is started again.
-        chart = values(cluster.stack.cluster_name, interruptions.queue_name, settings)
+        chart = values(cluster, interruptions.queue_name, monitored=settings.monitoring is not None)
         controller = self._install(KARPENTER, CONTROLLER.namespace, chart, crds, identity, interruptions)
         profile = aws.iam.InstanceProfile(
             f"{name}-nodes",
@@ -87,13 +87,13 @@ class Karpenter(InstalledChart):
                 service_account=CONTROLLER,
                 identity="pod-identity",
                 policy=pulumi.Output.all(node_role_arn, queue_arn).apply(
-                    lambda known: controller_policy(stack.account, stack.cluster_name, known[0], known[1])
+                    lambda known: controller_policy(stack.account, self._cluster.known_name, known[0], known[1])
                 ),
             ),
         )
         return aws.eks.PodIdentityAssociation(
             f"{self._name}-identity",
-            cluster_name=stack.cluster_name,
+            cluster_name=self._cluster.known_name,
             namespace=CONTROLLER.namespace,
             service_account=CONTROLLER.name,
             role_arn=role.arn,
@@ -102,17 +102,17 @@ class Karpenter(InstalledChart):
         )
 
 
-def values(cluster_name: str, interruption_queue: str, settings: Settings) -> dict[str, Any]:
+def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) -> dict[str, Any]:
     """Return the controller's values."""
     return chart_values(
         KARPENTER,
         {
             "settings": {
-                "clusterName": cluster_name,
+                "clusterName": cluster.known_name,
                 "interruptionQueue": interruption_queue,
                 # Without a way to the internet there is no price list: that service has no endpoint in most regions.
-                "isolatedVPC": settings.network.nat == "none",
+                "isolatedVPC": not cluster.network.internet,
             },
-            "serviceMonitor": {"enabled": settings.monitoring is not None},
+            "serviceMonitor": {"enabled": monitored},
         },
     )

@@ -33,10 +33,10 @@ class LoadBalancerController(InstalledChart):
             WorkloadRoleArgs(
                 description=f"Load balancers of {stack.cluster_name}",
                 service_account=LOAD_BALANCER_CONTROLLER,
-                policy=policy(stack.account, stack.cluster_name),
+                policy=policy(stack.account, cluster.known_name),
             ),
         )
-        chart = values(stack.cluster_name, stack.region, cluster.vpc_id, role.arn)
+        chart = values(cluster.known_name, stack.region, cluster.vpc_id, role.arn)
         self._install(AWS_LOAD_BALANCER_CONTROLLER, LOAD_BALANCER_CONTROLLER.namespace, chart, namespace)
         self.register_outputs({})
 

@@ -48,7 +48,7 @@ class Monitoring(InstalledChart):
         installed = self._install(
             KUBE_PROMETHEUS_STACK,
             MONITORING_NAMESPACE,
-            prometheus_stack.values(monitoring, cluster.stack.cluster_name, remote_write, topic),
+            prometheus_stack.values(monitoring, cluster.known_name, remote_write, topic),
             *(resource for resource in (namespace, storage, writer, teller) if resource is not None),
         )
         for manifest in monitors.manifests(settings, monitoring.runbooks):

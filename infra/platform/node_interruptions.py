@@ -11,6 +11,7 @@ import pulumi_aws as aws
 from infra.aws.queue import tls_only
 from infra.aws.stack import Stack
 from spec.iam_policy import document
+from spec.names import interruption_queue
 
 _RETENTION_SECONDS = 300
 """An older notice is not worth acting upon: a spot instance has two minutes from its warning."""
@@ -38,7 +39,7 @@ class NodeInterruptions(pulumi.ComponentResource):
     def __init__(self, name: str, stack: Stack, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:platform:NodeInterruptions", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.queue_name = f"{stack.cluster_name}-interruptions"
+        self.queue_name = interruption_queue(stack.cluster_name)
         queue = aws.sqs.Queue(
             f"{name}-queue",
             name=self.queue_name,

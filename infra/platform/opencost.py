@@ -21,7 +21,7 @@ class OpenCost(InstalledChart):
 
     def __init__(self, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:platform:OpenCost", name, cluster, opts)
-        self._install(OPENCOST, MONITORING_NAMESPACE, values(cluster.stack.cluster_name))
+        self._install(OPENCOST, MONITORING_NAMESPACE, values(cluster.known_name))
         self.register_outputs({})
 
 

@@ -122,7 +122,7 @@ def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
         computed["tracing"] = {
             "endpoint": OTLP_HTTP_URL,
             "rate": args.tracing.rate,
-            "serviceName": f"triton-{stack.environment}",
+            "serviceName": stack.cluster_name,
         }
     return computed
 
@@ -163,5 +163,5 @@ def _release_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     values["id"] = release.id
     if args.models.serving:
         # The name of the configs that `modelctl release` makes for this stack; else each model's config.pbtxt counts.
-        values["configName"] = stack.environment
+        values["configName"] = stack.name
     return values

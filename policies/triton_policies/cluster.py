@@ -7,10 +7,11 @@ from datetime import date, timedelta
 from fnmatch import fnmatchcase
 
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
-from triton_policies.networks import is_world
-from triton_policies.policy import Policy, ResourcePolicy, Setting, Settings, number, strings, switch
+from triton_policies.network import INGRESS_RULE
+from triton_policies.networks import is_private, is_world
+from triton_policies.policy import Policy, ResourcePolicy, Setting, Settings, StackPolicy, number, strings, switch
 from triton_policies.reading import Property
-from triton_policies.resources import Resource
+from triton_policies.resources import Resource, Stack
 
 CLUSTER = "aws:eks/cluster:Cluster"
 ADDON = "aws:eks/addon:Addon"
@@ -23,6 +24,7 @@ END_OF_STANDARD_SUPPORT = {
     "1.33": "2026-07-29",
     "1.34": "2026-12-02",
     "1.35": "2027-03-27",
+    "1.36": "2027-08-02",
 }
 """Days on which EKS ends the standard support of Kubernetes versions (the EKS release calendar)."""
 
@@ -60,6 +62,21 @@ def _public_endpoint(vpc: Property, settings: Settings) -> Iterator[Finding]:
         ranges.elements,
         lambda one: require(one, lambda cidr: not is_world(cidr), "is {value}: the whole internet may ask the API"),
     )
+
+
+def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
+    for cluster in stack.of(CLUSTER):
+        for rule in stack.of(INGRESS_RULE):
+
+            def check(rule: Resource = rule, cluster: Resource = cluster) -> Iterator[Finding]:
+                if not stack.names(rule, "securityGroupId", cluster):
+                    return
+                for key in ("cidrIpv4", "cidrIpv6"):
+                    if rule[key].given and not is_private(rule[key].value):
+                        problem = f"is {rule[key].value}: more than private networks may ask the API, and all nodes"
+                        yield Violation(rule[key].path, problem, rule)
+
+            yield from attempt(check, rule)
 
 
 def _secrets(cluster: Resource, settings: Settings) -> Iterator[Finding]:
@@ -164,6 +181,14 @@ POLICIES: tuple[Policy, ...] = (
         },
         types=(CLUSTER,),
         judge=_endpoint,
+    ),
+    StackPolicy(
+        id="eks-api-private-sources",
+        says="The security group of the control plane and its nodes admits private networks alone.",
+        severity="critical",
+        controls=("CIS EKS 5.4.2", "FSBP EC2.18"),
+        fix="name private ranges or security groups; a public API is publicAccessCidrs of the cluster",
+        judge=_private_sources,
     ),
     ResourcePolicy(
         id="eks-secrets-kms",

@@ -40,7 +40,7 @@ def _flow_logs(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 def _endpoints(stack: Stack, settings: Settings) -> Iterator[Finding]:
     there = {
-        str(one["serviceName"].value).split(".", maxsplit=3)[-1]
+        str(one["serviceName"].value).removeprefix("cn.").split(".", maxsplit=3)[-1]
         for one in stack.of(ENDPOINT)
         if one["serviceName"].known and one["serviceName"].given
     }

@@ -24,6 +24,7 @@ _REPOSITORIES = [
     "https://aws.github.io/eks-charts",
     "https://kubernetes.github.io/autoscaler",
     "https://open-telemetry.github.io/opentelemetry-helm-charts",
+    "https://fluent.github.io/helm-charts",
     "https://opencost.github.io/opencost-helm-chart",
     "oci://public.ecr.aws/karpenter/*",
     "oci://docker.io/envoyproxy/*",

@@ -21,6 +21,7 @@ _TAG = re.compile(r":(?P<tag>[^:/@]+)$")
 _SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN(?!S|IZ)|CREDENTIAL|ACCESS_KEY|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
 _REFERS = re.compile(r"_(FILE|PATH|DIR|ARN)$", re.IGNORECASE)
 """Names of variables that say where a secret is."""
+_ECR = ["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"]
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
@@ -211,7 +212,8 @@ POLICIES: tuple[Policy, ...] = (
         settings={
             "registries": strings(
                 "patterns of registries that images may come from",
-                ["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"],
+                _ECR,
+                dev=[*_ECR, "nvcr.io"],
             ),
             "digest": switch("whether a digest is asked for, or a version is enough", True, local=False, dev=False),
         },
@@ -261,7 +263,9 @@ POLICIES: tuple[Policy, ...] = (
         severity="medium",
         controls=("CIS EKS 4.2.1",),
         fix=f"label it {_ENFORCE}=restricted",
-        settings={"privileged": strings("namespaces that may be privileged", ["nvidia-device-plugin", "monitoring"])},
+        settings={
+            "privileged": strings("namespaces that may be privileged", ["nvidia-device-plugin", "monitoring", "logging"])
+        },
         types=(NAMESPACE,),
         judge=_namespace,
     ),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
 
@@ -81,6 +82,24 @@ def _comes(cron: str) -> bool:
     return len(weekdays) < 7 or any(day <= _DAYS_OF_MONTHS[month - 1] for day in days for month in months)
 
 
+def _times(cron: str) -> list[int]:
+    """Return the minutes of the day at which it comes."""
+    minutes, hours, *_ = moments(cron)
+    return sorted(60 * hour + minute for hour in hours for minute in minutes)
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def _days_apart(cron: str) -> bool:
+    """Return whether no day on which it comes follows another one."""
+    _, _, days, _, weekdays = moments(cron)
+    if len(weekdays) < 7:
+        return len(days) == 31 and not any((day + 1) % 7 in weekdays for day in weekdays)
+    return not any(day % 31 + 1 in days for day in days)
+
+
 def _timezone(value: Any) -> str:
     valid = "give a name of the IANA time zone database, like Europe/Zurich"
     name = text_of(value, valid)
@@ -118,6 +137,29 @@ class CronFloor(Section):
                 yield at.problem(key, f"'{cron}' never comes: no month of it has that day; give a day that there is")
         if moments(self.start) == moments(self.end):
             yield at.problem("end", f"it begins and ends at '{self.start}'; give another end")
+        elif moments(self.start)[2:] == moments(self.end)[2:]:
+            yield from self._it_ends_on_its_day(at)
+
+    def _it_ends_on_its_day(self, at: Place) -> Iterator[Problem]:
+        """Refuse, of two that come on the same days, an end before the start, and a start while it holds already."""
+        starts, ends = _times(self.start), _times(self.end)
+        if max(ends) < min(starts) and _days_apart(self.start):
+            yield at.problem(
+                "end",
+                f"'{self.end}' comes before '{self.start}' on each of its days, so that it would hold until the next one; "
+                "give a later time of the day, or the days after for a night",
+            )
+            return
+        for key, times, others in (("start", starts, ends), ("end", ends, starts)):
+            for first, second in pairwise(times):
+                if not any(first < other < second for other in others):
+                    does = "begins" if key == "start" else "ends"
+                    yield at.problem(
+                        key,
+                        f"'{getattr(self, key)}' {does} twice, at {_clock(first)} and {_clock(second)}, with no "
+                        f"{'end' if key == 'start' else 'start'} between; leave one of them out",
+                    )
+                    break
 
 
 class Target(Section):

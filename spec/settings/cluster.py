@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.api_access import ApiAccess
+from spec.settings.existing import ExistingCluster, nothing_beside_existing
 from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn, never_on_the_internet
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -15,6 +17,7 @@ from spec.wording import one_of
 
 WARN_BEFORE_END_OF_SUPPORT = timedelta(days=90)
 _WIDEST_PUBLIC_PREFIX = 8
+_CREATORS_ALONE = ("local", "dev")
 _MOST_PUBLIC_RANGES = 40  # a quota of EKS that cannot be raised
 
 
@@ -22,17 +25,56 @@ class Cluster(Section):
     """The EKS control plane."""
 
     guide: ClassVar[str] = "docs/aws.md"
+    only_without_existing = frozenset(
+        {
+            "endpoint",
+            "public_access_cidrs",
+            "api_access",
+            "admin_role_arns",
+            "view_role_arns",
+            "deletion_protection",
+            "log_retention_days",
+        }
+    )
 
     version: KubernetesVersion = Field(description='the Kubernetes minor version in quotes, like "1.35"')
     endpoint: Literal["private", "public"] = Field(description="the API endpoint: private or public")
     public_access_cidrs: tuple[Cidr, ...] = Field(
         default=(), description="the ranges that reach a public API endpoint; required with endpoint: public, else forbidden"
     )
-    admin_role_arns: Annotated[tuple[RoleArn, ...], Field(min_length=1)] = Field(
-        description="the IAM roles that administer the cluster"
+    api_access: ApiAccess | None = Field(
+        default=None, description="who else reaches the API server inside of the VPC; without it: the nodes alone"
+    )
+    admin_role_arns: tuple[RoleArn, ...] = Field(
+        description="the IAM roles that administer the cluster, beside whoever runs the first `up`, whom EKS makes an "
+        "administrator; [] for nobody else, in local and dev"
+    )
+    view_role_arns: tuple[RoleArn, ...] = Field(
+        default=(),
+        description="the IAM roles that may look at everything in the cluster, Secrets included, and change nothing, like "
+        "the one that previews; without it: nobody but the administrators",
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
+    existing: ExistingCluster | None = Field(
+        default=None, description="a cluster that is there already; without it: one is made, of the other keys"
+    )
+
+    @rule
+    def _nothing_of_a_new_one_beside_existing(self, at: Place) -> Iterator[Problem]:
+        """Require the keys of a control plane, or existing and none of them but version, which has to be the cluster's."""
+        yield from nothing_beside_existing(self, at, "the cluster is there already, and this program does not change it")
+
+    @property
+    def reached_by(self) -> tuple[str, ...]:
+        """Return who reaches the API server, each in words; what they may do there is another matter."""
+        inside = self.api_access
+        return (
+            "the nodes",
+            *(f"{cidr} inside of the VPC or connected to it" for cidr in (inside.cidrs if inside else ())),
+            *(f"{group} inside of the VPC" for group in (inside.security_groups if inside else ())),
+            *(f"{cidr} over the internet" for cidr in self.public_access_cidrs),
+        )
 
     @rule
     def _version_is_pinned_and_supported(self, at: Place) -> Iterator[Problem]:
@@ -83,6 +125,17 @@ class Cluster(Section):
                 "a public endpoint without a list is open to the world; list the ranges that may reach it",
             )
 
+    @warning
+    def _somebody_reaches_a_private_endpoint(self, at: Place) -> Iterator[Problem]:
+        """Warn of a private endpoint that nobody but the nodes reaches; the twin has no network of its own."""
+        if self.endpoint == "private" and self.api_access is None and at.stack != "local":
+            yield at.problem(
+                "apiAccess",
+                "is missing: the endpoint is private, and its security group admits the nodes alone, so that no VPN or "
+                "runner reaches the API server; list ranges in apiAccess.cidrs or groups in apiAccess.securityGroups, or "
+                f"go through a node: `python3 -m stackctl tunnel {at.stack} -- pulumi up --stack {at.stack}`",
+            )
+
     @rule
     def _ranges_are_narrow(self, at: Place) -> Iterator[Problem]:
         """Require up to 40 ranges of the internet, each once and of /8 or narrower."""
@@ -108,11 +161,21 @@ class Cluster(Section):
                 )
 
     @rule
-    def _administrators_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each role once."""
-        for index, arn in enumerate(self.admin_role_arns):
-            if arn in self.admin_role_arns[:index]:
-                yield at.problem(f"adminRoleArns[{index}]", f"'{arn}' is listed twice; list each role once")
+    def _somebody_administers(self, at: Place) -> Iterator[Problem]:
+        """Require an administrator beside the cluster's creator, but in local and dev."""
+        if not self.admin_role_arns and at.environment not in _CREATORS_ALONE:
+            yield at.problem("adminRoleArns", "is empty; give at least one")
+
+    @rule
+    def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each role once in adminRoleArns and viewRoleArns: EKS takes one access entry for a role."""
+        for key, arns in (("adminRoleArns", self.admin_role_arns), ("viewRoleArns", self.view_role_arns)):
+            for index, arn in enumerate(arns):
+                if arn in arns[:index]:
+                    yield at.problem(f"{key}[{index}]", f"'{arn}' is listed twice; list each role once")
+        for index, arn in enumerate(self.view_role_arns):
+            if arn in self.admin_role_arns:
+                yield at.problem(f"viewRoleArns[{index}]", f"'{arn}' is in adminRoleArns, and may do more; remove it here")
 
 
 def _quoted(versions: list[str]) -> str:

@@ -16,7 +16,7 @@ _MOST_EMAILS = 10
 
 
 class CostLimits(Section):
-    """A budget and an alarm for unusual costs.
+    """A budget and, where it is asked for, an alarm for unusual costs.
 
     Costs are found by the tags `project` and `environment`, which have to be activated as cost allocation tags in the
     account that pays.
@@ -26,6 +26,11 @@ class CostLimits(Section):
 
     monthly_usd: Annotated[int, between(1, 10_000_000, "US dollars a month")] = Field(
         description="the budget in US dollars a month, like 5000"
+    )
+    anomalies: bool = Field(
+        default=False,
+        description="true: somebody is told of unusual costs of the project too. Only for an account that pays for itself: "
+        "in an organisation AWS lets the management account alone watch costs by tag, and `up` fails in any other",
     )
     anomaly_usd: Annotated[int, between(1, 1_000_000, "US dollars")] | None = Field(
         default=None,
@@ -39,6 +44,14 @@ class CostLimits(Section):
     topic_arn: TopicArn | None = Field(
         default=None, description="the SNS topic that is told; without it: emails alone, which then are required"
     )
+
+    @rule
+    def _a_least_anomaly_is_of_an_alarm(self, at: Place) -> Iterator[Problem]:
+        """Refuse the size of what nobody looks for."""
+        if self.anomaly_usd is not None and not self.anomalies:
+            yield at.problem(
+                "anomalyUsd", "is for unusual costs, which nobody is told of; set anomalies to true, or remove anomalyUsd"
+            )
 
     @rule
     def _anomalies_are_within_the_budget(self, at: Place) -> Iterator[Problem]:

@@ -56,6 +56,10 @@ def is_port(text: str) -> bool:
     return re.fullmatch(r"[1-9][0-9]{0,4}", text) is not None and int(text) <= 65535
 
 
+_LONGEST_URL = 2048
+"""No browser, chat or mail takes every longer one, and each alert has it in its annotations."""
+
+
 def url(
     what: str, valid: str, *, schemes: tuple[str, ...] = ("http", "https"), path: bool = False, query: bool = False
 ) -> Kind:
@@ -63,6 +67,8 @@ def url(
 
     def check(value: Any) -> str:
         text = text_of(value, valid)
+        if len(text) > _LONGEST_URL:
+            refuse(f"it has {len(text)} characters; {valid}, of {_LONGEST_URL} at most")
         address = urlsplit(text) if text.isprintable() and text.isascii() and " " not in text else SplitResult(*[""] * 5)
         host, colon, port = address.netloc.partition(":")
         if "@" in address.netloc:
@@ -156,11 +162,19 @@ def _log_retention(value: int) -> int:
     return value
 
 
+_LEAST_CPU_MILLIS = 10
+"""The kubelet limits no container to less, whatever is written (MinMilliCPULimit):
+https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/cm/helpers_linux.go
+"""
+
+
 def _cpu(value: Any) -> str:
     valid = 'give vCPUs in quotes, like "3", "1.5" or "1500m"'
     text = text_of(value, valid)
     if not _CPU.fullmatch(text) or cpu_millis(text) <= 0:
         refuse(f"'{text}' is not an amount of CPU; {valid}")
+    if cpu_millis(text) < _LEAST_CPU_MILLIS:
+        refuse(f"'{text}' is less than the {_LEAST_CPU_MILLIS}m that a container is given in any case; {valid}")
     return text
 
 
@@ -254,6 +268,15 @@ TagValue = Annotated[
         _tag_value,
         "text of 1 to 256 letters, digits, spaces and _ . : / = + - @",
         {"type": "string", "minLength": 1, "maxLength": 256},
+    ),
+]
+Evidence = Annotated[
+    str,
+    matching(
+        r"(?!(.*/)?\.\./)/?([^/\x00-\x1f]+/)*[^/\x00-\x1f]+\.json",
+        "is not the path of a report",
+        "`modelctl tune` writes one like benchmarks/results/classify-2026-01-31-0123abcd.json",
+        quote=True,
     ),
 ]
 Name = Annotated[str, Kind(_name, "a name", {"type": "string"})]
@@ -350,6 +373,24 @@ KubernetesName = Annotated[
         quote=True,
     ),
 ]
+VpcId = Annotated[
+    str,
+    matching(
+        r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "is not the id of a VPC", "give the id of a VPC, like vpc-0123456789abcdef0"
+    ),
+]
+SubnetId = Annotated[
+    str,
+    matching(
+        r"subnet-([0-9a-f]{8}|[0-9a-f]{17})",
+        "is not the id of a subnet",
+        "give the id of a subnet, like subnet-0123456789abcdef0",
+    ),
+]
+ZoneName = Annotated[
+    str,
+    key_matching(r"[a-z]{2,3}(-[a-z]+)+-[0-9][a-z]", "is not the name of an availability zone", "give one like us-west-2a"),
+]
 DnsLabel = Annotated[
     str,
     matching(
@@ -367,6 +408,14 @@ ReservationId = Annotated[
         r"cr-[0-9a-f]{17}",
         "is not the id of a capacity reservation",
         "give the id of a capacity reservation, like cr-0123456789abcdef0",
+    ),
+]
+SecurityGroupId = Annotated[
+    str,
+    matching(
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "is not the id of a security group",
+        "give the id of a security group, like sg-0123456789abcdef0",
     ),
 ]
 ReleaseId = Annotated[

@@ -12,7 +12,7 @@ from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
-_UNENCRYPTED_STACKS = ("local", "dev")
+_UNENCRYPTED = ("local", "dev")
 _WIDEST_PREFIX = 8
 
 
@@ -68,6 +68,11 @@ class Gateway(Section):
         default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )
 
+    @property
+    def encrypted(self) -> bool:
+        """Return whether clients speak TLS."""
+        return self.certificate_arn is not None or self.tls_secret is not None
+
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
         """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
@@ -110,7 +115,7 @@ class Gateway(Section):
                 "TLS ends at the load balancer (certificateArn) or in Envoy (tlsSecret), not in both; remove one",
             )
         none = self.certificate_arn is None and self.tls_secret is None
-        if none and (at.stack not in _UNENCRYPTED_STACKS or self.exposure == "public"):
+        if none and (at.environment not in _UNENCRYPTED or self.exposure == "public"):
             yield at.problem(
                 "certificateArn",
                 "is missing; give the ARN of a certificate of ACM, or the Secret that Envoy takes its own from (tlsSecret)",
@@ -119,5 +124,5 @@ class Gateway(Section):
     @rule
     def _survives_a_pod(self, at: Place) -> Iterator[Problem]:
         """Require two pods of Envoy in prod."""
-        if at.stack == "prod" and self.replicas < 2:
+        if at.environment == "prod" and self.replicas < 2:
             yield at.problem("replicas", "prod invariant 'two gateways': 1 pod is an outage at every restart; use 2 or more")

@@ -1,6 +1,6 @@
 """GPU node groups: `triton-eks:gpu`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -57,6 +57,11 @@ def _sharing(value: Any) -> Any:
 class GpuPool(NodeGroup):
     """One GPU node group."""
 
+    gone: ClassVar[Mapping[str, str]] = {
+        "efa": "EFA is a network between the GPUs of several nodes, and every pod of Triton here serves on one node; remove "
+        "the key (GPUs of one node reach each other without it)"
+    }
+
     name: DnsLabel = Field(description="a name that is unique among the pools")
     instance_types: InstanceTypes = Field(description="a list like [g5.xlarge]")
     capacity: Literal["on-demand", "spot", "reservation", "capacity-block"] = Field(
@@ -80,11 +85,6 @@ class GpuPool(NodeGroup):
         default=None,
         description="the capacity reservation or capacity block that its nodes start in; required with capacity: "
         "reservation or capacity-block, else forbidden",
-    )
-    efa: bool = Field(
-        default=False,
-        description="whether its nodes have EFA interfaces, the network between GPUs of several nodes, and start near one "
-        "another",
     )
 
     @property
@@ -179,20 +179,6 @@ class GpuPool(NodeGroup):
         for index, zone in enumerate(zones):
             if zone in zones[:index]:
                 yield at.problem(f"zones[{index}]", f"'{zone}' is listed twice; list each zone once")
-
-    @rule
-    def _efa_is_possible(self, at: Place) -> Iterator[Problem]:
-        """Require types with EFA, and one zone, which it does not leave."""
-        if not self.efa:
-            return
-        for found in self.gpu_types:
-            if not found.efa_interfaces:
-                with_efa = [known.name for known in INSTANCE_TYPES.values() if known.efa_interfaces]
-                here = [name for name in with_efa if name.startswith(f"{found.family}.")]
-                valid = f"use one of {', '.join(here)}" if here else f"use a type of {one_of(GPU_FAMILIES)} that has it"
-                yield at.problem("efa", f"{found.name} has no EFA; {valid}")
-        if self.zones is None or len(self.zones) != 1:
-            yield at.problem("zones", "EFA does not cross zones; give exactly one zone")
 
     @rule
     def _gpus_can_be_cut(self, at: Place) -> Iterator[Problem]:

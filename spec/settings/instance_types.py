@@ -1,6 +1,6 @@
 """Instance types of EC2 that spec/catalog.py lacks, described by who uses them: `triton-eks:instanceTypes`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +11,9 @@ from spec.settings.fields import Name
 from spec.settings.kind import between, fraction_between, key_matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+
+_FEWEST_PODS = 16
+"""Of these a GPU node gives up to a dozen to DaemonSets: network, proxy, volumes, devices, exporters, logs, traces."""
 
 InstanceTypeName = Annotated[
     str,
@@ -32,6 +35,8 @@ class InstanceFacts(Section):
     architecture: Literal["x86_64", "arm64"] = Field(
         default="x86_64", description="that of its processor; the node images and containers are for x86_64"
     )
+    gone: ClassVar[Mapping[str, str]] = {"efaInterfaces": "nothing here uses EFA; remove the key"}
+
     gpus: Annotated[int, between(0, 16, "GPUs")] = Field(default=0, description="how many GPUs it has")
     gpu_name: Name | None = Field(
         default=None, description="the name of its GPU, like L40S; required with gpus, else forbidden"
@@ -46,10 +51,7 @@ class InstanceFacts(Section):
     nvme_gib: Annotated[int, between(0, 1_048_576, "GiB")] = Field(
         default=0, description="the instance store in GiB, all of its disks together; 0: it has none"
     )
-    efa_interfaces: Annotated[int, between(0, 64, "interfaces")] = Field(
-        default=0, description="how many EFA interfaces it can have"
-    )
-    max_pods: Annotated[int, between(4, 250, "pods")] | None = Field(
+    max_pods: Annotated[int, between(_FEWEST_PODS, 250, "pods")] | None = Field(
         default=None,
         description="pods for which its network interfaces have addresses, with prefix delegation; without it: 110 below 30 "
         "vCPUs, else 250",
@@ -69,7 +71,6 @@ class InstanceFacts(Section):
             vcpus=self.vcpus,
             memory_gib=self.memory_gib,
             nvme_gib=self.nvme_gib,
-            efa_interfaces=self.efa_interfaces,
             architecture=self.architecture,
             pods_limit=self.max_pods,
         )
@@ -122,7 +123,6 @@ class InstanceFacts(Section):
             ("computeCapability", mine.compute_capability, known.compute_capability),
             ("architecture", mine.architecture, known.architecture),
             ("nvmeGiB", mine.nvme_gib, known.nvme_gib),
-            ("efaInterfaces", mine.efa_interfaces, known.efa_interfaces),
             ("maxPods", mine.max_pods, known.max_pods),
         ):
             if of_mine != of_catalogue:

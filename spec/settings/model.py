@@ -21,6 +21,7 @@ from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
 from spec.settings.gateway import Gateway
 from spec.settings.gpu import Gpu, GpuPool
 from spec.settings.instance_types import InstanceFacts, InstanceTypeName
+from spec.settings.logs import Logs
 from spec.settings.models import Models
 from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
@@ -30,6 +31,7 @@ from spec.settings.section import Absent, Section
 from spec.settings.tracing import Tracing
 from spec.settings.triton import PodAutoscaler, Triton, owner_of_pods
 from spec.settings.worker import Worker
+from spec.stack_names import mistake_about_environment, mistakes_in_name
 
 PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
 """All but `local`, the twin's: where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says
@@ -74,7 +76,9 @@ class Document(Section):
         description="the tags that the AWS provider puts on every resource; without it: only resources that this program "
         "tags itself have them",
     )
-    environment: Literal["local", "dev", "staging", "prod"] = Field(description="local, dev, staging or prod")
+    environment: Literal["local", "dev", "staging", "prod"] = Field(
+        description="what the stack is: local, dev, staging or prod; there may be several of each, each with its own name"
+    )
     tags: dict[TagKey, TagValue] = Field(description="tags of every resource, with owner and cost-center")
     allow_destroy: bool = Field(
         default=False,
@@ -94,6 +98,10 @@ class Document(Section):
     monitoring: Monitoring | None = Field(
         default=None,
         description="Prometheus, Alertmanager, Grafana and the GPUs' exporter; without it: nothing watches the platform",
+    )
+    logs: Logs | None = Field(
+        default=None,
+        description="the logs of containers in CloudWatch; without it: a container's log ends with its pod, or its node",
     )
     autoscaling: Autoscaling | None = Field(
         default=None,
@@ -147,12 +155,17 @@ class Document(Section):
         return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
 
     @rule
-    def _environment_is_stack(self, at: Place) -> Iterator[Problem]:
-        """Require the name of the stack as its environment."""
-        if self.environment != at.stack:
-            yield at.problem(
-                "environment", f"'{self.environment}' is not the stack '{at.stack}'; a stack is named after its environment"
-            )
+    def _environment_is_what_the_name_says(self, at: Place) -> Iterator[Problem]:
+        """Require of a stack whose name says an environment (`prod`, `prod-eu`) that it is of it."""
+        mistake = mistake_about_environment(at.stack, self.environment)
+        if mistake is not None:
+            yield at.problem("environment", mistake)
+
+    @rule
+    def _name_fits(self, at: Place) -> Iterator[Problem]:
+        """Require a name of the stack with which every name made of it keeps AWS's rules and lengths."""
+        for mistake in mistakes_in_name(at.stack, self.region):
+            yield Problem("the name of the stack", mistake)
 
     @rule
     def _tags_say_who_pays(self, at: Place) -> Iterator[Problem]:
@@ -199,7 +212,7 @@ class Document(Section):
     def _only_what_is_protected_may_be_let_go(self, at: Place) -> Iterator[Problem]:
         """Refuse allowDestroy where nothing is protected."""
         if self.allow_destroy and self.environment not in PROTECTED_ENVIRONMENTS:
-            yield at.problem("allowDestroy", f"nothing in '{self.environment}' is protected; leave the key out")
+            yield at.problem("allowDestroy", f"nothing in '{at.stack}' is protected; leave the key out")
 
     @warning
     def _protection_is_off(self, at: Place) -> Iterator[Problem]:
@@ -207,7 +220,7 @@ class Document(Section):
         if self.allow_destroy and self.environment in PROTECTED_ENVIRONMENTS:
             yield at.problem(
                 "allowDestroy",
-                f"cluster, VPC, KMS keys and model bucket of '{self.environment}' are not protected; "
+                f"cluster, VPC, KMS keys and model bucket of '{at.stack}' are not protected; "
                 "remove the key as soon as what had to be deleted or replaced is",
             )
 
@@ -215,12 +228,14 @@ class Document(Section):
 class Settings(Document):
     """A stack file that passed every check. `warnings`: what works today and should be changed soon."""
 
+    stack: str
+    """The name of the stack, which is that of its file."""
     warnings: tuple[Problem, ...] = ()
 
     @property
     def cluster_name(self) -> str:
         """Return the name of the EKS cluster, which is the prefix of what other systems address by name."""
-        return names.cluster_name(self.environment)
+        return names.cluster_name(self.stack)
 
     @property
     def disposable(self) -> bool:

@@ -1,6 +1,6 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -45,6 +45,11 @@ class Release(Section):
         default=None,
         description="the release that this one replaced, to which `modelctl rollback` returns; without it: there is none",
     )
+
+    @rule
+    def _names_differ(self, at: Place) -> Iterator[Problem]:
+        """Refuse two models whose names differ in case only."""
+        yield from _alike(at, "models", self.models)
 
     @rule
     def _others_are_of_the_release(self, at: Place) -> Iterator[Problem]:
@@ -105,6 +110,11 @@ class Models(Section):
     )
 
     @rule
+    def _names_differ(self, at: Place) -> Iterator[Problem]:
+        """Refuse two models whose names differ in case only: no release has both."""
+        yield from _alike(at, "serving", self.serving)
+
+    @rule
     def _mounts_read_s3_of_aws(self, at: Place) -> Iterator[Problem]:
         """Refuse an s3Endpoint where models are mounted from a bucket of AWS."""
         if self.access != "s3" and self.s3_endpoint is not None:
@@ -142,10 +152,21 @@ class Models(Section):
     @warning
     def _release_is_missing(self, at: Place) -> Iterator[Problem]:
         """Warn that without a release there is no Triton."""
-        if at.stack != "local" and self.release is None:
+        if at.environment != "local" and self.release is None:
             yield at.problem(
                 "release",
                 "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
+            )
+
+
+def _alike(at: Place, key: str, models: Iterable[str]) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for model in models:
+        first = seen.setdefault(model.casefold(), model)
+        if first != model:
+            yield at.problem(
+                f"{key}.{model}",
+                f"differs from '{first}' in upper and lower case only, and no release has both; keep the one that is meant",
             )
 
 

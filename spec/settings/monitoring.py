@@ -56,7 +56,7 @@ class Monitoring(Section):
     @warning
     def _alerts_reach_somebody(self, at: Place) -> Iterator[Problem]:
         """Warn of alerts that nobody is sent; in prod it is an invariant that somebody is."""
-        if self.alert_topic_arn is None and at.stack != "prod":
+        if self.alert_topic_arn is None and at.environment != "prod":
             yield at.problem(
                 "alertTopicArn", "is not given, so that alerts are seen only by who looks; give the ARN of an SNS topic"
             )

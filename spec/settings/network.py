@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.existing import ExistingNetwork, nothing_beside_existing
 from spec.settings.fields import Cidr, LogRetention, Zones
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -15,7 +16,7 @@ from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix, zone_names
 _PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 )
-_ONE_ZONE_STACKS = ("local", "dev")
+_ONE_ZONE = ("local", "dev")
 # EKS takes its services from one of these, whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
@@ -24,6 +25,7 @@ class Network(Section):
     """The VPC."""
 
     guide: ClassVar[str] = "docs/aws.md"
+    only_without_existing = frozenset({"cidr", "zones", "nat", "endpoints", "flow_log_retention_days"})
 
     cidr: Cidr = Field(description="the address range of the VPC, /16 to /20, or to /24 for two zones, like 10.40.0.0/16")
     zones: Zones = Field(
@@ -32,6 +34,23 @@ class Network(Section):
     nat: Literal["none", "single", "per_az"] = Field(description="NAT gateways: none, single or per_az")
     endpoints: Literal["none", "minimal", "full"] = Field(description="interface endpoints: none, minimal or full")
     flow_log_retention_days: LogRetention = Field(description="days that VPC flow logs are kept, like 90")
+    existing: ExistingNetwork | None = Field(
+        default=None, description="a VPC and subnets that are there already; without it: one is made, of the other keys"
+    )
+
+    @property
+    def node_zones(self) -> int | tuple[str, ...]:
+        """Return the zones that nodes are in: how many, or their names; of a VPC that is there, those of its subnets."""
+        return tuple(self.existing.private_subnet_ids) if self.existing is not None else self.zones
+
+    def path_of_zone(self, index: int, zone: str) -> str:
+        """Return where the stack file names a zone."""
+        return f"network.existing.privateSubnetIds.{zone}" if self.existing is not None else f"network.zones[{index}]"
+
+    @rule
+    def _nothing_of_a_new_one_beside_existing(self, at: Place) -> Iterator[Problem]:
+        """Require cidr, zones, nat, endpoints and flowLogRetentionDays, or existing and none of them."""
+        yield from nothing_beside_existing(self, at, "the VPC is there already, and this program does not change it")
 
     @rule
     def _cidr_is_private(self, at: Place) -> Iterator[Problem]:
@@ -75,9 +94,11 @@ class Network(Section):
     @rule
     def _zones_are_two(self, at: Place) -> Iterator[Problem]:
         """Require two zones but in local and dev."""
-        zones = self.zones if isinstance(self.zones, int) else len(self.zones)
-        if zones < 2 and at.stack not in _ONE_ZONE_STACKS:
-            yield at.problem("zones", f"every outage of its one zone would be one of {at.stack}; use 2 to 4 zones")
+        found = self.node_zones
+        zones = found if isinstance(found, int) else len(found)
+        if zones < 2 and at.environment not in _ONE_ZONE:
+            key = "zones" if self.existing is None else "existing.privateSubnetIds"
+            yield at.problem(key, f"every outage of its one zone would be one of {at.stack}; use 2 to 4 zones")
 
     @rule
     def _nodes_can_join(self, at: Place) -> Iterator[Problem]:

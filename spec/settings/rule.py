@@ -24,10 +24,11 @@ _Rule = TypeVar("_Rule", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True)
 class Place:
-    """Where a section stands: its path, the name of its stack, and the date of the run."""
+    """Where a section stands: its path, the name of its stack, what that is (prod, …; "" not known), the date of the run."""
 
     path: str
     stack: str
+    environment: str
     today: date
 
     def problem(self, key: str, message: str) -> Problem:

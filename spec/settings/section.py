@@ -1,5 +1,6 @@
 """The base of every mapping of a stack file: frozen, nothing extra, camelCase in YAML and snake_case here."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -14,17 +15,36 @@ def _alias(name: str) -> str:
     return to_camel(name).replace("Gib", "GiB").replace("Mib", "MiB")
 
 
+def _required_without(schema: dict[str, Any], section: type[Any]) -> None:
+    """Say in the JSON Schema which keys are required only where `existing` names nothing."""
+    keys = {_alias(name) for name in section.only_without_existing}
+    if keys:
+        required = schema.pop("required")
+        schema["required"] = [key for key in required if key not in keys]
+        schema["if"] = {"properties": {"existing": {"type": "object"}}, "required": ["existing"]}
+        schema["else"] = {"required": [key for key in required if key in keys]}
+
+
 class Section(BaseModel):
     """One mapping of a stack file.
 
     While problems are being collected, a section may lack the values that are invalid. Reading one raises `Absent`. A
-    section of the finished `Settings` is complete.
+    section of the finished `Settings` is complete, but for what `existing` stands for (`only_without_existing`).
     """
 
     guide: ClassVar[str] = ""
     """The page, with its heading, that says how the section is used; its reference links to it."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", alias_generator=_alias)
+    gone: ClassVar[Mapping[str, str]] = {}
+    """Keys that the section had once, each with the sentence that says what to do about it."""
+
+    only_without_existing: ClassVar[frozenset[str]] = frozenset()
+    """The keys that describe what this program makes: none of them stands beside a key `existing`, which names what is there
+    already, and those that are required otherwise are not then. Reading one that is not given raises `Absent`."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", alias_generator=_alias, json_schema_extra=_required_without
+    )
 
     if not TYPE_CHECKING:  # so that mypy still knows the attributes of each section
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Name, Rate, ResourceName
+from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -139,7 +139,7 @@ class ModelServing(Section):
         description="whether its metrics have a histogram of latencies with the SLO as one of the bounds; the alerts and "
         "the dashboard of the SLO need it, and a Triton before 25.01 has none",
     )
-    tuned: Name | None = Field(
+    tuned: Evidence | None = Field(
         default=None,
         description="the report of `modelctl tune` that these values are from, which writes it; without it: nothing says",
     )

@@ -35,7 +35,7 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
     if problems:
         raise SettingsError(stack_file(stack), _in_file_order(problems))
     values = {name: getattr(document, name) for name in Document.model_fields}
-    return Settings.model_construct(**values, warnings=tuple(warnings_about(subject)))
+    return Settings.model_construct(**values, stack=stack, warnings=tuple(warnings_about(subject)))
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:

@@ -36,7 +36,7 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
         return document, []
     except ValidationError as error:
         errors = [details for details in error.errors(include_url=False) if not _is_echo(details)]
-    problems = [Problem(_path(details), _sentence(details)) for details in errors]
+    problems = [Problem(_path(details), _sentence(details)) for details in errors if not _is_there_already(details)]
     invalid = {tuple(details["loc"]) for details in errors}
     document = _salvage(Document, raw, (), invalid)
     document.describe_types()
@@ -46,6 +46,15 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
 def _is_echo(details: ErrorDetails) -> bool:
     """pydantic also calls a list too short when the items in it are merely invalid, which has been said."""
     return details["type"] == "too_short" and bool(details["input"])
+
+
+def _is_there_already(details: ErrorDetails) -> bool:
+    """pydantic misses the keys of what would be made where the section names what exists."""
+    if details["type"] != "missing" or not isinstance(details["input"].get("existing"), Mapping):
+        return False
+    *parents, key = details["loc"]
+    section = _section(parents)
+    return key in {_alias(name, section.model_fields[name]) for name in section.only_without_existing}
 
 
 def _path(details: ErrorDetails) -> str:
@@ -66,7 +75,10 @@ def _sentence(details: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         if len(location) == 1:
             return _unknown_section(str(location[0]))
-        keys = [_alias(name, field) for name, field in _section(location[:-1]).model_fields.items()]
+        section = _section(location[:-1])
+        if location[-1] in section.gone:
+            return section.gone[str(location[-1])]
+        keys = [_alias(name, field) for name, field in section.model_fields.items()]
         return f"unknown key; {did_you_mean(location[-1], keys)}the keys here are {', '.join(keys)}"
     if kind == "literal_error":
         choices = [choice for choice in get_args(_bare(_field(location).annotation)) if choice is not None]

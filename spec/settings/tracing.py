@@ -47,5 +47,5 @@ class Tracing(Section):
     @rule
     def _spans_are_encrypted(self, at: Place) -> Iterator[Problem]:
         """Require https but in local and dev: attributes of spans say what is asked of which model, and by whom."""
-        if self.endpoint is not None and at.stack not in ("local", "dev") and self.endpoint.startswith("http://"):
+        if self.endpoint is not None and at.environment not in ("local", "dev") and self.endpoint.startswith("http://"):
             yield at.problem("endpoint", f"{self.endpoint} is not encrypted; use https in {at.stack}")

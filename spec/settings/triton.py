@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion
+from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion, cpu_millis
 from spec.settings.images import is_repository
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -16,7 +16,8 @@ from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
 from spec.wording import one_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_NO_SERVER = re.compile(r"/tritonserver.*[-_./](sdk|min|base|buildbase)(?![a-z0-9])")
+_NO_SERVER = re.compile(r"/tritonserver.*[-_./](sdk|clients?|min|base|buildbase)(?![a-z0-9])")
+_LEAST_MILLIS = 100
 _BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
 _Owner = TypeVar("_Owner", bound=str)
@@ -78,6 +79,15 @@ class Triton(Section):
             yield at.problem("version", f"spec/versions.py does not know {self.version}; use {newer}")
 
     @rule
+    def _server_can_start(self, at: Place) -> Iterator[Problem]:
+        """Require a tenth of a vCPU, without which no server starts before its probes give it up."""
+        if cpu_millis(self.cpu) < _LEAST_MILLIS:
+            yield at.problem(
+                "cpu",
+                f"'{self.cpu}' is less than {_LEAST_MILLIS}m, with which a server takes hours to start; give one like \"3\"",
+            )
+
+    @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
         """Require the image by its digest, without a tag."""
         repository, by, digest = self.image.partition("@")
@@ -115,7 +125,7 @@ class Triton(Section):
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
         """Warn of the digest that the shipped stack files have."""
-        if at.stack != "local" and self.image.endswith(example_digest(self.version)):
+        if at.environment != "local" and self.image.endswith(example_digest(self.version)):
             yield at.problem(
                 "image",
                 "the digest is the example that this repository ships, no registry has it; "

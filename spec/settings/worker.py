@@ -164,7 +164,7 @@ class Worker(Section):
     @warning
     def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
         """Warn of inputs that are deleted while the messages that name them may still wait."""
-        if at.stack != "local" and self.result_days < self.retention_days:
+        if at.environment != "local" and self.result_days < self.retention_days:
             yield at.problem(
                 "resultDays",
                 f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
@@ -174,7 +174,7 @@ class Worker(Section):
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
         """Warn of the digest that the shipped stack files have."""
-        if at.stack != "local" and self.image.endswith(_EXAMPLE_DIGEST):
+        if at.environment != "local" and self.image.endswith(_EXAMPLE_DIGEST):
             yield at.problem(
                 "image",
                 "the digest is the example that this repository ships, no registry has it; "
@@ -184,7 +184,7 @@ class Worker(Section):
     @warning
     def _alarms_reach_somebody(self, at: Place) -> Iterator[Problem]:
         """Warn of alarms that nobody is sent."""
-        if at.stack != "local" and self.alarm_topic_arn is None:
+        if at.environment != "local" and self.alarm_topic_arn is None:
             yield at.problem(
                 "alarmTopicArn",
                 "is not given, so that its alarms are seen only by who looks; give the ARN of an SNS topic",

@@ -46,7 +46,7 @@ def caller(readers: Readers) -> Caller:
 
 def require_account(who: Caller, settings: Settings) -> None:
     """Refuse an account that the stack file does not name. Raises WrongAccount."""
-    file = stack_file(settings.environment)
+    file = stack_file(settings.stack)
     if settings.allowed_account_ids is None:
         raise WrongAccount(
             f"{file} names no account, and the credentials are for {who.account} ({who.arn}); if that is the right one, "

@@ -13,6 +13,7 @@ from rich.table import Table
 from console import aws_errors
 from console.terminal import output, print_json
 from spec.failure import FAILED
+from spec.settings import Settings
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
@@ -66,7 +67,20 @@ def of_stack(stack: str, revision: str | None = None) -> Estimate:
     settings = settings_at(revision, stack) if revision is not None else settings_of(stack)
     if settings is None:
         raise NoSuchRevision(f"{revision} has no stack {stack}")
+    return of_settings(settings)
+
+
+def of_settings(settings: Settings) -> Estimate:
+    """Return the estimate of a stack by its settings. Raises Failure."""
     return estimate(settings, prices.load(settings.region), date.today())
+
+
+def hour_and_day(made: Estimate) -> str:
+    """Return what the stack is expected to cost an hour and a day, in words."""
+    if made.total.unknown:
+        return f"unknown: {made.notes[0]}"
+    hour = made.total.expected / prices.HOURS
+    return f"about {hour:.2f} US$ an hour, {hour * 24:.2f} a day ({made.source})"
 
 
 def _asked(region: str, old: Mapping[str, prices.Price]) -> Refreshed:

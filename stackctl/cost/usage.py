@@ -169,6 +169,9 @@ def notes(settings: Settings) -> list[str]:
     found.append(
         f"assumed: {CONTROL_PLANE_LOGS_GB} GB of control-plane logs a month, {FLOW_LOGS_GB_PER_NODE} GB of flow logs a node"
     )
+    if settings.logs is not None:
+        daily = settings.logs.containers.gb_per_day
+        found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
     return [*found, NOT_COUNTED]
 
 
@@ -295,10 +298,13 @@ def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     nodes = system_nodes(settings).amounts + cpu_nodes(settings).amounts
     for pool in settings.gpu.pools:
         nodes = nodes + pool_nodes(settings, pool).amounts
-    sources = (
+    sources = [
         ("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days),
         ("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days),
-    )
+    ]
+    if settings.logs is not None:
+        containers = settings.logs.containers
+        sources.append(("containers", always(containers.gb_per_day * _DAYS), containers.retention_days))
     for what, ingested, days in sources:
         yield Item("logs", f"{what}: taken in", ingested * prices.usd("logs.ingested-gb"))
         kept = ingested * (Decimal(days) / _DAYS).quantize(_EXACT)

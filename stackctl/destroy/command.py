@@ -58,7 +58,7 @@ def destroy(stack: str, confirm: str) -> int:
 
 def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
     """Refuse to go on unless somebody has named the stack. Raises NotDeleted."""
-    stack = settings.environment
+    stack = settings.stack
     own = [resource for resource in resources if resource.custom]
     kept = [resource.name for resource in own if resource.retained]
     _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")

@@ -15,7 +15,7 @@ from stackctl.destroy.state import Resource
 
 def objections(settings: Settings, readers: Readers, resources: Sequence[Resource]) -> list[str]:
     """Return every reason why the stack must not be taken away as it is, each with what to do. Empty: it may."""
-    stack = settings.environment
+    stack = settings.stack
     if settings.protected:
         return [
             f"{stack} is protected: write triton-eks:allowDestroy: true in {stack_file(stack)}, have that reviewed, and "
@@ -58,6 +58,6 @@ def _protected_by_eks(settings: Settings, readers: Readers) -> Iterator[str]:
         return
     if cluster.get("deletionProtection"):
         yield (
-            f"EKS protects {settings.cluster_name} against deletion: run `pulumi up --stack {settings.environment}` with "
+            f"EKS protects {settings.cluster_name} against deletion: run `pulumi up --stack {settings.stack}` with "
             "cluster.deletionProtection: false or allowDestroy: true"
         )

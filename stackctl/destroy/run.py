@@ -71,7 +71,7 @@ class Teardown:
     def run(self) -> list[Leftover]:
         """Take everything away; returns what AWS still has afterwards, but for what is meant to stay (`retained`).
 
-        Raises EngineFailed, StillThere: what is gone is gone, and another run goes on from there.
+        Raises PulumiFailed, StillThere: what is gone is gone, and another run goes on from there.
         """
         kept = {resource.id for resource in self.engine.resources() if resource.retained}
         self._phase(MAKERS, _BEHIND_PULUMIS_BACK)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from decimal import Decimal
 
-from spec.names import control_plane_log_group, flow_log_group, queue_url
+from spec.names import container_log_group, control_plane_log_group, flow_log_group, queue_url
 from spec.ownership import tags_of
 from stackctl.orphans.search import Leftover, Search, name_of
 
@@ -75,8 +75,8 @@ def keys(search: Search) -> Iterator[Leftover]:
 
 def log_groups(search: Search) -> Iterator[Leftover]:
     """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged."""
-    names = (control_plane_log_group(search.owner.cluster_name), flow_log_group(search.owner.cluster_name))
-    for name in names:
+    cluster = search.owner.cluster_name
+    for name in (control_plane_log_group(cluster), flow_log_group(cluster), container_log_group(cluster)):
         for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
             if item["logGroupName"] == name:
                 cost = search.usd_a_month("logs.stored-gb-month", Decimal(item.get("storedBytes", 0)) / _GIB)
@@ -87,7 +87,7 @@ def log_groups(search: Search) -> Iterator[Leftover]:
 
 def _tagged(search: Search, resource_type: str) -> Iterator[tuple[str, str]]:
     """ARNs of what carries the stack's own tags, of one type, each with the reason."""
-    filters = [{"Key": "environment", "Values": [search.owner.environment]}]
+    filters = [{"Key": "environment", "Values": [search.owner.stack]}]
     arguments = {"TagFilters": filters, "ResourceTypeFilters": [resource_type]}
     for item in search.pages("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", **arguments):
         reason = search.owner.reason(tags_of(item["Tags"]))

@@ -30,6 +30,7 @@ OPERATIONS: Operations = {
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
         "ListClusters": "eks:ListClusters",
     },
+    "iam": {"GetRole": "iam:GetRole"},
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
     # HeadObject tells a missing object from a forbidden one only to who may list the bucket.

@@ -18,7 +18,6 @@ _REPLACED: Mapping[str, str] = {
     "aws:ec2/routeTable:RouteTable": "its subnets have no routes until the new one is associated",
     "aws:ec2/securityGroup:SecurityGroup": "connections that it allows end; AWS refuses while something uses it",
     "aws:ec2/launchTemplate:LaunchTemplate": "every node of its group is replaced, one after the other",
-    "aws:ec2/placementGroup:PlacementGroup": "its node group is replaced with it",
     "aws:eks/cluster:Cluster": "the whole cluster goes: Triton, gateway, monitoring. Nothing is answered meanwhile",
     "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and their pods; new GPU nodes may find no capacity",
     "aws:eks/addon:Addon": "what the add-on does (DNS, network, volumes) stops until the new one runs",

@@ -43,7 +43,6 @@ NEEDED: Mapping[str, str] = {
         "ec2:CreateLaunchTemplate ec2:CreateLaunchTemplateVersion ec2:ModifyLaunchTemplate ec2:RunInstances"
     ),
     "ec2/natGateway:NatGateway": "ec2:CreateNatGateway ec2:DeleteNatGateway ec2:DescribeNatGateways",
-    "ec2/placementGroup:PlacementGroup": ("ec2:CreatePlacementGroup ec2:DeletePlacementGroup ec2:DescribePlacementGroups"),
     "ec2/route:Route": "ec2:CreateRoute ec2:ReplaceRoute ec2:DeleteRoute",
     "ec2/routeTable:RouteTable": "ec2:CreateRouteTable ec2:DeleteRouteTable ec2:DescribeRouteTables",
     "ec2/routeTableAssociation:RouteTableAssociation": "ec2:AssociateRouteTable ec2:DisassociateRouteTable",
@@ -130,7 +129,7 @@ def allowed() -> set[str]:
 
 def test_the_table_has_every_type_that_the_program_can_register() -> None:
     """A new type needs actions here, and in bootstrap/deploy_permissions.py."""
-    assert {"fsx/lustreFileSystem:LustreFileSystem", "ec2/placementGroup:PlacementGroup"} <= written() - registered()
+    assert {"fsx/lustreFileSystem:LustreFileSystem"} <= written() - registered()
     assert (registered() | written()) ^ NEEDED.keys() == set()
 
 

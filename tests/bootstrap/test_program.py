@@ -133,6 +133,24 @@ def test_a_role_is_bound_to_this_repository_and_its_purpose(made: Made, role: st
     }
 
 
+SPOT = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
+
+
+def test_the_role_of_spot_instances_is_made_and_stays_the_stacks_own(made: Made) -> None:
+    role = made.up.one(SPOT)
+    assert (role.checked["awsServiceName"], role.retain_on_delete) == ("spot.amazonaws.com", True)
+    assert recorded(made.clients, preview=True).of_type(SPOT) != []
+
+
+def test_a_role_of_spot_instances_that_others_made_is_left_alone(made: Made) -> None:
+    iam, role, tags = made.clients("iam"), made.up.one(SPOT).outputs["name"], made.up.one(SPOT).checked["tags"]
+    iam.untag_role(RoleName=role, TagKeys=list(tags))
+    try:
+        assert recorded(made.clients, preview=True).of_type(SPOT) == []
+    finally:
+        iam.tag_role(RoleName=role, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+
+
 def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
     """The statements of each policy of a role, by the policy's name."""
     attached = {

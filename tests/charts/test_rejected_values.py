@@ -367,6 +367,10 @@ CONTRADICTIONS = [
     ),
     ({"release": {"others": {"resnet51": [1]}}}, "release.others.resnet51: there is no such model in release.models"),
     (
+        {"release": {"models": {"Pipeline": 1, "pipeline": 3}}},
+        "release.models.pipeline: differs from Pipeline in upper and lower case only, and no release has both",
+    ),
+    (
         {"release": {"others": {"pipeline": [3]}}},
         "release.others.pipeline: 3 is not lower than 3, which answers requests that name no version",
     ),

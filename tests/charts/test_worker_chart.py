@@ -108,6 +108,10 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
         ({"resources": {"cpu": "0"}}, "resources.cpu: '0' does not match pattern"),
         ({"queue": {"replyUrls": [URL, URL]}}, "queue.replyUrls: items at 0 and 1 are equal"),
         (
+            {"probes": {"timeoutSeconds": 11}},
+            "probes.timeoutSeconds: is 11, more than probes.periodSeconds (10); probes would overtake each other",
+        ),
+        (
             {"queue": {"url": URL.replace("us-west-2", "eu-west-1")}},
             "queue.url: is in eu-west-1, and aws.region is us-west-2; requests signed for one are refused by the other",
         ),

@@ -120,13 +120,14 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_pulumi_that_is_none_is_a_sentence(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from stackctl.destroy.engine import Engine, EngineUnusable
+    from stackctl.destroy.engine import Engine
+    from stackctl.pulumi_program import PulumiUnusable
 
     content, mode, said = PROGRAMS[kind]
     (tmp_path / "pulumi").write_text(content, encoding="utf-8")
     (tmp_path / "pulumi").chmod(mode)
     monkeypatch.setenv("PATH", f"{tmp_path}")
-    with pytest.raises(EngineUnusable) as told:
+    with pytest.raises(PulumiUnusable) as told:
         Engine("dev").resources()
     assert said in str(told.value) and "\n" not in str(told.value)
 

@@ -33,7 +33,9 @@ def clients() -> Iterator[Clients]:
 
 
 def made(clients: Clients, *, preview: bool = False, environment: str = "prod", **changes: Any) -> Recording:
-    limits = CostLimits.model_validate({"monthlyUsd": 5000, "emails": ["oncall@example.com"], **changes}, strict=False)
+    limits = CostLimits.model_validate(
+        {"monthlyUsd": 5000, "anomalies": True, "emails": ["oncall@example.com"], **changes}, strict=False
+    )
 
     def program() -> None:
         CostGuard("cost", stack_of(environment), limits)
@@ -78,6 +80,11 @@ def test_unusual_costs_are_told_by_mail_daily_and_to_a_topic_at_once(clients: Cl
         assert item.checked["thresholdExpression"]["dimension"]["values"] == ["500"]  # a tenth of the budget
     for notification in recording.one(BUDGET).checked["notifications"]:
         assert notification["subscriberSnsTopicArns"] == [topic]
+
+
+def test_without_being_asked_nothing_is_made_that_a_member_account_may_not_have(clients: Clients) -> None:
+    recording = made(clients, anomalies=False)
+    assert [item.type for item in recording.registrations if item.custom] == [BUDGET]
 
 
 def test_preview_and_up_register_the_same_a_refresh_finds_no_drift_and_a_destroy_leaves_nothing(clients: Clients) -> None:
@@ -145,6 +152,10 @@ def test_a_stack_may_have_limits_and_needs_none() -> None:
         ({"monthlyUsd": 8, "emails": ["me"]}, r"cost.emails\[0\]: 'me' is not an e-mail address; give one like"),
         ({"monthlyUsd": 8, "emails": ["a@b.ch", "a@b.ch"]}, "cost.emails: a@b.ch is listed twice"),
         ({"monthlyUsd": 8, "emails": [f"a{n}@b.ch" for n in range(11)]}, "11 addresses are listed; AWS takes up to 10"),
+        (
+            {"monthlyUsd": 8, "emails": ["a@b.ch"], "anomalyUsd": 4},
+            "cost.anomalyUsd: is for unusual costs, which nobody is told",
+        ),
         ({"monthlyUsd": 8, "mails": ["a@b.c"]}, "cost.mails: unknown key; did you mean 'emails'"),
     ],
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from ipaddress import IPv4Network
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from infra.aws.account import Account
+from infra.aws.network_access import NetworkAccess
 from infra.platform import gateway as envoy
 from infra.platform import load_balancer_controller as controller
 from infra.platform.gateway import InferenceGatewayArgs
@@ -17,6 +18,7 @@ from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.settings.gateway import Gateway
 from tests import crds
 from tests.charts import rendering
+from tests.infra.access import NETWORK
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
@@ -31,11 +33,11 @@ def gateway(**keys: Any) -> Gateway:
     return Gateway.model_validate_json(json.dumps({"replicas": 2, "cpu": "1500m", "memoryMiB": 512, **keys}))
 
 
-def made(*, traced: bool = False, **keys: Any) -> dict[str, Manifest]:
+def made(*, traced: bool = False, network: NetworkAccess = NETWORK, **keys: Any) -> dict[str, Manifest]:
     """The custom resources by kind."""
     args = InferenceGatewayArgs(
         gateway=gateway(**keys),
-        vpc_cidr=IPv4Network("10.40.0.0/16"),
+        network=network,
         longest_request_seconds=60,
         traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},
@@ -257,3 +259,16 @@ def test_the_policy_fits_into_a_role() -> None:
     """Inline policies of a role have 10,240 characters together."""
     account = Account(id="123456789012", partition="aws-us-gov", region="us-gov-west-1", caller_arn="")
     assert len(controller.policy(account, "triton-staging")) < 10_240
+
+
+def test_a_load_balancer_in_a_vpc_that_was_there_is_told_its_subnets_and_who_is_in_the_vpc() -> None:
+    """Without ids it looks for subnets by their tags, which a VPC of somebody else may not have."""
+    subnets = {"internal": ["subnet-0a", "subnet-0b"], "public": ["subnet-1a"]}
+    network = replace(NETWORK, cidrs=["10.0.0.0/16", "100.64.0.0/16"], load_balancer_subnet_ids=subnets)
+    assert annotations(network=network)["subnets"] == "subnet-0a,subnet-0b"
+    public = {"exposure": "public", "allowedCidrs": ["198.51.100.0/24"], **WITH_ACM}
+    assert annotations(network=network, **public)["subnets"] == "subnet-1a"
+    assert "subnets" not in annotations()
+    for keys, ranges in (({}, ["10.0.0.0/16", "100.64.0.0/16"]), (public, ["198.51.100.0/24"])):
+        service = made(network=network, **keys)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyService"]
+        assert service["loadBalancerSourceRanges"] == ranges

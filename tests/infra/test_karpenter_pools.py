@@ -196,7 +196,9 @@ def test_only_our_rules_may_write_to_the_queue_of_interruptions() -> None:
 
 
 def karpenter_values(**changes: Any) -> dict[str, Any]:
-    return karpenter.values("triton-staging", "q", settings({**KARPENTER, **changes}))
+    given = settings({**KARPENTER, **changes})
+    cluster = access(internet=given.network.nat != "none")
+    return karpenter.values(cluster, "q", monitored=given.monitoring is not None)
 
 
 def test_karpenter_is_told_its_cluster_and_its_queue() -> None:

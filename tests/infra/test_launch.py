@@ -4,11 +4,9 @@ from email import message_from_string
 from email.message import Message
 from typing import Any
 
-import pulumi
-import pytest
 import yaml
 
-from infra.aws.launch import LaunchTemplateArgs, launch_template, user_data
+from infra.aws.launch import user_data
 
 
 def _part(text: str) -> Message:
@@ -67,17 +65,3 @@ def test_the_same_nodes_get_the_same_bytes_so_that_no_node_is_replaced_for_nothi
             "",
         ]
     )
-
-
-def test_efa_interfaces_without_a_security_group_are_a_mistake_of_the_program() -> None:
-    args = LaunchTemplateArgs(
-        instance_name="nodes",
-        disk_gib=100,
-        disk_throughput_mibs=125,
-        max_pods=110,
-        local_nvme=False,
-        tags={},
-        efa_interfaces=4,
-    )
-    with pytest.raises(ValueError, match="EFA interfaces needs the id of their security group"):
-        launch_template("nodes", args, pulumi.ResourceOptions())

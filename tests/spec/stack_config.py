@@ -44,6 +44,7 @@ _STAGING: dict[str, Any] = {
     "cluster": {
         "version": "1.35",
         "endpoint": "private",
+        "apiAccess": {"cidrs": ["10.30.0.0/16"]},
         "adminRoleArns": [ADMIN],
         "deletionProtection": True,
         "logRetentionDays": 365,
@@ -101,7 +102,7 @@ def config(changes: dict[str, Any], stack: str = "staging") -> dict[str, Any]:
         elif isinstance(target, list) and steps[-1] == len(target):
             target.append(value)
         else:
-            target[steps[-1]] = value
+            target[steps[-1]] = copy.deepcopy(value)
     return {key if ":" in key else f"triton-eks:{key}": value for key, value in document.items()}
 
 

@@ -73,6 +73,28 @@ def test_china_has_no_managed_prometheus_and_every_other_region_has() -> None:
     ]
 
 
+def test_govcloud_has_no_budgets_and_china_has() -> None:
+    there = {
+        partition: [
+            bool(_SESSION.get_available_regions(service, partition, allow_non_regional=True))
+            for service in ("budgets", "ce")
+        ]
+        for partition in ("aws", "aws-us-gov", "aws-cn")
+    }
+    assert there == {"aws": [True, True], "aws-us-gov": [False, False], "aws-cn": [True, True]}
+    govcloud = {
+        "aws:region": "us-gov-west-1",
+        "network.zones": 2,
+        "cluster.adminRoleArns": ["arn:aws-us-gov:iam::123456789012:role/admin"],
+        "triton.image": f"123456789012.dkr.ecr.us-gov-west-1.amazonaws.com/tritonserver@{DIGEST}",
+        "cost": {"monthlyUsd": 100, "emails": ["a@example.com"]},
+    }
+    assert complaints(govcloud) == [
+        "cost: AWS has neither Budgets nor Cost Explorer in us-gov-west-1; remove it, and make the budget in the account "
+        "that is billed for this one"
+    ]
+
+
 @pytest.mark.parametrize("partition", ["aws", "aws-us-gov", "aws-cn"])
 def test_the_regions_are_those_that_have_eks(partition: str) -> None:
     assert {region for region, of in REGIONS.items() if of == partition} == set(

@@ -50,7 +50,6 @@ def test_hardware_is_what_ec2_says(known: InstanceType, ec2_types: dict[str, Any
         "memory_gib": said["MemoryInfo"]["SizeInMiB"] // 1024,
         "nvme_gib": int(store_gb * 1000**3 / 1024**3),
         "architecture": said["ProcessorInfo"]["SupportedArchitectures"][0],
-        "efa_interfaces": said["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
     }
     assert {field: value for field, value in asdict(known).items() if field not in NOT_RECORDED} == hardware
     assert said["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"]

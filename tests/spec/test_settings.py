@@ -34,7 +34,7 @@ def test_a_valid_stack_is_read_into_typed_values() -> None:
     assert read.nodes.system.disk_gib == 50
     pool = read.triton_pool
     assert (pool.name, pool.zones, pool.sharing.strategy, pool.sharing.replicas) == ("g5", ("us-west-2a",), "mps", 4)
-    assert (pool.reservation_id, pool.efa) == (None, False)
+    assert pool.reservation_id is None
     assert read.models.s3_endpoint is None
     assert read.models.release is not None
     assert read.models.release.models == {"resnet50": 1}
@@ -69,7 +69,6 @@ def test_settings_cannot_be_changed() -> None:
             "gpu.pools[1].capacity": "capacity-block",
             "gpu.pools[1].reservationId": "cr-0123456789abcdef0",
             "gpu.pools[1].zones": ["us-west-2a"],
-            "gpu.pools[1].efa": True,
         },
         {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
         {"triton.memoryGiB": 13, "triton.cpu": "3680m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
@@ -102,14 +101,14 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
             "models": [],
         }
     ) == [
-        "environment: 'dev' is not the stack 'staging'; a stack is named after its environment",
+        "environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name",
         "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
         "flowLogRetentionDays",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
         "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
         "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
         "AMI for "
-        '1.33; use "1.34" or "1.35"',
+        '1.33; use "1.34", "1.35" or "1.36"',
         "gpu.pools[1].min: 'none' is text; give a whole number",
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
@@ -299,8 +298,23 @@ def test_without_nat_each_section_that_needs_the_internet_is_named_once() -> Non
     needs = {path: text.partition(";")[0] for path, text in warned.items() if text.startswith("without NAT no pod reaches ")}
     assert needs == {
         "monitoring": "without NAT no pod reaches the images of kube-prometheus-stack and dcgm-exporter, SNS (sns)",
+        "logs": "without NAT no pod reaches the image of Fluent Bit",
         "gateway": "without NAT no pod reaches the images of Envoy Gateway and the AWS Load Balancer Controller",
         "tracing": "without NAT no pod reaches the image of the OpenTelemetry collector, X-Ray (xray)",
         "triton.autoscaler": "without NAT no pod reaches the images of KEDA",
         "nodes.autoscaler": "without NAT no pod reaches the image of karpenter",
     }
+
+
+def test_who_reaches_the_api_server_is_told_in_words() -> None:
+    inside = {"cidrs": ["10.30.0.0/16", "192.168.0.0/24"], "securityGroups": ["sg-0123456789abcdef0"]}
+    assert settings({"cluster.apiAccess": inside}).cluster.reached_by == (
+        "the nodes",
+        "10.30.0.0/16 inside of the VPC or connected to it",
+        "192.168.0.0/24 inside of the VPC or connected to it",
+        "sg-0123456789abcdef0 inside of the VPC",
+    )
+    public = {"endpoint": "public", "publicAccessCidrs": ["198.51.100.0/24"], "apiAccess": REMOVED}
+    changed = settings({f"cluster.{key}": value for key, value in public.items()})
+    assert changed.cluster.reached_by == ("the nodes", "198.51.100.0/24 over the internet")
+    assert changed.warnings == ()

@@ -137,6 +137,22 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["autoscaling.cronFloor.end: it begins and ends at '0 7 * * 1-5'; give another end"],
     ),
     (
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": "0 19 * * 1,3", "end": "30 7 * * 1,3"})},
+        [
+            "autoscaling.cronFloor.end: '30 7 * * 1,3' comes before '0 19 * * 1,3' on each of its days, so that it would "
+            "hold until the next one; give a later time of the day, or the days after for a night"
+        ],
+    ),
+    (
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": "0 7,9 * * *", "end": "0,30 19 * * *"})},
+        [
+            "autoscaling.cronFloor.start: '0 7,9 * * *' begins twice, at 07:00 and 09:00, with no end between; leave one of "
+            "them out",
+            "autoscaling.cronFloor.end: '0,30 19 * * *' ends twice, at 19:00 and 19:30, with no start between; leave one of "
+            "them out",
+        ],
+    ),
+    (
         {**HPA, "autoscaling": scaling(fallbackReplicas=2, cronFloor=FLOOR)},
         [
             "autoscaling.cronFloor: a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA",
@@ -186,13 +202,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "for pods that want one; use exclusive, or nodes.autoscaler: cluster-autoscaler"
         ],
     ),
-    (
-        {**KARPENTER, "gpu.pools[1].efa": True, "gpu.pools[1].zones": ["us-west-2a"]},
-        [
-            "gpu.pools[1].efa: Karpenter gives EFA interfaces to nodes whose pods ask for them, and this platform's do not; "
-            "use false, or nodes.autoscaler: cluster-autoscaler"
-        ],
-    ),
     ({"nodes.autoscaler": "both"}, ["nodes.autoscaler: 'both' is not a choice; use none, karpenter or cluster-autoscaler"]),
 ]
 
@@ -229,6 +238,23 @@ def test_keda_owns_the_pods_where_there_are_bounds_and_karpenter_the_nodes_where
     assert (by_hpa.pod_autoscaler, by_hpa.node_autoscaler) == ("hpa", "karpenter")
     groups = settings({**unsaid, "nodes.autoscaler": "cluster-autoscaler"})
     assert (groups.pod_autoscaler, groups.node_autoscaler) == ("keda", "cluster-autoscaler")
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("0 7 * * 1-5", "0 19 * * 1-5"),
+        ("0 19 * * *", "0 7 * * *"),
+        ("0 19 * * 1-5", "0 7 * * 1-5"),  # nights, and the weekend
+        ("0 19 * * 1", "0 7 * * 2"),
+        ("0 7,14 * * *", "0 12,19 * * *"),
+        ("*/20 * * * *", "10-59/20 * * * *"),
+        ("0 7 1 * *", "0 19 1 * *"),
+    ],
+)
+def test_a_floor_may_hold_over_night_and_several_times_a_day(start: str, end: str) -> None:
+    floor = settings({**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": start, "end": end})})
+    assert floor.autoscaling is not None and floor.autoscaling.cron_floor is not None
 
 
 def test_pods_that_share_a_gpu_are_warned_about() -> None:

@@ -44,6 +44,10 @@ def test_a_workspace_is_named_by_its_id() -> None:
     ("changes", "said"),
     [
         (
+            {"runbooks": f"https://wiki.example.com/{'x' * 5000}"},
+            "monitoring.runbooks: it has 5025 characters; give one like https://wiki.example.com/triton, of 2048 at most",
+        ),
+        (
             {"runbooks": "docs/runbooks"},
             "monitoring.runbooks: 'docs/runbooks' is not an https address; give one like https://wiki.example.com/triton",
         ),

@@ -7,6 +7,10 @@ import pytest
 from tests.spec.stack_config import ADMIN, DIGEST, complaints
 
 _BY_WHOM = "aws: by AWS, kubernetes.io/ by EKS); use another tag key"
+_OF_THE_INTERNET = (
+    "has addresses of the internet, and nobody comes from there to an address inside of the VPC; give private ranges (the "
+    "VPC's, a VPN's, a peered network's), or use endpoint: public with publicAccessCidrs"
+)
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"aws:region": "us-east1", "network.zones": 2},
@@ -147,7 +151,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 814 at least "
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 810 at least "
             "(every "
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
@@ -222,12 +226,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
             "AMI "
-            'for 1.33; use "1.34" or "1.35"'
+            'for 1.33; use "1.34", "1.35" or "1.36"'
         ],
     ),
     (
-        {"cluster.version": "1.36"},
-        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.36; use "1.34" or "1.35"')],
+        {"cluster.version": "1.37"},
+        [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.37; use "1.34", "1.35" or "1.36"')],
     ),
     (
         {"cluster.version": "latest"},
@@ -264,7 +268,49 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
+    (
+        {"cluster.apiAccess": {}},
+        [
+            "cluster.apiAccess: lets nobody in; list ranges in cidrs or groups in securityGroups, or remove the section",
+        ],
+    ),
+    (
+        {
+            "cluster.apiAccess": {
+                "cidrs": ["10.30.0.0/16", "0.0.0.0/0", "203.0.113.0/24", "127.0.0.0/8", "10.30.0.0/16", "10.0.0.0/7"],
+            }
+        },
+        [
+            f"cluster.apiAccess.cidrs[1]: 0.0.0.0/0 {_OF_THE_INTERNET}",
+            f"cluster.apiAccess.cidrs[2]: 203.0.113.0/24 {_OF_THE_INTERNET}",
+            "cluster.apiAccess.cidrs[3]: 127.0.0.0/8 is inside 127.0.0.0/8, in which no other machine has an address",
+            "cluster.apiAccess.cidrs[4]: 10.30.0.0/16 is listed twice; list each range once",
+            f"cluster.apiAccess.cidrs[5]: 10.0.0.0/7 {_OF_THE_INTERNET}",
+        ],
+    ),
+    (
+        {"cluster.apiAccess": {"securityGroups": ["sg-0123456789abcdef0", "default"]}},
+        [
+            "cluster.apiAccess.securityGroups[1]: 'default' is not the id of a security group; give the id of a security "
+            "group, like sg-0123456789abcdef0",
+        ],
+    ),
+    (
+        {"cluster.apiAccess": {"securityGroups": ["sg-0123456789abcdef0", "sg-0123456789abcdef0"]}},
+        ["cluster.apiAccess.securityGroups[1]: 'sg-0123456789abcdef0' is listed twice; list each group once"],
+    ),
     ({"cluster.adminRoleArns": []}, ["cluster.adminRoleArns: is empty; give at least one"]),
+    (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/platform-admin"]},
+        [
+            "cluster.viewRoleArns[0]: 'arn:aws:iam::123456789012:role/platform-admin' is in adminRoleArns, and may do more; "
+            "remove it here"
+        ],
+    ),
+    (
+        {"cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/looks"] * 2},
+        ["cluster.viewRoleArns[1]: 'arn:aws:iam::123456789012:role/looks' is listed twice; list each role once"],
+    ),
     (
         {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:user/bob"]},
         [

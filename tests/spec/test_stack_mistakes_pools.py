@@ -20,10 +20,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "gpu.pools[1].zones: a reservation is in one zone; give exactly that zone",
         ],
     ),
-    (
-        {"gpu.pools[1].efa": True, "gpu.pools[1].zones": ["us-west-2a", "us-west-2b"]},
-        ["gpu.pools[1].zones: EFA does not cross zones; give exactly one zone"],
-    ),
     ({"gpu.pools[0].min": 5}, ["gpu.pools[0].min: 5 is more than max 4; give min <= desired <= max"]),
     ({"gpu.pools[0].desired": 9}, ["gpu.pools[0].desired: 9 is more than max 4; give 1 to 4"]),
     (
@@ -191,15 +187,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {"gpu.pools[0].efa": True, "gpu.pools[0].zones": ["us-west-2a"]},
+        {"gpu.pools[1].efa": False},
         [
-            (
-                "gpu.pools[0].efa: g5.xlarge has no EFA; use one of g5.8xlarge, g5.12xlarge, g5.16xlarge, g5.24xlarge, "
-                "g5.48xlarge"
-            )
+            "gpu.pools[1].efa: EFA is a network between the GPUs of several nodes, and every pod of Triton here serves on "
+            "one node; remove the key (GPUs of one node reach each other without it)"
         ],
     ),
-    ({"gpu.pools[1].efa": True}, ["gpu.pools[1].zones: EFA does not cross zones; give exactly one zone"]),
     (
         {"gpu.pools[0].sharing": "time-slicing"},
         [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.stack_config import complaints, settings
+from tests.spec.stack_config import DIGEST, complaints, settings
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
@@ -35,6 +35,15 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"triton.replicas": 1},
         [("triton.replicas: prod invariant 'two replicas': 1 pod is an outage at every restart; use 2 or more")],
+    ),
+    (
+        {"triton.image": f"nvcr.io/nvidia/tritonserver@{DIGEST}"},
+        [
+            (
+                "triton.image: prod invariant 'images of one's own': no node starts while NVIDIA's registry is down; run "
+                "`python3 -m stackctl image 26.07 --stack prod --mirror`, which copies it to ECR"
+            )
+        ],
     ),
     (
         {"nodes.system.min": 1},

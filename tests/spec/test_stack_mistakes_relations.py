@@ -240,6 +240,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "'sdk', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
     ),
     (
+        {"triton.image": f"{ECR}/nvidia/tritonserver-client@{DIGEST}"},
+        "triton.image: '123456789012.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver-client' is the image "
+        "'client', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
+    ),
+    (
         {"triton.image": f"{ECR}/nvidia/tritonserver-py3-min@{DIGEST}"},
         "triton.image: '123456789012.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver-py3-min' is the "
         "image 'min', in which there is no server with its backends; give the whole one, nvidia/tritonserver",
@@ -403,7 +408,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "models.release.others.resnet50: a version is listed twice; list each once",
     ),
     (
-        {"cost": {**COST, "anomalyUsd": 101}},
+        {"cost": {**COST, "anomalies": True, "anomalyUsd": 101}},
         "cost.anomalyUsd: 101 is more than the whole budget of 100 a month, told before; give 1 to 100",
     ),
     (
@@ -477,6 +482,12 @@ RIGHT: list[dict[str, Any]] = [
 
 WARNED: list[tuple[dict[str, Any], str]] = [
     (
+        {"cluster.apiAccess": REMOVED},
+        "cluster.apiAccess: is missing: the endpoint is private, and its security group admits the nodes alone, so that no "
+        "VPN or runner reaches the API server; list ranges in apiAccess.cidrs or groups in apiAccess.securityGroups, "
+        "or go through a node: `python3 -m stackctl tunnel staging -- pulumi up --stack staging`",
+    ),
+    (
         {
             "worker": {
                 **WORKER,
@@ -514,7 +525,7 @@ WARNED: list[tuple[dict[str, Any], str]] = [
     (
         {"network.cidr": "10.30.0.0/20"},
         "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses, and nodes that are full "
-        "of pods would need up to 1462 (prefix delegation, every node group at max); pods beyond them wait",
+        "of pods would need up to 1458 (prefix delegation, every node group at max); pods beyond them wait",
     ),
 ]
 

@@ -9,6 +9,7 @@ from tests.spec.stack_config import complaints, settings
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
 GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
+REPORT = "`modelctl tune` writes one like benchmarks/results/classify-2026-01-31-0123abcd.json"
 KEYS = (
     "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "preferredBatchSizes, warmup, priorities, sequence, decoupled, responseCache, rateLimiter, tensorrtFp16, cudaGraphs, "
@@ -69,7 +70,9 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
             "underscores, a letter first"
         ],
     ),
-    ({**CPU, "tuned": 3}, [f"{PATH}.tuned: 3 is a number; give a name, in quotes"]),
+    ({**CPU, "tuned": 3}, [f"{PATH}.tuned: 3 is a number; {REPORT}, in quotes"]),
+    ({**CPU, "tuned": "../../x"}, [f"{PATH}.tuned: '../../x' is not the path of a report; {REPORT}"]),
+    ({**CPU, "tuned": "a/../x.json"}, [f"{PATH}.tuned: 'a/../x.json' is not the path of a report; {REPORT}"]),
     ("gpu", [f"{PATH}: 'gpu' is text; give a mapping of keys to values"]),
 ]
 

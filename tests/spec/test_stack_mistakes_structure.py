@@ -39,8 +39,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "gpu.pools[0].desird: unknown key; did you mean 'desired'? the keys here are name, "
-                "instanceTypes, capacity, min, desired, max, diskGiB, zones, sharing, reservationId, "
-                "efa"
+                "instanceTypes, capacity, min, desired, max, diskGiB, zones, sharing, reservationId"
             )
         ],
     ),
@@ -86,7 +85,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"environment": "stagign"},
         [("environment: 'stagign' is not a choice; did you mean 'staging'? use local, dev, staging or prod")],
     ),
-    ({"environment": "dev"}, [("environment: 'dev' is not the stack 'staging'; a stack is named after its environment")]),
+    (
+        {"environment": "dev"},
+        [("environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name")],
+    ),
 ]
 
 

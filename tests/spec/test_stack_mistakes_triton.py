@@ -6,6 +6,9 @@ import pytest
 
 from tests.spec.stack_config import DIGEST, LARGEST_ON_G5_XLARGE, complaints
 
+CPU_MODEL = {"device": "cpu", "sloP95Ms": 9, "expectedRate": 1, "peakRate": 1}
+ALIKE = "differs from 'a' in upper and lower case only, and no release has both; keep the one that is meant"
+
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"models.s3Endpoint": "minio.example.com"},
@@ -172,6 +175,22 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
+    (
+        {"triton.cpu": "1m"},
+        [
+            "triton.cpu: '1m' is less than the 10m that a container is given in any case; give vCPUs in quotes, like \"3\", "
+            '"1.5" or "1500m"'
+        ],
+    ),
+    (
+        {"triton.cpu": "0.05"},
+        ["triton.cpu: '0.05' is less than 100m, with which a server starts for hours; give \"1\" or more as a rule"],
+    ),
+    (
+        {"models.release": None, "models.serving": {"a": CPU_MODEL, "A": CPU_MODEL}},
+        [f"models.serving.A: {ALIKE}"],
+    ),
+    ({"models.serving": {}, "models.release.models": {"a": 1, "A": 1}}, [f"models.release.models.A: {ALIKE}"]),
     (
         {"triton.cpu": "lots"},
         [('triton.cpu: \'lots\' is not an amount of CPU; give vCPUs in quotes, like "3", "1.5" or "1500m"')],

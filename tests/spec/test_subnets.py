@@ -74,7 +74,7 @@ def test_a_small_vpc_is_cut_into_halves() -> None:
 
 def test_a_node_takes_whole_prefixes_one_in_advance_and_its_interfaces() -> None:
     assert addresses_per_node(110) == 16 * (7 + 1) + 2
-    assert addresses_per_node(250, interfaces=4) == 16 * (16 + 1) + 4
+    assert addresses_per_node(250) == 16 * (16 + 1) + 2
 
 
 def test_aws_keeps_five_addresses_of_a_subnet() -> None:

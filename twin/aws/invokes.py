@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 
 from spec.names import dns_suffix
+from twin.aws.base import tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import InvalidInputs, Problem
 from twin.aws.base.handler import Invoke, Values
@@ -12,11 +14,11 @@ from twin.aws.base.handler import Invoke, Values
 
 def get_availability_zones(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.get_availability_zones``: names and ids of the zones, sorted as the official provider sorts them."""
-    _only("aws:index/getAvailabilityZones:getAvailabilityZones", arguments, {"state", "filters"})
-    filters = _filters(arguments)
+    only("aws:index/getAvailabilityZones:getAvailabilityZones", arguments, {"state", "filters"})
+    chosen = filters(arguments)
     if "state" in arguments:
-        filters.append({"Name": "state", "Values": [arguments["state"]]})
-    zones = clients("ec2").describe_availability_zones(Filters=filters)["AvailabilityZones"]
+        chosen.append({"Name": "state", "Values": [arguments["state"]]})
+    zones = clients("ec2").describe_availability_zones(Filters=chosen)["AvailabilityZones"]
     zones.sort(key=lambda zone: zone["ZoneName"])
     return {
         **arguments,
@@ -30,9 +32,9 @@ def get_availability_zones(clients: Clients, arguments: Values) -> Values:
 def get_instance_type_offerings(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.ec2.get_instance_type_offerings``: three parallel lists."""
     token = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
-    _only(token, arguments, {"locationType", "filters"})
+    only(token, arguments, {"locationType", "filters"})
     place = {"LocationType": arguments["locationType"]} if "locationType" in arguments else {}
-    pages = clients("ec2").get_paginator("describe_instance_type_offerings").paginate(Filters=_filters(arguments), **place)
+    pages = clients("ec2").get_paginator("describe_instance_type_offerings").paginate(Filters=filters(arguments), **place)
     found = [offering for page in pages for offering in page["InstanceTypeOfferings"]]
     return {
         **arguments,
@@ -45,7 +47,7 @@ def get_instance_type_offerings(clients: Clients, arguments: Values) -> Values:
 
 def get_caller_identity(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.get_caller_identity``."""
-    _only("aws:index/getCallerIdentity:getCallerIdentity", arguments, ())
+    only("aws:index/getCallerIdentity:getCallerIdentity", arguments, ())
     identity = clients("sts").get_caller_identity()
     return {
         "id": identity["Account"],
@@ -57,7 +59,7 @@ def get_caller_identity(clients: Clients, arguments: Values) -> Values:
 
 def get_partition(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.get_partition``."""
-    _only("aws:index/getPartition:getPartition", arguments, ())
+    only("aws:index/getPartition:getPartition", arguments, ())
     suffix = dns_suffix(clients.partition)
     return {
         "id": clients.partition,
@@ -67,15 +69,51 @@ def get_partition(clients: Clients, arguments: Values) -> Values:
     }
 
 
+def get_roles(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.iam.get_roles``: names and ARNs of the roles below a path."""
+    only("aws:iam/getRoles:getRoles", arguments, {"pathPrefix"})
+    pages = clients("iam").get_paginator("list_roles").paginate(PathPrefix=arguments.get("pathPrefix", "/"))
+    found = [role for page in pages for role in page["Roles"]]
+    return {
+        **arguments,
+        "id": clients.region,
+        "arns": [role["Arn"] for role in found],
+        "names": [role["RoleName"] for role in found],
+    }
+
+
+def get_role(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.iam.get_role``."""
+    only("aws:iam/getRole:getRole", arguments, {"name"})
+    role = clients("iam").get_role(RoleName=arguments["name"])["Role"]
+    return {
+        "id": role["RoleName"],
+        "name": role["RoleName"],
+        "arn": role["Arn"],
+        "assumeRolePolicy": json.dumps(role["AssumeRolePolicyDocument"]),
+        "createDate": role["CreateDate"].isoformat(),
+        "description": role.get("Description", ""),
+        "maxSessionDuration": role["MaxSessionDuration"],
+        "path": role["Path"],
+        "permissionsBoundary": "",
+        "roleLastUseds": [],
+        "tags": tags.from_list(role.get("Tags")),
+        "uniqueId": role["RoleId"],
+    }
+
+
 INVOKES: dict[str, Invoke] = {
     "aws:index/getAvailabilityZones:getAvailabilityZones": get_availability_zones,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
     "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,
     "aws:index/getPartition:getPartition": get_partition,
+    "aws:iam/getRole:getRole": get_role,
+    "aws:iam/getRoles:getRoles": get_roles,
 }
 
 
-def _only(token: str, arguments: Values, known: Collection[str]) -> None:
+def only(token: str, arguments: Values, known: Collection[str]) -> None:
+    """Refuse arguments that a function of the twin does not look at. Raises InvalidInputs."""
     problems = [
         Problem(key, "the twin does not implement this argument: extend twin/aws/invokes.py")
         for key in sorted(arguments.keys() - set(known))
@@ -84,5 +122,6 @@ def _only(token: str, arguments: Values, known: Collection[str]) -> None:
         raise InvalidInputs(token, problems)
 
 
-def _filters(arguments: Values) -> list[dict[str, object]]:
+def filters(arguments: Values) -> list[dict[str, object]]:
+    """Return the filters as EC2 takes them."""
     return [{"Name": item["name"], "Values": item["values"]} for item in arguments.get("filters") or ()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, costs, events, logs
+from twin.aws import alarms, autoscaling, costs, events, existing, invokes, logs
 from twin.aws.base.errors import UnsupportedType
 from twin.aws.base.handler import Handler, Invoke
 from twin.aws.ec2 import (
@@ -10,7 +10,6 @@ from twin.aws.ec2 import (
     flow_logs,
     launch_templates,
     nat,
-    placement_groups,
     routes,
     security_group_rules,
     security_groups,
@@ -19,7 +18,6 @@ from twin.aws.ec2 import (
 from twin.aws.eks import access, addons, clusters, node_groups
 from twin.aws.fsx import association, file_system
 from twin.aws.iam import oidc, policies, roles
-from twin.aws.invokes import INVOKES
 from twin.aws.kms import keys
 from twin.aws.s3 import bucket, lifecycle, settings
 from twin.aws.sqs import queue
@@ -54,7 +52,6 @@ _CLASSES: tuple[type[Handler], ...] = (
     nat.NatGateway,
     node_groups.NodeGroup,
     oidc.OpenIdConnectProvider,
-    placement_groups.PlacementGroup,
     policies.Policy,
     policies.RolePolicy,
     policies.RolePolicyAttachment,
@@ -63,6 +60,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     queue_settings.RedriveAllowPolicy,
     roles.InstanceProfile,
     roles.Role,
+    roles.ServiceLinkedRole,
     routes.Route,
     routes.RouteTable,
     routes.RouteTableAssociation,
@@ -80,6 +78,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     vpc.Vpc,
 )
 
+INVOKES: dict[str, Invoke] = {**invokes.INVOKES, **existing.INVOKES}
 HANDLERS: dict[str, Handler] = {cls.token: cls() for cls in _CLASSES}
 
 

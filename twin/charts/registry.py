@@ -35,6 +35,7 @@ _RECORDS = (
         definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
     ),
     Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
+    Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
     Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
     Chart(versions.KARPENTER, "no node is started for the NodePools"),
     Chart(

@@ -1,4 +1,4 @@
-"""The kubelet's endpoint, as far as the twin has one: `kubectl logs` of the pods that run as processes."""
+"""The kubelet's endpoint, as far as the twin has one: logs and ports of the pods that run as processes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import contextlib
 import logging
 import ssl
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from twin.cluster import port_forward
 from twin.cluster.certificates import Pki
 
 log = logging.getLogger("twin.kubelet")
@@ -17,13 +18,19 @@ _POLL_SECONDS = 0.2
 
 
 class KubeletEndpoint:
-    """Serves `/containerLogs/<namespace>/<pod>/<container>` to the API server, over TLS on loopback."""
+    """Serves `/containerLogs/<namespace>/<pod>/<container>` and `/portForward/<namespace>/<pod>` to the API server.
 
-    def __init__(self, pki: Pki, log_file: Callable[[str, str, str], Path | None]) -> None:
+    Over TLS on loopback. `log_file` and `host` (where the pod's process listens) are None for a pod that kwok simulates.
+    """
+
+    def __init__(
+        self, pki: Pki, log_file: Callable[[str, str, str], Path | None], host: Callable[[str, str], str | None]
+    ) -> None:
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
         self._context.load_cert_chain(pki.serving.certificate, pki.serving.key)
         self._context.verify_mode = ssl.CERT_REQUIRED
         self._log_file = log_file
+        self._host = host
 
     async def start(self, port: int) -> None:
         """Listen on 127.0.0.1:`port`."""
@@ -31,8 +38,13 @@ class KubeletEndpoint:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            request = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode()
-            await self._answer(request.split(" ")[1], writer)
+            request, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            target = request.split(" ")[1]
+            if target.startswith("/portForward/"):
+                fields = (line.partition(":") for line in lines)
+                await self._forward(target, {name.lower(): value.strip() for name, _, value in fields}, reader, writer)
+            else:
+                await self._answer(target, writer)
         except (OSError, asyncio.IncompleteReadError, IndexError, ValueError):
             pass  # the client went away, or spoke something else
         finally:
@@ -40,11 +52,25 @@ class KubeletEndpoint:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
+    async def _forward(
+        self, target: str, headers: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        url = urllib.parse.urlsplit(target)
+        namespace, pod = url.path.strip("/").split("/")[1:3]
+        ports = [int(port) for text in urllib.parse.parse_qs(url.query).get("port", []) for port in text.split(",")]
+        host = self._host(namespace, pod)
+        if host is None:
+            await _refuse(writer, 404, f"pod {pod} is simulated by kwok: it runs nothing and has no port")
+        elif not port_forward.speaks(headers) or len(ports) != 1:
+            await _refuse(writer, 501, f"the twin's nodes forward one port, by WebSocket ({port_forward.PROTOCOL})")
+        else:
+            await port_forward.serve(headers, host, ports[0], reader, writer)
+
     async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
         url = urllib.parse.urlsplit(target)
         words = url.path.strip("/").split("/")
         if len(words) != 4 or words[0] != "containerLogs":
-            await _refuse(writer, 501, "the twin's nodes answer `kubectl logs` only")
+            await _refuse(writer, 501, "the twin's nodes answer for logs and ports of pods only")
             return
         file = self._log_file(*words[1:])
         if file is None or not file.exists():

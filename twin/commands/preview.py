@@ -78,9 +78,16 @@ class Preview:
 
 
 def arguments(engine: Engine) -> list[str]:
-    """Return `pulumi preview` with the policy pack of the checkout that is previewed; an old one has none."""
+    """Return `pulumi preview` with the policy pack of the checkout that is previewed, and with the pack's configuration; an
+    old checkout has none.
+    """
     pack = engine.program / PACK
-    return ["preview", *(["--policy-pack", str(pack)] if (pack / "PulumiPolicy.yaml").exists() else [])]
+    configuration = pack / "config.json"
+    return [
+        "preview",
+        *(["--policy-pack", str(pack)] if (pack / "PulumiPolicy.yaml").exists() else []),
+        *(["--policy-pack-config", str(configuration)] if configuration.exists() else []),
+    ]
 
 
 def read(engine: Engine, stack: str) -> Preview:

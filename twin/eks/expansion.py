@@ -4,9 +4,9 @@ A re-implementation: the official provider is a Node bundle that is not publishe
 plane as this program uses it (API authentication, no default node group, no default security groups, see
 docs/facts/eks.md#the-component); the component's other options are refused (twin/eks/arguments.py), never ignored.
 
-Differences from the official component, none of which shows in the program's own resources: no TLS thumbprint on the
-OIDC provider (it needs the issuer's server; EKS issuers do not use it), no wait for the API server's health, and
-``bootstrapClusterCreatorAdminPermissions`` without ``ignoreChanges`` (its value never changes).
+Differences from the official component, none of which shows in the program's own resources: the OIDC provider's
+thumbprint is a constant (the official one is read off the certificates of the region's issuer), no wait for the API
+server's health, and ``bootstrapClusterCreatorAdminPermissions`` without ``ignoreChanges`` (its value never changes).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ Values = dict[str, Any]
 
 _CLUSTER_POLICY = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
 _OIDC_AUDIENCE = "sts.amazonaws.com"
+_ISSUER_THUMBPRINT = "9e99a48a9960b14926bb7f3b02e22da2b0ab7280"
+"""SHA-1 of the root that has long signed EKS's issuers; IAM does not look at it where the root is one that it trusts."""
 
 
 class Registered(Protocol):
@@ -197,7 +199,8 @@ def _oidc_provider(name: str, inputs: Mapping[str, Any], register: Register, clu
     return register(
         "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
         f"{name}-oidcProvider",
-        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), **tags_of(inputs)},
+        # No tags, though the component is given some.
+        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), "thumbprintLists": [_ISSUER_THUMBPRINT]},
         depends_on=(cluster.urn,),
     )
 

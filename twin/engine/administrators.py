@@ -1,4 +1,4 @@
-"""The people who are in an AWS account before our program is: the roles that a stack names as the cluster's administrators.
+"""The people who are in an AWS account before our program is: the roles that a stack lets into the cluster.
 
 EKS refuses an access entry for a role that does not exist, and so does the twin. In a real account somebody has made these
 roles; in the twin's, this module has.
@@ -15,15 +15,16 @@ _ROLE = ":role/"
 
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
-    """Make the roles that `stack_file` names in `triton-eks:cluster.adminRoleArns` and the account at `aws_url` lacks."""
+    """Make the roles that `stack_file` names in `triton-eks:cluster` and the account at `aws_url` lacks."""
     config = stack_files.read(stack_file)
     cluster = config.get("triton-eks:cluster")
-    arns = cluster.get("adminRoleArns") if isinstance(cluster, dict) else None
+    lists = [cluster.get(key) for key in ("adminRoleArns", "viewRoleArns")] if isinstance(cluster, dict) else []
+    arns = [arn for listed in lists if isinstance(listed, list) for arn in listed]
     iam = boto3.client(
         "iam", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )
     present = {role["Arn"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]}
-    for arn in arns if isinstance(arns, list) else []:
+    for arn in arns:
         if isinstance(arn, str) and _ROLE in arn and arn not in present:  # what else is wrong with it, the settings say
             path, _, name = f"/{arn.partition(_ROLE)[2]}".rpartition("/")
             iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))

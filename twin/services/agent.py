@@ -24,7 +24,7 @@ from twin.cluster.kube_api import KubeApi
 from twin.cluster.kubelet import KubeletEndpoint
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.nodes import NodeSimulator
-from twin.cluster.pod_addresses import Addresses
+from twin.cluster.pod_addresses import Addresses, loopback
 from twin.cluster.proxy import ClusterProxy
 from twin.cluster.services import ClusterServices
 from twin.host import ports, processes, tools
@@ -108,7 +108,12 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
         uid = runner.uid(namespace, pod)
         return home.pods / uid / f"{Path(container).name}.log" if uid else None
 
-    await KubeletEndpoint(pki, log_file).start(listen.kubelet)
+    def host(namespace: str, pod: str) -> str | None:
+        uid = runner.uid(namespace, pod)
+        given = read_json(home.pods / uid / "address.json") if uid else None
+        return loopback(given["podIP"]) if given else None
+
+    await KubeletEndpoint(pki, log_file, host).start(listen.kubelet)
     services = ClusterServices(api)
     await ClusterDns(services).start(listen.dns)
     await ClusterProxy(services).start(listen.proxy)

@@ -157,6 +157,13 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
+{{- $seen := dict -}}
+{{- range $model := keys $v.release.models | sortAlpha -}}
+{{- with get $seen (lower $model) -}}
+{{- $problems = append $problems (printf "release.models.%s: differs from %s in upper and lower case only, and no release has both" $model .) -}}
+{{- end -}}
+{{- $_ := set $seen (lower $model) $model -}}
+{{- end -}}
 {{- range $model, $versions := $v.release.others -}}
 {{- $served := index $v.release.models $model -}}
 {{- if not $served -}}

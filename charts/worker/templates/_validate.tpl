@@ -84,6 +84,9 @@ one sentence a line, each beginning with the path of the value.
 {{- if and (int64 $v.queue.visibilityTimeoutSeconds) (le (int64 $v.queue.visibilityTimeoutSeconds) (int64 $v.triton.longestRequestSeconds)) -}}
 {{- $problems = append $problems (printf "queue.visibilityTimeoutSeconds: is %d, not more than triton.longestRequestSeconds (%d); a second worker would do the same work" (int64 $v.queue.visibilityTimeoutSeconds) (int64 $v.triton.longestRequestSeconds)) -}}
 {{- end -}}
+{{- if gt (int64 $v.probes.timeoutSeconds) (int64 $v.probes.periodSeconds) -}}
+{{- $problems = append $problems (printf "probes.timeoutSeconds: is %d, more than probes.periodSeconds (%d); probes would overtake each other" (int64 $v.probes.timeoutSeconds) (int64 $v.probes.periodSeconds)) -}}
+{{- end -}}
 {{- $problems = concat $problems (include "triton-eks.problems" . | fromJsonArray) -}}
 {{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
 {{- end }}

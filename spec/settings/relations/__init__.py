@@ -38,7 +38,7 @@ def modules() -> tuple[ModuleType, ...]:
 
 def _told(subject: Subject, told_as: ToldAs) -> list[Problem]:
     found: list[Problem] = []
-    for section, place in _sections(subject.document, Place("", subject.stack, subject.today)):
+    for section, place in _sections(subject.document, Place("", subject.stack, subject.environment, subject.today)):
         for check in marked(vars(type(section)), told_as):
             found.extend(_until_absent(check(section, place)))
     for module in modules():

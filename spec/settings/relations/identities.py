@@ -20,9 +20,9 @@ _ASKED_BY_PODS = ("models.s3Endpoint", "autoscaling.prometheusUrl", "tracing.end
 _ASKED_BY_NODES = ("triton.image", "worker.image", "monitoring.parityImage")
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic.
-_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "gateway.certificateArn", "cost.topicArn")
+_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn")
 # AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region.
-_OF_ANY_REGION = ("cluster.adminRoleArns", "cost.topicArn", "monitoring.alertTopicArn")
+_OF_ANY_REGION = ("cluster.adminRoleArns", "cluster.viewRoleArns", "cost.topicArn", "monitoring.alertTopicArn")
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -97,8 +97,18 @@ def _of_other_accounts(subject: Subject) -> Iterator[tuple[str, str]]:
 
 @rule
 def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
-    """Refuse a workspace of Amazon Managed Service for Prometheus in China, which has none."""
+    """Refuse Amazon Managed Service for Prometheus in China, and budgets in GovCloud: there are none.
+
+    What is spent in GovCloud is billed to an account of the other regions, which budgets it:
+    https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-billing.html
+    """
     region, monitoring = subject.document.region, subject.document.monitoring
+    if subject.document.cost is not None and partition_of(region) == "aws-us-gov":
+        yield Problem(
+            "cost",
+            f"AWS has neither Budgets nor Cost Explorer in {region}; remove it, and make the budget in the account that is "
+            "billed for this one",
+        )
     if monitoring is not None and monitoring.amp is not None and partition_of(region) == "aws-cn":
         yield Problem("monitoring.amp", f"AWS has no Amazon Managed Service for Prometheus in {region}; remove it")
 
@@ -131,7 +141,7 @@ def _others_are_asked(subject: Subject) -> Iterator[Problem]:
     """Warn of addresses that every pod or node has of itself, but in local."""
     for path, text in _texts(subject.document):
         asked = path in _ASKED_BY_PODS or path in _ASKED_BY_NODES
-        match = _HOST.match(text) if asked and subject.stack != "local" else None
+        match = _HOST.match(text) if asked and subject.environment != "local" else None
         if match is not None and _is_oneself(match[1]):
             who = "pod" if path in _ASKED_BY_PODS else "node"
             yield Problem(

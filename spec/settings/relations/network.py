@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from spec.catalog import InstanceType, max_pods, partition_of
+from spec.endpoints import INTERFACE_SERVICES
 from spec.names import dns_suffix
 from spec.problem import Problem
 from spec.settings.model import Document
@@ -69,6 +70,9 @@ def _beyond_the_vpc(document: Document) -> Iterator[tuple[str, list[str]]]:
         needs += ["SNS (sns)"] if document.monitoring.alert_topic_arn is not None else []
         needs += ["the image of OpenCost"] if document.monitoring.open_cost else []
         yield "monitoring", needs
+    if document.logs is not None:
+        service = [] if "logs" in INTERFACE_SERVICES[document.network.endpoints] else ["CloudWatch Logs (logs)"]
+        yield "logs", ["the image of Fluent Bit", *service]
     if document.gateway is not None:
         yield "gateway", ["the images of Envoy Gateway and the AWS Load Balancer Controller"]
     if document.tracing is not None:
@@ -144,5 +148,4 @@ def addresses_of_nodes(types: Sequence[InstanceType], nodes: int, *, full: bool 
     """Return the most addresses that so many nodes take, of whichever of the types they are."""
     if not types:
         return 0
-    interfaces = max(2, *(known.efa_interfaces for known in types))
-    return nodes * (addresses_per_node(max_pods(types), interfaces) if full else fewest_addresses_per_node(interfaces))
+    return nodes * (addresses_per_node(max_pods(types)) if full else fewest_addresses_per_node())

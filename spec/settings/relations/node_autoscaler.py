@@ -90,15 +90,3 @@ def _karpenter_knows_whole_gpus(subject: PoolSubject) -> Iterator[Problem]:
             "Karpenter does not know that a new node will offer shares of its GPUs, and starts none for pods that want one; "
             "use exclusive, or nodes.autoscaler: cluster-autoscaler",
         )
-
-
-@rule
-@of_each_pool
-def _karpenter_makes_no_efa_groups(subject: PoolSubject) -> Iterator[Problem]:
-    """Refuse EFA with Karpenter, which gives it only to nodes whose pods ask for it."""
-    if _is_karpenters(subject) and subject.pool.efa:
-        yield Problem(
-            f"{subject.path}.efa",
-            "Karpenter gives EFA interfaces to nodes whose pods ask for them, and this platform's do not; "
-            "use false, or nodes.autoscaler: cluster-autoscaler",
-        )

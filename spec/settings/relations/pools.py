@@ -27,16 +27,16 @@ def _types_are_in_the_region(subject: PoolSubject) -> Iterator[Problem]:
 @of_each_pool
 def _zones_are_the_networks(subject: PoolSubject) -> Iterator[Problem]:
     """Require zones of the network, which then has to list its zones by name."""
-    zones, network = subject.pool.zones, subject.document.network
+    zones, here = subject.pool.zones, subject.document.network.node_zones
     for index, zone in enumerate(zones or ()):
         path = f"{subject.path}.zones[{index}]"
         if zone in (zones or ())[:index]:
             continue
-        if isinstance(network.zones, int):
+        if isinstance(here, int):
             yield Problem(
                 path,
-                f"'{zone}' may not be among the {network.zones} zones that network.zones chooses; "
+                f"'{zone}' may not be among the {here} zones that network.zones chooses; "
                 "list the zones by name in network.zones",
             )
-        elif zone not in network.zones:
-            yield Problem(path, f"'{zone}' is not a zone of the network; use {one_of(network.zones)}")
+        elif zone not in here:
+            yield Problem(path, f"'{zone}' is not a zone of the network; use {one_of(here)}")

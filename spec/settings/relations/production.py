@@ -1,10 +1,11 @@
-"""The invariants of `prod`. Each violation names one."""
+"""The invariants of every stack that is `environment: prod`. Each violation names one."""
 
 from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
+from spec.versions import TRITON_UPSTREAM_REPOSITORY
 
 _MIN_LOG_RETENTION_DAYS = 365
 
@@ -14,8 +15,7 @@ def _broken(path: str, invariant: str, found: str, valid: str) -> Problem:
 
 
 def _is_prod(subject: Subject) -> bool:
-    # By the stack, not by `environment`: a misspelt environment must not switch the invariants off.
-    return subject.stack == "prod"
+    return subject.environment == "prod"
 
 
 @rule
@@ -127,6 +127,19 @@ def _capacity_stays(subject: Subject) -> Iterator[Problem]:
                 f"AWS takes all spot nodes of Triton's pool '{pool.name}' back when it likes, and nothing starts others",
                 "use on-demand, or nodes.autoscaler: karpenter, which falls back to it",
             )
+
+
+@rule
+def _image_is_ones_own(subject: Subject) -> Iterator[Problem]:
+    """Require a registry of one's own for Triton's image: each new node pulls it, whoever is down or has removed it."""
+    image, version = subject.document.triton.image, subject.document.triton.version
+    if _is_prod(subject) and image.startswith(f"{TRITON_UPSTREAM_REPOSITORY}@"):
+        yield _broken(
+            "triton.image",
+            "images of one's own",
+            "no node starts while NVIDIA's registry is down",
+            f"run `python3 -m stackctl image {version} --stack {subject.stack} --mirror`, which copies it to ECR",
+        )
 
 
 @rule

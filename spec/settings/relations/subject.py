@@ -10,6 +10,7 @@ from spec.problem import Problem
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
 from spec.settings.section import Absent
+from spec.stack_names import environments_in_name
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,12 @@ class Subject:
     document: Document
     stack: str
     today: date
+
+    @property
+    def environment(self) -> str:
+        """Return what the stack is, as its file says; where that is misspelt, as its name does, which hides no rule."""
+        said: str | None = self.document.__dict__.get("environment")
+        return said or next(iter(environments_in_name(self.stack)), "")
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
     pods = [*others, *(workers(document) if document.nodes.cpu is None else [])]
     grows = document.node_autoscaler == "cluster-autoscaler"
     key, nodes = ("max", system.max) if grows else ("desired", system.desired)
-    zones = len(zone_names(document.network.zones))
-    loses = subject.stack in _WITHOUT_A_ZONE and not grows and zones > 1
+    zones = len(zone_names(document.network.node_zones))
+    loses = subject.environment in _WITHOUT_A_ZONE and not grows and zones > 1
     on_each = daemons(document, gpu=False)
     room = room_of(types, on_each)
     if any(not room.holds(one.request) for one in (*envoys(document), *workers(document))):

@@ -54,6 +54,7 @@ def charts(document: Document) -> list[str]:
         "nvidia-device-plugin": True,
         "kube-prometheus-stack": monitoring is not None,
         "dcgm-exporter": monitoring is not None,
+        "fluent-bit": document.logs is not None,
         "opencost": monitoring is not None and monitoring.open_cost,
         "karpenter": document.node_autoscaler == "karpenter",
         "karpenter-crd": document.node_autoscaler == "karpenter",
@@ -102,9 +103,12 @@ def workers(document: Document) -> list[Pods]:
 
 def _others(document: Document) -> Iterator[tuple[Where, Pods]]:
     """Yield the pods of add-ons and third-party charts."""
+    others_cluster = document.cluster.existing is not None
     for addon in addons(document):
         for pods in ADDONS[addon]:
-            yield pods.where, _pods(pods, {}, document)
+            # Those of a cluster that was there already are its owner's, and run on nodes of the owner.
+            if pods.where != "system nodes" or not others_cluster:
+                yield pods.where, _pods(pods, {}, document)
     mps = any(pool.sharing.strategy == "mps" for pool in document.gpu.pools)
     for chart in charts(document):
         values = _values(chart)

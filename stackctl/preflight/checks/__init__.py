@@ -10,6 +10,7 @@ from stackctl.preflight.checks import (
     kubernetes_version,
     model_release,
     service_quotas,
+    spot_role,
     subnet_addresses,
 )
 from stackctl.preflight.checks.check import Check
@@ -23,6 +24,7 @@ CHECKS: tuple[Check, ...] = (
     Check("node AMIs", ami_release.check),
     Check("images", images.check),
     Check("capacity reservations", capacity_reservations.check),
+    Check("spot instances", spot_role.check),
     Check("subnet addresses", subnet_addresses.check),
     Check("model release", model_release.check),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from spec.settings import SettingsError
 from spec.stack_names import stack_file
 from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, select_zones
+from stackctl.account.read_only import Readers
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
@@ -16,9 +17,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     cpu_types = settings.nodes.instance_types
     wanted = sorted({*cpu_types, *(name for pool in pools for name in pool.instance_types)})
-    offering = read_offering(subject, wanted)
+    offering = read_offering(subject.readers, wanted)
     try:
-        zones = select_zones(settings.network.zones, pools, cpu_types, offering, stack_file(settings.environment))
+        network = settings.network
+        file = stack_file(settings.stack)
+        zones = select_zones(network.node_zones, pools, cpu_types, offering, file, network.path_of_zone)
     except SettingsError as error:
         for problem in error.problems:
             remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"
@@ -27,9 +30,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     yield ok(f"{', '.join(wanted)} are offered in {', '.join(zones)}; that is no promise of capacity")
 
 
-def read_offering(subject: Subject, instance_types: list[str]) -> Offering:
+def read_offering(readers: Readers, instance_types: list[str]) -> Offering:
     """Return what EC2 says of the zones of the region and of where the types are offered."""
-    ec2 = subject.readers("ec2")
+    ec2 = readers("ec2")
     in_region = [{"Name": "opt-in-status", "Values": ["opt-in-not-required"]}, {"Name": "state", "Values": ["available"]}]
     zones = ec2.describe_availability_zones(Filters=in_region)["AvailabilityZones"]
     by_type: dict[str, set[str]] = {name: set() for name in instance_types}
@@ -40,7 +43,7 @@ def read_offering(subject: Subject, instance_types: list[str]) -> Offering:
         for offer in page["InstanceTypeOfferings"]:
             by_type[offer["InstanceType"]].add(offer["Location"])
     return Offering(
-        region=subject.settings.region,
+        region=readers.region,
         available=frozenset(zone["ZoneName"] for zone in zones if zone["ZoneId"] not in ZONES_WITHOUT_EKS),
         by_type={name: frozenset(offered) for name, offered in by_type.items()},
     )

@@ -13,14 +13,14 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield the manifest of the pinned release."""
     settings, release = subject.settings, subject.settings.models.release
-    bucket = model_bucket(settings.environment, subject.caller.account, settings.region)
+    bucket = model_bucket(settings.stack, subject.caller.account, settings.region)
     if release is None:
         yield ok("the stack pins none yet: the platform comes up without Triton")
         return
-    make = f"python3 -m modelctl release models/ --bucket {bucket} --pin stacks/Pulumi.{settings.environment}.yaml"
+    make = f"python3 -m modelctl release models/ --bucket {bucket} --pin stacks/Pulumi.{settings.stack}.yaml"
     s3 = subject.readers("s3")
     if not _exists(lambda: s3.head_bucket(Bucket=bucket)):
-        first = f"pulumi config rm --path triton-eks:models.release --stack {settings.environment}"
+        first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
         yield fail(
             f"release {release.id} is pinned, and there is no bucket {bucket} yet", f"{first}; after the first `up`: {make}"
         )

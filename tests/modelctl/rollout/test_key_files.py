@@ -72,7 +72,7 @@ def keys_below(folder: Path) -> list[Path]:
 
 
 def test_keys_of_a_killed_command_are_removed_by_the_next_and_those_of_a_running_one_stay(
-    kubeconfig: Path, temporary: Path, api: socket.socket
+    kubeconfig: Path, temporary: Path, api: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with parity(kubeconfig, temporary) as process:
         connection, _ = api.accept()
@@ -80,7 +80,7 @@ def test_keys_of_a_killed_command_are_removed_by_the_next_and_those_of_a_running
             (key,) = keys_below(temporary)
             (directory,) = temporary.iterdir()
             assert (directory.name.startswith(key_files.PREFIX), directory.stat().st_mode & 0o777) == (True, 0o700)
-            run_again(kubeconfig, temporary)
+            directory_in(temporary, monkeypatch)
             assert keys_below(temporary) == [key]
             process.kill()
             process.wait(timeout=SECONDS)
@@ -88,7 +88,8 @@ def test_keys_of_a_killed_command_are_removed_by_the_next_and_those_of_a_running
 
     run_again(kubeconfig, temporary)
 
-    assert list(temporary.iterdir()) == []
+    assert keys_below(temporary) == []
+    assert not directory.exists()
 
 
 def test_a_command_that_is_told_to_end_leaves_no_key(kubeconfig: Path, temporary: Path, api: socket.socket) -> None:
@@ -101,27 +102,36 @@ def test_a_command_that_is_told_to_end_leaves_no_key(kubeconfig: Path, temporary
     assert list(temporary.iterdir()) == []
 
 
-def test_what_only_looks_like_a_directory_of_keys_is_left_alone(kubeconfig: Path, temporary: Path) -> None:
+def test_what_only_looks_like_a_directory_of_keys_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where temporary files are, anybody may write: a link must not lead the command to other files."""
-    precious = kubeconfig.with_name("precious")
+    precious = tmp_path / "precious"
     precious.mkdir()
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
     link, file = temporary / f"{key_files.PREFIX}link", temporary / f"{key_files.PREFIX}file"
     link.symlink_to(precious)
     file.touch()
 
-    run_again(kubeconfig, temporary)
+    own = directory_in(temporary, monkeypatch)
 
-    assert sorted(temporary.iterdir()) == [file, link]
+    assert set(temporary.iterdir()) == {own, file, link}
     assert precious.is_dir()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root sees another user's directory from the inside")
-def test_the_keys_of_another_user_are_left_alone(kubeconfig: Path, temporary: Path) -> None:
+def test_the_keys_of_another_user_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may remove everything, and where two users share a machine no lock of a container is seen outside of it."""
-    theirs = temporary / f"{key_files.PREFIX}theirs"
-    theirs.mkdir()
+    theirs, ours = tmp_path / f"{key_files.PREFIX}theirs", tmp_path / f"{key_files.PREFIX}ours"
+    for folder in (theirs, ours):
+        folder.mkdir()
     os.chown(theirs, 1234, 1234)
 
-    run_again(kubeconfig, temporary)
+    own = directory_in(tmp_path, monkeypatch)
 
-    assert list(temporary.iterdir()) == [theirs]
+    assert set(tmp_path.iterdir()) == {own, theirs}
+
+
+def directory_in(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory that a command would make where temporary files are in `temporary`."""
+    monkeypatch.setattr(key_files.tempfile, "tempdir", str(temporary))
+    return key_files.directory.__wrapped__()

@@ -1,7 +1,8 @@
 """Cases of policies about the control plane."""
 
-from tests.policies.case import ABSENT, Case, fail
+from tests.policies.case import ABSENT, Case, fail, made
 from triton_policies.cluster import ACCESS_ENTRY, ACCESS_POLICY, ADDON, CLUSTER, CONFIG_MAP
+from triton_policies.network import INGRESS_RULE
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 _DAY = {"asOf": "2026-11-21"}
@@ -60,6 +61,32 @@ CASES = (
             ),
         ),
         unknown="vpcConfig.endpointPublicAccess",
+    ),
+    Case(
+        policy="eks-api-private-sources",
+        type="",
+        passes=(
+            made(CLUSTER, "cluster", {"name": "triton"}),
+            made(INGRESS_RULE, "vpn", {"cidrIpv4": "172.16.0.0/12"}, securityGroupId="cluster"),
+            made(INGRESS_RULE, "runner", {"referencedSecurityGroupId": "sg-1"}, securityGroupId="cluster"),
+            made(INGRESS_RULE, "of-another-group", {"cidrIpv4": "198.51.100.0/24", "securityGroupId": "sg-2"}),
+        ),
+        fails=(
+            *(
+                fail(
+                    {"vpn": {"cidrIpv4": cidr, "tags": {"public-load-balancer": "true"}}},
+                    f"vpn: cidrIpv4: is {cidr}: more than private networks may ask the API, and all nodes. "
+                    "Fix: name private ranges or security groups; a public API is publicAccessCidrs of the cluster",
+                )
+                for cidr in ("0.0.0.0/0", "198.51.100.0/24", "10.0.0.0/7")
+            ),
+            fail(
+                {"runner": {"cidrIpv6": "::/0"}},
+                "runner: cidrIpv6: is ::/0: more than private networks may ask the API, and all nodes. "
+                "Fix: name private ranges or security groups; a public API is publicAccessCidrs of the cluster",
+            ),
+        ),
+        unknown=("vpn", "cidrIpv4"),
     ),
     Case(
         policy="eks-secrets-kms",
@@ -171,7 +198,7 @@ CASES = (
             fail(
                 {"version": "1.31"},
                 (
-                    "it: version: is 1.31, which is not among those supported: 1.34, 1.35. "
+                    "it: version: is 1.31, which is not among those supported: 1.34, 1.35, 1.36. "
                     "Fix: upgrade to a supported minor version, one at a time"
                 ),
             ),

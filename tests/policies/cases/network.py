@@ -14,9 +14,12 @@ from triton_policies.network import (
 )
 
 _VPC = made(VPC, "vpc", {"id": "vpc-1"})
-_ENDPOINTS = tuple(
-    made(ENDPOINT, service, {"serviceName": f"com.amazonaws.us-west-2.{service}"})
-    for service in ("s3", "ecr.api", "ecr.dkr", "sts")
+_ENDPOINTS = (
+    *(
+        made(ENDPOINT, service, {"serviceName": f"com.amazonaws.us-west-2.{service}"})
+        for service in ("s3", "ecr.api", "ecr.dkr")
+    ),
+    made(ENDPOINT, "sts", {"serviceName": "cn.com.amazonaws.cn-north-1.sts"}),
 )
 
 

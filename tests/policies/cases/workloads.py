@@ -209,6 +209,16 @@ CASES = (
         environment="dev",
     ),
     Case(
+        policy="pod-images",
+        type=DEPLOYMENT,
+        passes={
+            "spec": {"template": {"spec": {"containers": [{"image": f"nvcr.io/nvidia/tritonserver@sha256:{'a' * 64}"}]}}}
+        },
+        fails=(),
+        unknown=None,
+        environment="dev",
+    ),
+    Case(
         policy="pod-gpu-toleration",
         type=DEPLOYMENT,
         passes=_DEPLOYMENT,
@@ -333,7 +343,7 @@ CASES = (
                 {("metadata", "labels", "pod-security.kubernetes.io/enforce"): "privileged"},
                 (
                     'it: metadata.labels["pod-security.kubernetes.io/enforce"]: is privileged; only '
-                    "nvidia-device-plugin, monitoring may. "
+                    "nvidia-device-plugin, monitoring, logging may. "
                     "Fix: label it pod-security.kubernetes.io/enforce=restricted"
                 ),
             ),

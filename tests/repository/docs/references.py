@@ -120,8 +120,9 @@ def targets(path: str, text: str) -> set[str]:
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Each `python3 -m …` of a text."""
-    for module, rest in _COMMANDS.findall(_SUBSTITUTION.sub(_inner_command, text)):
+    """Each `python3 -m …` of a text. What stands behind `--` is another program's."""
+    for module, line in _COMMANDS.findall(_SUBSTITUTION.sub(_inner_command, text)):
+        rest = line.partition(" -- ")[0]
         words = tuple(itertools.takewhile(_WORD.fullmatch, rest.split()))
         yield Command(module.rstrip("."), words, tuple(sorted(set(_OPTION.findall(rest)))))
 

@@ -203,6 +203,7 @@ def test_a_target_that_the_makefile_lacks_is_named(tmp_path: Path) -> None:
         pytest.param("python3 -m stackctl cost shw", "python3 -m stackctl cost shw: it has no such command", id="nor here"),
         pytest.param("python -m twin load --rat 3", "python3 -m twin load: it has no option --rat", id="no option"),
         pytest.param('python3 -m modelctl list --bucket "$(pulumi stack output x --stack y)"', "", id="options of another"),
+        pytest.param("python3 -m stackctl tunnel dev -- pulumi up --stack dev", "", id="a program behind two hyphens"),
         pytest.param('eval "$(python3 -m twin env)"', "", id="inside of another command"),
         pytest.param('eval "$(python3 -m twin enw)"', "python3 -m twin enw: it has no such command", id="and wrong there"),
         pytest.param("python3 -m venv .venv", "", id="of Python itself"),

@@ -225,3 +225,18 @@ def test_the_matrix_has_every_stack() -> None:
         assert set(told.split()) == (stacks if name == "offline-comment" else stacks - {"local"})
     for name, job in (("preview", "preview"), ("drift", "look")):
         assert set(files.load(name)["jobs"][job]["strategy"]["matrix"]["stack"]) == stacks - {"local"}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "job", "stack"),
+    [
+        ("preview", "preview", "matrix.stack"),
+        ("drift", "look", "matrix.stack"),
+        ("deploy-stack", "up", "inputs.stack"),
+        ("destroy", "destroy", "inputs.stack"),
+    ],
+)
+def test_each_stack_can_have_a_runner_of_its_own(workflow: str, job: str, stack: str) -> None:
+    # A variable of the environment would be read too late: GitHub knows it only once a runner has the job.
+    wanted = f"${{{{ fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"
+    assert files.load(workflow)["jobs"][job]["runs-on"] == wanted

@@ -206,12 +206,13 @@ def engine_events(checkout: Path, tmp_path: Path) -> tuple[str, str]:
     return (checkout / "events.json").read_text(encoding="utf-8"), status
 
 
+PACK = "--policy-pack policies --policy-pack-config policies/config.json"
 PREVIEWS = [
     pytest.param(
         "preview",
         "preview",
         "Preview",
-        "pulumi preview --stack dev --json --non-interactive --policy-pack policies",
+        f"pulumi preview --stack dev --json --non-interactive {PACK}",
         id="preview",
     ),
     pytest.param(
@@ -263,7 +264,14 @@ def test_a_preview_that_failed_and_has_told_nobody_fails_the_job(workflow: str, 
 def test_a_stream_that_was_cut_off_fails_the_job(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
     stand_ins.put("pulumi")
     cut_off = scenarios.stream(scenarios.step("same", "aws:sqs/queue:Queue", "q", old={}, new={}))
-    stand_ins.answer({"pulumi preview --stack dev --json --non-interactive --policy-pack policies": (cut_off, 137)})
+    stand_ins.answer(
+        {
+            f"pulumi preview --stack dev --json --non-interactive {PACK}": (
+                cut_off,
+                137,
+            )
+        }
+    )
     run(files.step("preview", "preview", "Preview"), checkout, STACK="dev", GITHUB_OUTPUT=str(tmp_path / "output"))
     events, status = engine_events(checkout, tmp_path)
     assert (events, status) == (cut_off, "137")
@@ -310,7 +318,12 @@ def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand
 
 
 COMMANDS = [
-    ("deploy-stack", "up", "Up", "pulumi up --stack dev --yes --non-interactive --suppress-outputs --policy-pack policies"),
+    (
+        "deploy-stack",
+        "up",
+        "Up",
+        f"pulumi up --stack dev --yes --non-interactive --suppress-outputs {PACK}",
+    ),
     ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),

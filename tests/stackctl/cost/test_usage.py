@@ -156,8 +156,20 @@ def test_storage_queue_and_logs_are_exact() -> None:
     assert found["queue"] == Amounts(Decimal("0.20"), Decimal("0.20") + polls, Decimal("0.20") + 10 * polls)
     nodes = {"min": 3 + 4, "expected": 3 + 1 + 4, "max": 3 + 4 + 9 + 2}
     table = prices(logs_ingested_gb="0.50", logs_stored_gb_month="0")
+    containers = 1 * Decimal(730) / 24
     for size, count in nodes.items():
-        assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count) * Decimal("0.50")
+        assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count + containers) * Decimal("0.50")
+
+
+def test_containers_logs_are_what_the_stack_assumes() -> None:
+    def more(sections: dict[str, Any]) -> None:
+        sections["logs"] = {"containers": {"retentionDays": 365, "gbPerDay": 12}}
+
+    found = estimate(stack("dev", more), prices(logs_ingested_gb="0.50", logs_stored_gb_month="0.03"), TODAY)
+    (taken, kept) = (item for item in found.items if item.what.startswith("containers"))
+    assert (taken.what, taken.cost.expected) == ("containers: taken in", Decimal("182.50"))
+    assert (kept.what, kept.cost.expected) == ("containers: kept 365 days", 365 * 12 * Decimal("0.03"))
+    assert "assumed: 12 GB of containers' logs a day (logs.containers.gbPerDay)" in found.notes
 
 
 @pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])

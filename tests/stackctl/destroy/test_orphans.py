@@ -279,11 +279,12 @@ def test_a_load_balancer_that_goes_during_the_search_hides_no_other(search: Sear
         assert [item.name for item in networking.load_balancers(search)] == ["b"]
 
 
-def test_the_two_log_groups_are_known_by_name_though_eks_makes_its_own_anew_without_tags(search: Search) -> None:
+def test_the_log_groups_are_known_by_name_though_eks_makes_its_own_anew_without_tags(search: Search) -> None:
     logs = client("logs")
-    for name in ("/aws/eks/triton-dev/cluster", "/aws/eks/triton-dev/cluster-2", "/aws/eks/triton-prod/cluster"):
+    ours = ["/aws/eks/triton-dev/cluster", "/aws/vpc/triton-dev/flow-logs", "/aws/containerinsights/triton-dev/application"]
+    for name in (*ours, "/aws/eks/triton-dev/cluster-2", "/aws/eks/triton-prod/cluster"):
         logs.create_log_group(logGroupName=name)
-    assert [item.id for item in storing.log_groups(search)] == ["/aws/eks/triton-dev/cluster"]
+    assert [item.id for item in storing.log_groups(search)] == ours
 
 
 def test_the_cluster_is_found_by_its_name(search: Search) -> None:

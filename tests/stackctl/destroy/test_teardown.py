@@ -10,11 +10,12 @@ import pytest
 from botocore.stub import Stubber
 
 from stackctl.account.read_only import Readers
-from stackctl.destroy.engine import Engine, EngineFailed
+from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import StillThere, Teardown, until_gone
 from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, read
 from stackctl.orphans.search import Leftover, Search
+from stackctl.pulumi_program import PulumiFailed
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
@@ -126,20 +127,20 @@ def test_a_wait_says_what_it_waits_for_once(account: str) -> None:
 def test_an_engine_that_fails_says_that_one_can_go_on(account: str, pulumi: Pulumi) -> None:
     pulumi.holds(*ALL)
     pulumi.fails()
-    with pytest.raises(EngineFailed, match=r"What is gone is gone; mend the cause and run the same command again"):
+    with pytest.raises(PulumiFailed, match=r"What is gone is gone; mend the cause and run the same command again"):
         teardown([]).run()
     assert len(pulumi.destroys()) == 1
 
 
 def test_a_stack_that_the_backend_does_not_know_is_a_sentence(pulumi: Pulumi) -> None:
     pulumi.knows_no_stack()
-    with pytest.raises(EngineFailed, match=r"^the state of dev cannot be read: error: no stack named 'dev' found$"):
+    with pytest.raises(PulumiFailed, match=r"^the state of dev cannot be read: error: no stack named 'dev' found$"):
         Engine("dev").resources()
 
 
 def test_without_pulumi_it_says_where_one_gets_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineFailed, match=r"^there is no pulumi on PATH: "):
+    with pytest.raises(PulumiFailed, match=r"^there is no pulumi on PATH: "):
         Engine("dev").resources()
 
 

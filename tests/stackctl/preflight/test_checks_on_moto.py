@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from spec.versions import example_digest
-from stackctl.preflight.checks import images, instance_offerings, model_release, subnet_addresses
+from stackctl.preflight.checks import images, instance_offerings, model_release, spot_role, subnet_addresses
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
 
@@ -194,6 +194,26 @@ def test_a_stack_without_a_release_has_nothing_to_look_for(subject: Callable[...
     assert results(model_release, subject({"models.release": REMOVED})) == [
         (Status.OK, "the stack pins none yet: the platform comes up without Triton")
     ]
+
+
+KARPENTER = {"nodes.autoscaler": "karpenter", "gpu.pools[0].min": 0, "gpu.pools[0].desired": 0, "triton.replicas": 4}
+
+
+def test_karpenter_on_spot_needs_the_role_of_spot_instances(subject: Callable[..., Subject]) -> None:
+    one = subject({**KARPENTER, "gpu.pools[0].capacity": "spot"})
+    (finding,) = spot_role.check(one)
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.FAIL,
+        "the account has no role AWSServiceRoleForEC2Spot: Karpenter gets no spot instance for pool g5",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, or `pulumi up` in bootstrap/",
+    )
+    boto3.client("iam").create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument="{}")
+    assert results(spot_role, one) == [(Status.OK, "the account has AWSServiceRoleForEC2Spot")]
+
+
+@pytest.mark.parametrize("changes", [{}, KARPENTER, {"gpu.pools[0].capacity": "spot"}])
+def test_nobody_else_needs_it(subject: Callable[..., Subject], changes: dict[str, Any]) -> None:
+    assert results(spot_role, subject(changes)) == [(Status.OK, "not needed: Karpenter starts no spot instances")]
 
 
 def test_a_bucket_that_may_not_be_read_is_unknown(subject: Callable[..., Subject], answers: Callable[..., Stubber]) -> None:

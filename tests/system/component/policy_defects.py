@@ -82,6 +82,7 @@ def _and(member: Any) -> Callable[[list[Any]], list[Any]]:
 
 DEFECTS: Mapping[str, Seeded] = {
     "eks-endpoint-not-world": Seeded(_CLUSTER, {"vpcConfig.endpointPublicAccess": True}),
+    "eks-api-private-sources": Seeded("cluster-api-from-10.40.0.0-16", {"cidrIpv4": "198.51.100.0/24"}),
     "eks-secrets-kms": Seeded(_CLUSTER, {"encryptionConfig": ABSENT}),
     "eks-control-plane-logs": Seeded(_CLUSTER, {"enabledClusterLogTypes": ["api"]}),
     "eks-auth-api-only": Seeded(_CLUSTER, {"accessConfig.authenticationMode": "API_AND_CONFIG_MAP"}),

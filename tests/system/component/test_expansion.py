@@ -94,6 +94,15 @@ def test_options_of_the_network_plugin_become_its_configuration() -> None:
     }
 
 
+def test_the_oidc_provider_gets_a_thumbprint_and_none_of_the_components_tags() -> None:
+    props = Expanded(createOidcProvider=True, tags={"project": "p"}).children["k-oidcProvider"].props
+    assert props == {
+        "clientIdLists": ["sts.amazonaws.com"],
+        "url": "https://oidc/id/1",
+        "thumbprintLists": ["9e99a48a9960b14926bb7f3b02e22da2b0ab7280"],
+    }
+
+
 def test_outputs_of_a_cluster_that_exists() -> None:
     outputs = Expanded(createOidcProvider=True).outputs
     assert outputs["oidcProviderUrl"] == "https://oidc/id/1"

@@ -20,6 +20,7 @@ ACCOUNT = "123456789012"
 REGION = "us-west-2"
 
 CLUSTER = "aws:eks/cluster:Cluster"
+INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 ROLE = "aws:iam/role:Role"
 
@@ -48,11 +49,10 @@ def test_no_two_resources_of_a_type_have_the_same_physical_name(stack_run: Stack
 
 def test_every_taggable_resource_says_whose_it_is(stack_run: StackRun) -> None:
     required = {"owner", "cost-center", "project", "environment"}
-    from_eks = "cluster-control-plane-oidcProvider"
     missing = {
         item.name: sorted(required - item.checked.get("tags", {}).keys())
         for item in stack_run.up.registrations
-        if item.type in table.HANDLERS and table.HANDLERS[item.type].taggable and item.name != from_eks
+        if item.type in table.HANDLERS and table.HANDLERS[item.type].taggable
     }
     assert {name: keys for name, keys in missing.items() if keys} == {}
 
@@ -356,3 +356,15 @@ def _template_tags(stack_run: StackRun, group: Registration) -> dict[tuple[str, 
     prefix = "k8s.io/cluster-autoscaler/node-template/"
     parts = {tag["Key"].removeprefix(prefix): tag["Value"] for tag in found["Tags"] if tag["Key"].startswith(prefix)}
     return {(key.partition("/")[0], key.partition("/")[2]): value for key, value in parts.items()}
+
+
+def test_who_may_reach_the_api_server_is_let_in_before_anything_asks_it(stack_run: StackRun) -> None:
+    rules = [item for item in stack_run.up.of_type(INGRESS_RULE) if item.name.startswith("cluster-api-from-")]
+    named = {"staging": ["10.30.0.0/16"], "prod": ["10.40.0.0/16"]}.get(stack_run.stack, [])
+    group = stack_run.up.one(CLUSTER).outputs["vpcConfig"]["clusterSecurityGroupId"]
+    port = {"ipProtocol": "tcp", "fromPort": 443, "toPort": 443}
+    assert [{key: item.checked[key] for key in ("securityGroupId", "cidrIpv4", *port)} for item in rules] == [
+        {"securityGroupId": group, "cidrIpv4": cidr, **port} for cidr in named
+    ]
+    provider = stack_run.up.one("pulumi:providers:kubernetes", "cluster-kubernetes")
+    assert {item.urn for item in rules} <= set(provider.depends_on)

@@ -195,12 +195,6 @@ TEMPLATES = [
         f'{_TEMPLATE}: blockDeviceMappings[0].ebs.encrypted: \'yes\' is not "true" or "false"',
     ),
     Refusal(
-        "an unknown placement group",
-        TEMPLATE,
-        lambda w: template_inputs(placement={"groupName": "none"}),
-        "launch template bad-0000000: placement group none does not exist",
-    ),
-    Refusal(
         "an unknown security group",
         TEMPLATE,
         lambda w: template_inputs(vpcSecurityGroupIds=["sg-0"]),

@@ -20,7 +20,6 @@ from tests.twin.aws.world import (
     LOG_GROUP,
     NAT,
     NODE_GROUP,
-    PLACEMENT,
     PROFILE,
     ROLE,
     ROLE_POLICY,
@@ -245,10 +244,8 @@ def test_a_cluster_with_node_groups_is_not_deleted(world: World) -> None:
 
 
 def test_what_moto_does_not_have_is_seen_by_another_process(world: World) -> None:
-    world.make(PLACEMENT, "placement", strategy="cluster")
     world.make(ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent", addonVersion="v1.3.9-eksbuild.5")
     another = World(Clients(world.clients.region), world.made)
-    assert another.read("placement") == world.made["placement"].outputs
     assert another.read("agent") == world.made["agent"].outputs
 
 

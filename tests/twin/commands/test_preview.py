@@ -164,7 +164,10 @@ def test_the_pack_of_the_previewed_checkout_judges_it(tmp_path: Path) -> None:
     assert preview.arguments(engine) == ["preview"]
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "PulumiPolicy.yaml").touch()
-    assert preview.arguments(engine) == ["preview", "--policy-pack", str(tmp_path / "policies")]
+    judged = ["preview", "--policy-pack", str(tmp_path / "policies")]
+    assert preview.arguments(engine) == judged
+    (tmp_path / "policies" / "config.json").touch()
+    assert preview.arguments(engine) == [*judged, "--policy-pack-config", str(tmp_path / "policies" / "config.json")]
 
 
 def test_a_failed_preview_says_its_errors_and_nothing_else(tmp_path: Path) -> None:

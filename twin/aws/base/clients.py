@@ -20,6 +20,8 @@ _CONFIG = Config(
     s3={"addressing_style": "path"},
 )
 
+_ENDPOINT_SERVICES: dict[str, frozenset[str]] = {}
+
 
 @cache
 def _service_models() -> Loader:
@@ -67,10 +69,12 @@ class Clients:
         """``aws``, ``aws-cn``, …"""
         return self._session.get_partition_for_region(self.region)
 
-    @cached_property
+    @property
     def endpoint_services(self) -> frozenset[str]:
         """Names of the VPC endpoint services of the region (the list is long and does not change)."""
-        return frozenset(self("ec2").describe_vpc_endpoint_services()["ServiceNames"])
+        if self.region not in _ENDPOINT_SERVICES:
+            _ENDPOINT_SERVICES[self.region] = frozenset(self("ec2").describe_vpc_endpoint_services()["ServiceNames"])
+        return _ENDPOINT_SERVICES[self.region]
 
     def arn(self, service: str, resource: str) -> str:
         """Return an ARN of this account and region."""

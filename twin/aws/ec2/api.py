@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from twin.aws.base import tags
@@ -26,6 +26,7 @@ _DESCRIBE = {
     "vpc-flow-log": ("describe_flow_logs", "FlowLogIds", "FlowLogs"),
     "launch-template": ("describe_launch_templates", "LaunchTemplateIds", "LaunchTemplates"),
 }
+_GONE = ("deleted", "deleting")
 
 
 class Ec2Handler(Handler):
@@ -60,7 +61,7 @@ def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
     operation, parameter, key = _DESCRIBE[kind]
     answer = or_none(getattr(clients("ec2"), operation), **{parameter: [id]})
     items: list[dict[str, Any]] = answer[key] if answer else []
-    alive = [item for item in items if item.get("State") not in ("deleted", "deleting")]
+    alive = [item for item in items if item.get("State") not in _GONE]
     return alive[0] if alive else None
 
 
@@ -70,6 +71,15 @@ def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, A
     if found is None:
         raise HandlerError(f"{wanted_by}: {kind} {id} does not exist in {clients.region}")
     return found
+
+
+def require_all(clients: Clients, kind: str, ids: Sequence[str], wanted_by: str) -> list[dict[str, Any]]:
+    """Return the resources in this order, asked for at once; raises HandlerError as `require`."""
+    operation, parameter, key = _DESCRIBE[kind]
+    answer = or_none(getattr(clients("ec2"), operation), **{parameter: list(ids)}) if ids else None
+    found = {item[parameter.removesuffix("s")]: item for item in answer[key]} if answer else {}
+    alive = {id: item for id, item in found.items() if item.get("State") not in _GONE}
+    return [alive.get(id) or require(clients, kind, id, wanted_by) for id in ids]
 
 
 def tag_specifications(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:

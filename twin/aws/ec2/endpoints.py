@@ -112,8 +112,8 @@ class VpcEndpoint(Ec2Handler):
             raise HandlerError(f"{where}: no such endpoint service in {clients.region}")
         zones: dict[str, str] = {}
         for key, kind in _KINDS.items():
-            for member in inputs.get(key, []):
-                found = api.require(clients, kind, member, where)
+            members = inputs.get(key, [])
+            for member, found in zip(members, api.require_all(clients, kind, members, where), strict=True):
                 if found["VpcId"] != inputs["vpcId"]:
                     raise HandlerError(f"{where}: {kind} {member} is in {found['VpcId']}, not in {inputs['vpcId']}")
                 if kind == "subnet":

@@ -7,13 +7,12 @@ import binascii
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from twin.aws.base import records, wire
+from twin.aws.base import wire
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.errors import Problem
 from twin.aws.base.handler import UNKNOWN, Values, known
 from twin.aws.ec2 import api
 from twin.aws.ec2.api import Ec2Handler
-from twin.aws.ec2.placement_groups import record_name
 from twin.aws.kms import keys
 
 _NOT_DATA = frozenset({"name", "description", "updateDefaultVersion", "tags"})
@@ -36,7 +35,6 @@ class LaunchTemplate(Ec2Handler):
         "metadataOptions",
         "monitoring",
         "networkInterfaces",
-        "placement",
         "tagSpecifications",
         "userData",
         "vpcSecurityGroupIds",
@@ -121,9 +119,6 @@ class LaunchTemplate(Ec2Handler):
             key = mapping.get("ebs", {}).get("kmsKeyId")
             if key:
                 keys.require_key(clients, key, where)
-        placement = inputs.get("placement", {}).get("groupName")
-        if placement and records.get(clients, record_name(placement)) is None:
-            raise HandlerError(f"{where}: placement group {placement} does not exist")
 
 
 def _user_data_problems(inputs: Values) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Roles and instance profiles."""
+"""Roles, service-linked roles and instance profiles."""
 
 from __future__ import annotations
 
@@ -89,6 +89,46 @@ class Role(Handler):
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
             clients("iam").delete_role(RoleName=id)
+
+
+class ServiceLinkedRole(Handler):
+    """The role of an AWS service in the account, of which there is one. moto's name of it is not always AWS's."""
+
+    token = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
+    inputs = frozenset({"awsServiceName", "tags"})
+    computed = frozenset({"arn", "createDate", "name", "path", "uniqueId"})
+    replace_on = frozenset({"awsServiceName"})
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        iam, service = clients("iam"), inputs["awsServiceName"]
+        if iam.list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]:
+            raise HandlerError(f"CreateServiceLinkedRole: InvalidInput: the service role name of {service} has been taken")
+        role = iam.create_service_linked_role(AWSServiceName=service)["Role"]
+        if inputs.get("tags"):
+            iam.tag_role(RoleName=role["RoleName"], Tags=tags.to_list(inputs["tags"]))
+        computed = {
+            "arn": role["Arn"],
+            "createDate": role["CreateDate"].isoformat(),
+            "name": role["RoleName"],
+            "path": role["Path"],
+            "uniqueId": role["RoleId"],
+        }
+        return role["Arn"], self.outputs(inputs, computed)
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        answer = or_none(clients("iam").get_role, RoleName=state["name"])
+        if answer is None:
+            return None
+        return {**state, **tags.observed(state, tags.from_list(answer["Role"].get("Tags")))}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        iam = clients("iam")
+        tags.retag(old, new, iam.untag_role, iam.tag_role, RoleName=old["name"])
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("iam").delete_service_linked_role(RoleName=state["name"])
 
 
 class InstanceProfile(Handler):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.proto import callback_pb2, resource_pb2
@@ -23,6 +24,16 @@ from twin.plugins.values import from_struct, has_unknown, to_struct, unwrap
 _STACK = "pulumi:pulumi:Stack"
 _EKS_CLUSTER = "eks:index:Cluster"
 _KUBECONFIG = {"apiVersion": "v1", "kind": "Config", "clusters": [], "contexts": [], "users": []}
+
+
+class _Failed(grpc.RpcError):
+    """A call that failed, as the SDK gets it from the engine: the program may catch what becomes of it."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNKNOWN
+
+    def details(self) -> str:
+        return str(self)
 
 
 class RecordingMonitor(MockMonitor):
@@ -74,7 +85,10 @@ class RecordingMonitor(MockMonitor):
                 found = self._by_urn[arguments["urn"]]
                 result: Values = {"urn": found.urn, "id": found.id, "state": found.outputs}
             else:
-                result = self._aws.invoke(request.tok, arguments)
+                try:
+                    result = self._aws.invoke(request.tok, arguments)
+                except Refused as error:
+                    raise _Failed(str(error)) from error
         response: dict[str, Any] = {"return": to_struct(result)}  # a keyword of Python, hence no keyword argument
         return resource_pb2.ResourceInvokeResponse(**response)
 

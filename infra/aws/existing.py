@@ -1,0 +1,168 @@
+"""Look up the VPC and the cluster that a stack file says are there already, before any resource is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any, TypeVar
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.network_access import NetworkAccess
+from spec.existing import cluster as cluster_facts
+from spec.existing import network as network_facts
+from spec.existing.cluster import ClusterFacts
+from spec.existing.network import ENDPOINTS, SubnetFacts, VpcFacts, has_no_way_out, subnet_ids
+from spec.problem import Problem, SettingsError
+from spec.settings import Settings
+from spec.settings.existing import ExistingNetwork
+
+_ANYWHERE = "0.0.0.0/0"
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class Existing:
+    """What is there already, each None where this program makes it."""
+
+    network: NetworkAccess | None = None
+    cluster: ClusterFacts | None = None
+
+
+def look_up(settings: Settings, source: str) -> Existing:
+    """Return what the stack file names and AWS has. Raises SettingsError about `source` with all that is wrong with it."""
+    network, cluster = settings.network.existing, settings.cluster.existing
+    problems: list[Problem] = []
+    vpc = read_vpc(network, settings.region) if network is not None else None
+    if network is not None:
+        problems += network_facts.mistakes(settings, network, vpc)
+    found = read_cluster(cluster.name) if cluster is not None else None
+    if cluster is not None:
+        problems += cluster_facts.mistakes(settings, cluster, found)
+    if problems:
+        raise SettingsError(source, problems)
+    return Existing(_access(network, vpc) if network is not None and vpc is not None else None, found)
+
+
+def read_vpc(existing: ExistingNetwork, region: str) -> VpcFacts | None:
+    """Ask EC2 for the VPC and for the subnets that the stack file names."""
+    if not aws.ec2.get_vpcs(filters=[{"name": "vpc-id", "values": [existing.vpc_id]}]).ids:
+        return None
+    vpc = aws.ec2.get_vpc(id=existing.vpc_id)
+    wanted = sorted({id for _, _, id in subnet_ids(existing)})
+    routes = _default_routes(existing.vpc_id)
+    subnets = {}
+    for id in aws.ec2.get_subnets(filters=[{"name": "subnet-id", "values": wanted}]).ids:
+        subnet = aws.ec2.get_subnet(id=id)
+        subnets[id] = SubnetFacts(
+            id=id,
+            vpc_id=subnet.vpc_id,
+            zone=subnet.availability_zone,
+            cidr=IPv4Network(subnet.cidr_block),
+            tags=dict(subnet.tags),
+            default_route=routes.get(id, routes.get("")),
+        )
+    asked = ENDPOINTS if has_no_way_out(existing, subnets) else ()
+    return VpcFacts(
+        id=vpc.id,
+        cidrs=tuple(IPv4Network(known.cidr_block) for known in vpc.cidr_block_associations if known.state == "associated"),
+        dns_support=vpc.enable_dns_support,
+        dns_hostnames=vpc.enable_dns_hostnames,
+        tags=dict(vpc.tags),
+        subnets=subnets,
+        endpoints=frozenset(
+            service for service in asked if _has_endpoint(existing.vpc_id, f"com.amazonaws.{region}.{service}")
+        ),
+    )
+
+
+def read_cluster(name: str) -> ClusterFacts | None:
+    """Ask EKS for a cluster, and IAM for the provider of its issuer."""
+    if name not in aws.eks.get_clusters().names:
+        return None
+    found = aws.eks.get_cluster(name=name)
+    issuer = found.identities[0].oidcs[0].issuer
+    provider = _unless("): not found", lambda: aws.iam.get_open_id_connect_provider(url=issuer))
+    return ClusterFacts(
+        name=name,
+        arn=found.arn,
+        version=found.version,
+        status=found.status,
+        endpoint=found.endpoint,
+        certificate_authority=found.certificate_authorities[0].data,
+        issuer=issuer.removeprefix("https://"),
+        authentication_mode=found.access_configs[0].authentication_mode,
+        vpc_id=found.vpc_config.vpc_id,
+        security_group_id=found.vpc_config.cluster_security_group_id,
+        oidc_provider_arn=provider.arn if provider is not None else None,
+    )
+
+
+def _access(existing: ExistingNetwork, vpc: VpcFacts) -> NetworkAccess:
+    private = existing.private_subnet_ids
+    return NetworkAccess(
+        vpc_id=vpc.id,
+        cidrs=[str(cidr) for cidr in vpc.cidrs],
+        private_subnet_ids={zone: pulumi.Output.from_input(id) for zone, id in private.items()},
+        control_plane_subnet_ids=list(existing.control_plane_subnet_ids.values()),
+        internet=not has_no_way_out(existing, vpc.subnets),
+        load_balancer_subnet_ids={
+            "internal": list(private.values()),
+            "public": list(existing.public_subnet_ids.values()),
+        },
+    )
+
+
+def _default_routes(vpc_id: str) -> dict[str, str | None]:
+    """Return the target of each subnet's default route; below "" that of subnets without a table of their own."""
+    found: dict[str, str | None] = {}
+    for id in aws.ec2.get_route_tables(vpc_id=vpc_id).ids:
+        table = aws.ec2.get_route_table(route_table_id=id)
+        target = next((_target(route) for route in table.routes if route.cidr_block == _ANYWHERE), None)
+        for association in table.associations:
+            found["" if association.main else association.subnet_id] = target
+    return found
+
+
+def _target(route: Any) -> str | None:
+    """Return what a route leads to: AWS names one of these, and leaves the others empty."""
+    targets = (
+        route.nat_gateway_id,
+        route.transit_gateway_id,
+        route.gateway_id,
+        route.network_interface_id,
+        route.instance_id,
+        route.vpc_peering_connection_id,
+        route.core_network_arn,
+        route.local_gateway_id,
+        route.carrier_gateway_id,
+    )
+    return next((target for target in targets if target), None)
+
+
+def _has_endpoint(vpc_id: str, service: str) -> bool:
+    try:
+        found = _unless(
+            "no matching EC2 VPC Endpoint found", lambda: aws.ec2.get_vpc_endpoint(vpc_id=vpc_id, service_name=service)
+        )
+    except Exception as error:
+        if "multiple EC2 VPC Endpoints matched" in str(error):
+            return True
+        raise
+    return found is not None
+
+
+def _unless(missing: str, ask: Callable[[], _Found]) -> _Found | None:
+    """Return what a function of the AWS provider finds; None where it says, by this text alone, that there is nothing.
+
+    The texts are those of terraform-provider-aws: `SingularDataSourceFindError` (internal/tfresource/errors.go) and
+    internal/service/iam/openid_connect_provider_data_source.go.
+    """
+    try:
+        return ask()
+    except Exception as error:
+        if missing in str(error):
+            return None
+        raise

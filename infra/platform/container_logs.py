@@ -1,0 +1,90 @@
+"""The logs of containers: Fluent Bit on each node sends them to a log group of CloudWatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.keys import EncryptionKey
+from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.iam_policy import allow, document
+from spec.names import LOG_SENDER, container_log_group
+from spec.settings import Settings
+from spec.versions import FLUENT_BIT
+
+
+class ContainerLogs(InstalledChart):
+    """The log group, the pinned chart, and a role that may write to this group and do nothing else.
+
+    Not EKS's add-on amazon-cloudwatch-observability, whose Fluent Bit does not start without the agent of Container Insights
+    (docs/facts/charts.md#fluent-bit).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        *,
+        retention_days: int,
+        kms_key_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("triton:platform:ContainerLogs", name, cluster, opts)
+        stack = cluster.stack
+        group_name = container_log_group(stack.cluster_name)
+        group = aws.cloudwatch.LogGroup(
+            f"{name}-log-group",
+            name=group_name,
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+            tags=stack.named(group_name),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        # Pods read files of the node.
+        namespace = self._namespace(LOG_SENDER.namespace, "privileged")
+        role = self._role(
+            f"{name}-sender",
+            WorkloadRoleArgs(
+                f"Logs of the containers of {stack.cluster_name}",
+                LOG_SENDER,
+                policy=policy(stack.account.arn("logs", f"log-group:{group_name}")),
+            ),
+        )
+        self._install(FLUENT_BIT, LOG_SENDER.namespace, values(stack.region, group_name, role.arn), namespace, group)
+        self.register_outputs({})
+
+
+def install_container_logs(
+    cluster: ClusterAccess, settings: Settings, key: EncryptionKey | None, *, after: Sequence[pulumi.Resource]
+) -> None:
+    """Send the logs of containers to CloudWatch, encrypted with the key, where the stack asks for it and so has a key."""
+    if settings.logs is None or key is None:
+        return
+    ContainerLogs(
+        "container-logs",
+        cluster,
+        retention_days=settings.logs.containers.retention_days,
+        kms_key_arn=key.arn,
+        opts=pulumi.ResourceOptions(depends_on=list(after)),
+    )
+
+
+def policy(log_group_arn: str) -> str:
+    """Return the right to write to one log group, as JSON text. The group is made by the program: nobody else may."""
+    return document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{log_group_arn}:*"], sid="WriteLogs"))
+
+
+def values(region: str, log_group: str, role_arn: pulumi.Input[str]) -> dict[str, Any]:
+    """Return the chart's values: what helm-values/fluent-bit/base.yaml leaves open."""
+    return chart_values(
+        FLUENT_BIT,
+        {
+            "serviceAccount": {"create": True, "name": LOG_SENDER.name, "annotations": irsa_annotations(role_arn)},
+            "env": [{"name": "LOG_REGION", "value": region}, {"name": "LOG_GROUP", "value": log_group}],
+        },
+    )

@@ -1,0 +1,1 @@
+"""What is there already and a stack uses: facts that somebody has read in AWS, and what is wrong with them."""

@@ -1,0 +1,60 @@
+"""What is there already and this program uses: `network.existing` and `cluster.existing`."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from spec.problem import Problem
+from spec.settings.fields import SubnetId, VpcId, ZoneName
+from spec.settings.kind import matching
+from spec.settings.rule import Place
+from spec.settings.section import Section
+
+SubnetIds = dict[ZoneName, SubnetId]
+ClusterName = Annotated[
+    str,
+    matching(
+        r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}",
+        "is not the name of an EKS cluster",
+        "give the name that `aws eks list-clusters` says",
+        quote=True,
+    ),
+]
+
+
+class ExistingNetwork(Section):
+    """A VPC and subnets of yours, which this program reads and never changes. A zone has one subnet of each kind."""
+
+    vpc_id: VpcId = Field(description="the VPC, like vpc-0123456789abcdef0")
+    private_subnet_ids: Annotated[SubnetIds, Field(min_length=1)] = Field(
+        description="by zone, the subnets of nodes, pods and internal load balancers; their zones are the stack's"
+    )
+    public_subnet_ids: SubnetIds = Field(
+        default_factory=dict, description="by zone, the subnets of a public gateway's load balancer"
+    )
+    intra_subnet_ids: SubnetIds = Field(
+        default_factory=dict,
+        description="by zone, the subnets of the control plane's interfaces; without them: the private ones",
+    )
+
+    @property
+    def control_plane_subnet_ids(self) -> SubnetIds:
+        """Return the subnets of a control plane that is made in the VPC, by zone."""
+        return self.intra_subnet_ids or self.private_subnet_ids
+
+
+class ExistingCluster(Section):
+    """An EKS cluster of yours, which gets the stack's nodes and what runs on them, and is not changed itself."""
+
+    name: ClusterName = Field(description="the name that `aws eks list-clusters` says")
+
+
+def nothing_beside_existing(section: Section, at: Place, what: str) -> Iterator[Problem]:
+    """Refuse the keys that describe what this program would make, in a section that names what exists."""
+    if getattr(section, "existing", None) is None:
+        return
+    for name, field in type(section).model_fields.items():
+        if name in section.only_without_existing and name in section.model_fields_set:
+            key = field.alias or name
+            yield at.problem(key, f"{what}; remove the key, or `existing` to have one made")

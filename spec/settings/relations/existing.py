@@ -1,0 +1,93 @@
+"""A VPC or a cluster that is there already, and the rest of the stack."""
+
+import re
+from collections.abc import Iterator
+
+from spec import names
+from spec.problem import Problem
+from spec.settings.relations.subject import Subject
+from spec.settings.rule import rule
+
+_KINDS = {
+    "privateSubnetIds": "private_subnet_ids",
+    "publicSubnetIds": "public_subnet_ids",
+    "intraSubnetIds": "intra_subnet_ids",
+}
+
+
+@rule
+def _subnets_are_in_zones_of_the_region(subject: Subject) -> Iterator[Problem]:
+    """Require subnets in zones of the region, where the VPC is there already."""
+    existing, region = subject.document.network.existing, subject.document.region
+    if existing is None:
+        return
+    for key, name in _KINDS.items():
+        for zone in existing.__dict__.get(name, {}):
+            if not re.fullmatch(re.escape(region) + "[a-z]", zone):
+                yield Problem(
+                    f"network.existing.{key}.{zone}", f"'{zone}' is not a zone of {region}; give one like {region}a"
+                )
+
+
+@rule
+def _a_control_plane_is_in_two_zones(subject: Subject) -> Iterator[Problem]:
+    """Require subnets in two zones for the control plane that is made in a VPC of yours: EKS asks for them."""
+    existing = subject.document.network.existing
+    if existing is None or subject.document.cluster.existing is not None:
+        return
+    if len(existing.control_plane_subnet_ids) < 2:
+        key = "intraSubnetIds" if existing.intra_subnet_ids else "privateSubnetIds"
+        yield Problem(
+            f"network.existing.{key}",
+            "EKS wants the control plane's subnets in two zones, and this is one; give another one, or intraSubnetIds of "
+            "two zones for the control plane alone",
+        )
+
+
+@rule
+def _a_clusters_subnets_are_named(subject: Subject) -> Iterator[Problem]:
+    """Require the subnets of nodes where the cluster is there already: what it has for itself may not be meant for them."""
+    cluster = subject.document.cluster.existing
+    if cluster is not None and subject.document.network.existing is None:
+        yield Problem(
+            "cluster.existing",
+            "nodes go into subnets of the cluster's VPC; give network.existing (its VPC and subnets: aws eks "
+            f"describe-cluster --name {cluster.name} --query cluster.resourcesVpcConfig)",
+        )
+
+
+@rule
+def _no_subnets_for_a_control_plane_that_is_there(subject: Subject) -> Iterator[Problem]:
+    """Refuse subnets for the control plane's interfaces where the cluster is there already."""
+    network, cluster = subject.document.network.existing, subject.document.cluster.existing
+    if cluster is not None and network is not None and network.intra_subnet_ids:
+        yield Problem(
+            "network.existing.intraSubnetIds", "the control plane is there already, and has its interfaces; remove the key"
+        )
+
+
+@rule
+def _an_existing_cluster_is_another_ones(subject: Subject) -> Iterator[Problem]:
+    """Refuse the name of the stack's own cluster: what has it in a tag is taken for the stack's when it is destroyed."""
+    cluster, own = subject.document.cluster.existing, names.cluster_name(subject.stack)
+    if cluster is not None and cluster.name == own:
+        yield Problem(
+            "cluster.existing.name",
+            f"'{own}' is the cluster that this stack makes itself, and takes away with all that has its name in a tag; "
+            "name another one, or remove `existing`",
+        )
+
+
+@rule
+def _a_public_gateway_has_subnets(subject: Subject) -> Iterator[Problem]:
+    """Require a public subnet in each zone of nodes for a public gateway: targets elsewhere get no requests."""
+    network, gateway = subject.document.network.existing, subject.document.gateway
+    if network is None or gateway is None or gateway.exposure != "public":
+        return
+    missing = [zone for zone in network.private_subnet_ids if zone not in network.public_subnet_ids]
+    if missing:
+        yield Problem(
+            "network.existing.publicSubnetIds",
+            f"a public gateway's load balancer sends only to zones that it is in, and there is no subnet for "
+            f"{', '.join(missing)}; give one of each zone, or use gateway.exposure: internal",
+        )

@@ -1,0 +1,188 @@
+"""The stack's cluster by its API: is Triton ready, and a way to its pods through the API server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from kubernetes.stream import portforward
+from urllib3.exceptions import HTTPError
+
+from spec.failure import NOT_TRIED, Failure
+from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON, TRITON_DEPLOYMENT, TRITON_HTTP_PORT
+
+_TIMEOUT = (5.0, 30.0)
+_ANSWER_SECONDS = 60.0
+_ROLE = "eks.amazonaws.com/role-arn"
+_HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
+"""Reasons for which a container waits that do not go away by themselves."""
+
+
+class ClusterUnusable(Failure):
+    """The stack's cluster cannot be asked; the text says why, and what to do."""
+
+    exit_code = NOT_TRIED
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of Triton: `status` is what holds it up, or Ready."""
+
+    name: str
+    status: str
+    hopeless: bool
+
+    @property
+    def ready(self) -> bool:
+        """Return whether it takes requests."""
+        return self.status == "Ready"
+
+
+class Cluster:
+    """The API of one cluster."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._host: str = api.configuration.host
+        self._core = client.CoreV1Api(api)
+        self._apps = client.AppsV1Api(api)
+        self._custom = client.CustomObjectsApi(api)
+
+    def require_role(self, role_arn: str) -> None:
+        """Refuse a cluster whose Triton has another role than this stack's. Raises ClusterUnusable."""
+        with self._sentences():
+            account = self._core.read_namespaced_service_account(TRITON.name, TRITON.namespace, _request_timeout=_TIMEOUT)
+        found = (account.metadata.annotations or {}).get(_ROLE)
+        if found != role_arn:
+            raise ClusterUnusable(
+                f"the cluster at {self._host}, which KUBECONFIG names, is not this stack's: its Triton has role {found}, "
+                f"and this stack's {role_arn}; unset KUBECONFIG, or set it to the stack's"
+            )
+
+    def rolled_out(self) -> bool:
+        """Return whether every pod of Triton that there should be serves what the last `up` asked for."""
+        with self._sentences():
+            found = self._apps.read_namespaced_deployment(TRITON_DEPLOYMENT, TRITON.namespace, _request_timeout=_TIMEOUT)
+        status, wanted = found.status, found.spec.replicas or 0
+        return bool(
+            (status.observed_generation or 0) >= found.metadata.generation
+            and (status.updated_replicas or 0) >= wanted > 0
+            and (status.replicas or 0) == (status.available_replicas or 0) == (status.updated_replicas or 0)
+        )
+
+    def pods(self) -> list[Pod]:
+        """Return the pods of Triton that are not ending."""
+        with self._sentences():
+            selector = f"app.kubernetes.io/name={TRITON_DEPLOYMENT}"
+            found = self._core.list_namespaced_pod(TRITON.namespace, label_selector=selector, _request_timeout=_TIMEOUT)
+        return [_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
+
+    def gateway_address(self) -> str | None:
+        """Return the name or address that the gateway's load balancer has; None while it has none."""
+        place = ("gateway.networking.k8s.io", "v1", GATEWAY_NAMESPACE, "gateways", GATEWAY)
+        with self._sentences():
+            found: Any = self._custom.get_namespaced_custom_object(*place, _request_timeout=_TIMEOUT)
+        addresses = (found.get("status") or {}).get("addresses") or []
+        return next((str(address["value"]) for address in addresses if address.get("value")), None)
+
+    def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""
+        with self._sentences():
+            forward = portforward(
+                self._core.connect_get_namespaced_pod_portforward, pod, TRITON.namespace, ports=str(TRITON_HTTP_PORT)
+            )
+            try:
+                connection = _Connection(forward.socket(TRITON_HTTP_PORT))
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except (http.client.HTTPException, OSError) as error:
+                said = forward.error(TRITON_HTTP_PORT) or str(error) or type(error).__name__
+                raise ClusterUnusable(f"pod {pod} cannot be asked through the API server: {said}") from None
+            finally:
+                forward.close()
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except ApiException as error:
+            said = " ".join((_message(error.body) or error.reason or "").split())[:300]
+            answers = f"answers {error.status}" if error.status else "cannot be reached"
+            raise ClusterUnusable(f"the cluster at {self._host} {answers}: {said}") from None
+        except (HTTPError, OSError) as error:
+            raise ClusterUnusable(
+                f"the cluster at {self._host} cannot be reached: {error}; is its API open to this machine "
+                "(cluster.publicAccessCidrs), or is there a way into its VPC?"
+            ) from None
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP on a socket that is connected already."""
+
+    def __init__(self, connected: Any) -> None:
+        super().__init__("localhost", timeout=_ANSWER_SECONDS)
+        connected.settimeout(_ANSWER_SECONDS)
+        self.sock = connected
+
+
+@contextmanager
+def connect(name: str, region: str, role_arn: str) -> Iterator[Cluster]:
+    """Open the stack's cluster: as KUBECONFIG says, or, without it, as `aws eks update-kubeconfig` does.
+
+    Raises ClusterUnusable, also for a KUBECONFIG of another cluster.
+    """
+    with ExitStack() as cleanup:
+        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-")))
+        given, settings = os.environ.get("KUBECONFIG"), client.Configuration()
+        file = given or _kubeconfig(folder / "kubeconfig", name, region)
+        try:
+            config.load_kube_config(config_file=file, client_configuration=settings, temp_file_path=str(folder))
+        except (ConfigException, TypeError, AttributeError, KeyError, ValueError) as error:
+            raise ClusterUnusable(f"{file} is no kubeconfig ({error}); unset KUBECONFIG, or set it to the stack's") from None
+        found = Cluster(client.ApiClient(settings))
+        if given:
+            found.require_role(role_arn)
+        yield found
+
+
+def _kubeconfig(file: Path, name: str, region: str) -> str:
+    command = ["aws", "eks", "update-kubeconfig", "--name", name, "--region", region, "--kubeconfig", str(file)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode != 0:
+        raise ClusterUnusable(f"`{' '.join(command[:7])}` ended with an error: {done.stderr.strip()}")
+    return str(file)
+
+
+def _pod(found: Any) -> Pod:
+    conditions = {condition.type: condition for condition in found.status.conditions or ()}
+    ready = conditions.get("Ready")
+    if ready is not None and ready.status == "True":
+        return Pod(found.metadata.name, "Ready", hopeless=False)
+    states = [*(found.status.init_container_statuses or ()), *(found.status.container_statuses or ())]
+    waiting = next((state.state.waiting for state in states if state.state and state.state.waiting), None)
+    scheduled = conditions.get("PodScheduled")
+    if waiting is not None:
+        why, said = waiting.reason or "Waiting", waiting.message
+    elif scheduled is not None and scheduled.status == "False":
+        why, said = scheduled.reason or "Pending", scheduled.message
+    else:
+        why, said = found.status.phase or "Pending", None
+    return Pod(found.metadata.name, f"{why}: {' '.join(said.split())[:200]}" if said else why, hopeless=why in _HOPELESS)
+
+
+def _message(body: str | bytes | None) -> str | None:
+    try:
+        return str(json.loads(body or "")["message"])
+    except (ValueError, KeyError, TypeError):
+        return None

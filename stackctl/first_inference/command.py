@@ -1,0 +1,174 @@
+"""Run `stackctl first-inference`: from a stack that is up to the answer of a model, whatever is done of it already."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from console.program import interruptible
+from console.terminal import output
+from spec.failure import NOT_TRIED, Failure
+from spec.names import (
+    GATEWAY_HTTPS_PORT,
+    INFERENCE_CLIENT_LABEL,
+    TRITON_GRPC_URL,
+    TRITON_HTTP_PORT,
+    TRITON_NAMESPACE,
+    TRITON_SERVICE,
+)
+from spec.settings import Settings
+from spec.settings.gateway import Gateway
+from spec.stack_names import stack_file
+from stackctl import pulumi_program
+from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
+from stackctl.account.read_only import Readers
+from stackctl.cost.command import hour_and_day, of_settings
+from stackctl.first_inference.cluster import Cluster, connect
+from stackctl.first_inference.question import MODEL, Answer, ask, question
+from stackctl.stack_settings import settings_of
+
+READY_SECONDS = 2700.0
+"""A GPU node starts, and pulls an image of some 10 GB, before Triton does."""
+_POLL_SECONDS = 2.0
+_GATEWAY_SECONDS = httpx.Timeout(30, connect=5)
+_AGAIN = "run the same command again, it goes on from here"
+
+
+class NotUp(Failure):
+    """The stack is not there yet, or not as this needs it; the text says what to do first."""
+
+    exit_code = NOT_TRIED
+
+
+class NotServing(Failure):
+    """Triton does not become ready; the text says what holds each pod up."""
+
+
+def first_inference(stack: str, *, yes: bool) -> None:
+    """Release the samples, bring them up, ask one of them, and say where it listens and what it costs. Raises Failure.
+
+    With `yes`, `pulumi up` asks nobody.
+    """
+    settings = settings_of(stack)
+    console = output(soft_wrap=True)
+    say = console.print
+    asked = question()
+    with interruptible(f"interrupted; what is done is done: {_AGAIN}"):
+        require_account(caller(Readers(settings.region, IDENTITY_OPERATIONS)), settings)
+        outputs = _outputs(stack)
+        outputs = _serve(stack, settings, outputs, yes=yes, say=say)
+        with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"]) as cluster:
+            pod = wait_until_ready(cluster, say)
+            url = _gateway_url(cluster, settings.gateway)
+            answer, way = _ask(cluster, pod, url, lambda post: ask(asked, post), say)
+    _tell(stack, answer, way, url, say)
+
+
+def _outputs(stack: str) -> dict[str, Any]:
+    """Return the outputs that this needs. Raises NotUp."""
+    outputs = pulumi_program.outputs(stack)
+    if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
+        raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
+    return outputs
+
+
+def _serve(
+    stack: str, settings: Settings, outputs: dict[str, Any], *, yes: bool, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Release the samples where the stack pins nothing and serves nothing, and bring up what it pins; return the outputs.
+
+    Raises NotUp, PulumiFailed, Failure.
+    """
+    release = settings.models.release
+    if release is None and outputs.get("releaseId") is None:
+        _release(stack, str(outputs["modelBucket"]), say)
+        release = settings_of(stack).models.release
+    if release is None or release.id == outputs.get("releaseId"):
+        say(f"{stack} serves release {outputs.get('releaseId')}")
+    else:
+        if MODEL not in release.models:
+            raise NotUp(f"{stack_file(stack)} pins release {release.id}, which has no {MODEL}: ask a model of yours instead")
+        say(f"`pulumi up` brings release {release.id} up ...")
+        arguments = ["up", "--stack", stack, *(["--yes", "--skip-preview", "--non-interactive"] if yes else [])]
+        if pulumi_program.run(arguments).returncode != 0:
+            raise pulumi_program.PulumiFailed(
+                f"`pulumi {' '.join(arguments)}` ended with an error, which stands above, or nobody agreed; then {_AGAIN}"
+            )
+        outputs = _outputs(stack)
+        if outputs.get("releaseId") != release.id:
+            raise NotUp(f"`pulumi up` was not agreed to, so that release {release.id} is not served; {_AGAIN}")
+    return outputs
+
+
+def _release(stack: str, bucket: str, say: Callable[[str], None]) -> None:
+    """Release `models/` with the command that a person would use, which pins it. Raises Failure."""
+    words = ["modelctl", "release", "models/", "--bucket", bucket, "--pin", stack_file(stack)]
+    say(f"python3 -m {' '.join(words)}")
+    if subprocess.run([sys.executable, "-m", *words], check=False).returncode != 0:
+        raise Failure(f"`modelctl release` ended with an error, which stands above; mend it, then {_AGAIN}")
+
+
+def wait_until_ready(cluster: Cluster, say: Callable[[str], None], seconds: float = READY_SECONDS) -> str:
+    """Wait until Triton is rolled out, and say what holds its pods up; return a pod's name. Raises NotServing."""
+    deadline, said = time.monotonic() + seconds, dict[str, str]()
+    while True:
+        done, pods = cluster.rolled_out(), cluster.pods()
+        for pod in pods:
+            if said.get(pod.name) != pod.status:
+                say(f"  {pod.name}: {pod.status}")
+                said[pod.name] = pod.status
+        ready = sorted(pod.name for pod in pods if pod.ready)
+        if done and ready:
+            return ready[0]
+        unready = [f"  {pod.name}: {pod.status}" for pod in pods if not pod.ready]
+        hopeless = any(pod.hopeless for pod in pods)
+        if hopeless or time.monotonic() > deadline:
+            why = "Triton does not start" if hopeless else f"Triton is not ready after {seconds:g} s"
+            look = f"kubectl --namespace {TRITON_NAMESPACE} describe pods, and logs"
+            raise NotServing("\n".join([f"{why}:", *unready, f"look at `{look}`; mend it, then {_AGAIN}"]))
+        time.sleep(_POLL_SECONDS)
+
+
+def _gateway_url(cluster: Cluster, gateway: Gateway | None) -> str | None:
+    """Return where the gateway listens for HTTP; None where there is none, or it has no address yet."""
+    address = cluster.gateway_address() if gateway is not None else None
+    if gateway is None or address is None:
+        return None
+    return f"https://{address}:{GATEWAY_HTTPS_PORT}" if gateway.encrypted else f"http://{address}:{TRITON_HTTP_PORT}"
+
+
+def _ask(
+    cluster: Cluster, pod: str, url: str | None, work: Callable[..., Answer], say: Callable[[str], None]
+) -> tuple[Answer, str]:
+    """Ask by the gateway, or, where it is not reached from here, a pod by the API server; return the way too."""
+    if url is not None:
+        try:
+            return work(lambda path, body: _post(f"{url}{path}", body)), f"by the gateway at {url}"
+        except httpx.HTTPError as error:
+            say(f"the gateway at {url} is not reached from here ({error}): a pod is asked instead")
+    return work(lambda path, body: cluster.post(pod, path, body)), f"pod {pod}, by the API server"
+
+
+def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+    answer = httpx.post(url, json=dict(body), timeout=_GATEWAY_SECONDS)
+    return answer.status_code, answer.content
+
+
+def _tell(stack: str, answer: Answer, way: str, url: str | None, say: Callable[[str], None]) -> None:
+    outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
+    inside = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
+    lines: Sequence[str] = (
+        f"\n{MODEL} answered {outputs} in {answer.milliseconds} ms ({way})\n",
+        *([f"clients outside   {url}"] if url is not None else []),
+        f"clients inside    {inside}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
+        f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{TRITON_SERVICE} {TRITON_HTTP_PORT}",
+        f"price             {hour_and_day(of_settings(settings_of(stack)))}, until",
+        f"the end           python3 -m stackctl destroy {stack}",
+    )
+    for line in lines:
+        say(line)

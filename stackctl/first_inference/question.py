@@ -1,0 +1,89 @@
+"""A request of the sample models, its right answer, and how it is asked over HTTP, as Triton and KServe speak it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec import reading
+from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
+
+MODEL = "pipeline"
+"""The sample ensemble: a request of it goes through every sample model."""
+SOURCE = Path("models", MODEL, "1", "golden.json")
+_BUSY = (429, 503)
+_BUSY_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+_TENSOR = {"datatype": str, "shape": [int], "data": []}
+
+Post = Callable[[str, dict[str, Any]], tuple[int, bytes]]
+"""Sends a document to a path; returns the status and the content of the answer."""
+
+
+class NoQuestion(Failure):
+    """The sample's request is not there, or cannot be read; the text says what to do."""
+
+    exit_code = NOT_TRIED
+
+
+class WrongAnswer(Failure):
+    """Triton answered, and not as it should; the text says how."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The document that is sent, and of each output that is known the values that have to come back."""
+
+    body: dict[str, Any]
+    expected: dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The values of each output, and the milliseconds that the one request took that was answered."""
+
+    outputs: dict[str, list[Any]]
+    milliseconds: float
+
+
+def question() -> Question:
+    """Return the request that the sample model has beside it, with its right answer. Raises NoQuestion."""
+    try:
+        golden = reading.json_file(SOURCE)
+        given = {
+            side: {name: reading.checked(tensor, _TENSOR, name) for name, tensor in (golden.get(side) or {}).items()}
+            for side in ("inputs", "outputs")
+        }
+    except Unreadable as error:
+        raise NoQuestion(f"{error}; run this from the root of the checkout") from None
+    inputs = [{"name": name, **tensor} for name, tensor in given["inputs"].items()]
+    return Question({"inputs": inputs}, {name: tensor["data"] for name, tensor in given["outputs"].items()})
+
+
+def ask(asked: Question, post: Post, *, busy_seconds: float = _BUSY_SECONDS) -> Answer:
+    """Ask until Triton is not too busy to answer. Raises WrongAnswer."""
+    deadline = time.monotonic() + busy_seconds
+    while True:
+        started = time.monotonic()
+        status, content = post(f"/v2/models/{MODEL}/infer", asked.body)
+        took = (time.monotonic() - started) * 1000
+        if status not in _BUSY or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    said = content.decode("utf-8", "replace")[:500].strip()
+    if status != 200:
+        raise WrongAnswer(f"{MODEL} answers {status}: {said or 'nothing'}")
+    try:
+        form = {"outputs": [{"name": str, "data": []}]}
+        found = reading.checked(reading.json_object(content), form, "the answer")["outputs"]
+    except Unreadable as error:
+        raise WrongAnswer(f"{MODEL} answers with what is no inference ({error}): {said}") from None
+    outputs = {output["name"]: output["data"] for output in found}
+    for name, values in asked.expected.items():
+        if outputs.get(name) != values:
+            raise WrongAnswer(f"{MODEL} answers {name} {outputs.get(name)}, and {SOURCE} says {values}")
+    return Answer(outputs, round(took, 1))

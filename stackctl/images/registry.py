@@ -1,0 +1,258 @@
+"""A container registry, by the HTTP API that all of them have.
+
+The API: https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md. Tokens:
+https://distribution.github.io/distribution/spec/auth/token/. NVIDIA's registry gives anonymous ones, and puts the scope into
+the realm's own address instead of beside it (https://issues.apache.org/jira/browse/MESOS-10092).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from spec import reading
+from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
+
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+PLATFORM = {"os": "linux", "architecture": "amd64"}
+"""Of all instance types that a stack may have."""
+_LARGEST_MANIFEST = 4 * 1024 * 1024
+"""What registries have to take at least (distribution-spec, "Pushing Manifests")."""
+_TIMEOUT = httpx.Timeout(60, connect=10)
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_BLOCK = 1024 * 1024
+
+
+class RegistryFailed(Failure):
+    """A registry does not answer, or not as registries do; the text says which, and what to do."""
+
+    exit_code = NOT_TRIED
+
+
+class NoSuchImage(RegistryFailed):
+    """The registry has no image of that name."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A part of an image: its digest, and its size in bytes."""
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An image's manifest as its registry has it, byte by byte: the digest is that of `content`."""
+
+    digest: str
+    media_type: str
+    content: bytes
+
+    @property
+    def blobs(self) -> list[Blob]:
+        """Return the image's parts, each once: its configuration, and its layers."""
+        document = reading.json_object(self.content)
+        found = {part["digest"]: Blob(part["digest"], int(part["size"])) for part in _parts(document)}
+        return list(found.values())
+
+
+def _parts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    form = {"digest": str, "size": int}
+    checked = reading.checked(dict(document), {"config": form, "layers": [form]}, "the manifest")
+    parts = [checked.get("config") or {}, *(checked.get("layers") or [])]
+    for part in parts:
+        if not _DIGEST.fullmatch(part.get("digest") or "") or not isinstance(part.get("size"), int):
+            raise Unreadable("the manifest names a part without a size, or without a sha-256 digest")
+    return parts
+
+
+class Registry:
+    """One registry. `authorization`: the header's value, from a login; without it, it is asked for an anonymous token."""
+
+    def __init__(self, host: str, authorization: str | None = None) -> None:
+        self.host = host
+        self._authorization = authorization
+        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=False)
+
+    @property
+    def url(self) -> str:
+        """Return its address: plain HTTP for one on this machine, as for every client of registries."""
+        return f"{'http' if _is_here(self.host) else 'https'}://{self.host}"
+
+    def image(self, repository: str, reference: str) -> Manifest:
+        """Return the manifest of a tag or a digest for `PLATFORM`. Raises RegistryFailed, NoSuchImage."""
+        found = self._manifest(repository, reference)
+        if found.media_type not in INDEXES:
+            return found
+        document = self._read(lambda: reading.checked(reading.json_object(found.content), {"manifests": [{}]}, "the index"))
+        for entry in document.get("manifests") or ():
+            platform = entry.get("platform") or {}
+            digest = entry.get("digest")
+            if isinstance(digest, str) and {key: platform.get(key) for key in PLATFORM} == PLATFORM:
+                return self._manifest(repository, digest)
+        raise NoSuchImage(f"{self.host}/{repository} has {reference} for other machines than linux/amd64; choose another")
+
+    def blobs(self, manifest: Manifest) -> list[Blob]:
+        """Return the parts of an image. Raises RegistryFailed for a manifest that is none."""
+        return self._read(lambda: manifest.blobs)
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        """Return whether a part of an image is there already. Raises RegistryFailed."""
+        answer = self._send("HEAD", f"/v2/{repository}/blobs/{digest}", scope=repository)
+        if answer.status_code not in (200, 307, 404):
+            raise self._unexpected(answer, f"{repository}@{digest[:19]}")
+        return answer.status_code != 404
+
+    @contextmanager
+    def blob(self, repository: str, digest: str, start: int = 0) -> Iterator[Iterator[bytes]]:
+        """Open a part of an image from byte `start` on: pieces of it, in order. Raises RegistryFailed."""
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        path = f"/v2/{repository}/blobs/{digest}"
+        with self._sentences():
+            request = self._request("GET", path, headers)
+            answer = self._client.send(request, stream=True)
+            if answer.status_code == 401:
+                answer.close()
+                self._log_in(answer, repository)
+                answer = self._client.send(self._request("GET", path, headers), stream=True)
+            if answer.status_code in (301, 302, 303, 307, 308):  # to a store of its own, which must not see the token
+                answer.close()
+                place = str(httpx.URL(self.url + path).join(answer.headers.get("location", "")))
+                answer = self._client.send(self._client.build_request("GET", place, headers=headers), stream=True)
+            try:
+                if answer.status_code != (206 if start else 200):
+                    raise self._unexpected(answer, f"{repository}@{digest[:19]}")
+                yield answer.iter_bytes(_BLOCK)
+            finally:
+                answer.close()
+
+    def begin_upload(self, repository: str) -> str:
+        """Begin to send a part, and return the address that takes it. Raises RegistryFailed."""
+        answer = self._send("POST", f"/v2/{repository}/blobs/uploads/", scope=repository)
+        return self._next(answer, 202, repository)
+
+    def send_chunk(self, place: str, repository: str, start: int, chunk: bytes) -> str:
+        """Send the next bytes, of which the first is number `start`; return the address for those after them.
+
+        Raises RegistryFailed.
+        """
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Content-Range": f"{start}-{start + len(chunk) - 1}",
+            "Content-Length": str(len(chunk)),
+        }
+        return self._next(self._send("PATCH", place, headers=headers, content=chunk, scope=repository), 202, repository)
+
+    def end_upload(self, place: str, repository: str, digest: str) -> None:
+        """End the upload of a part: the registry compares it with its digest. Raises RegistryFailed."""
+        where = httpx.URL(place).copy_merge_params({"digest": digest})
+        answer = self._send("PUT", str(where), headers={"Content-Length": "0"}, scope=repository)
+        if answer.status_code != 201:
+            raise self._unexpected(answer, f"{repository}@{digest[:19]}")
+
+    def put_manifest(self, repository: str, tag: str, manifest: Manifest) -> None:
+        """Give an image, all of whose parts are there, its name. Raises RegistryFailed."""
+        headers = {"Content-Type": manifest.media_type}
+        answer = self._send(
+            "PUT", f"/v2/{repository}/manifests/{tag}", headers=headers, content=manifest.content, scope=repository
+        )
+        if answer.status_code != 201:
+            raise self._unexpected(answer, f"{repository}:{tag}")
+
+    def _manifest(self, repository: str, reference: str) -> Manifest:
+        accepted = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+        answer = self._send("GET", f"/v2/{repository}/manifests/{reference}", headers=accepted, scope=repository)
+        name = f"{repository}{'@' if _DIGEST.fullmatch(reference) else ':'}{reference}"
+        if answer.status_code == 404:
+            raise NoSuchImage(f"{self.host} has no image {name}; check the version")
+        if answer.status_code != 200:
+            raise self._unexpected(answer, name)
+        digest = "sha256:" + hashlib.sha256(answer.content).hexdigest()
+        wanted = reference if _DIGEST.fullmatch(reference) else answer.headers.get("docker-content-digest", digest)
+        if digest != wanted or len(answer.content) > _LARGEST_MANIFEST:
+            raise RegistryFailed(f"{self.host} answers {name} with what has another digest; is there a proxy in its place?")
+        media_type = answer.headers.get("content-type", "").partition(";")[0].strip()
+        if media_type not in (*INDEXES, *MANIFESTS):
+            raise RegistryFailed(
+                f"{self.host} answers for {name} with {media_type or 'no type'}, which is no image's manifest"
+            )
+        return Manifest(digest, media_type, answer.content)
+
+    def _send(
+        self, method: str, path: str, *, scope: str, headers: Mapping[str, str] | None = None, content: bytes = b""
+    ) -> httpx.Response:
+        """Send a request; where the registry asks for a token, get one and send it again."""
+        with self._sentences():
+            answer = self._client.send(self._request(method, path, headers or {}, content))
+            if answer.status_code == 401:
+                self._log_in(answer, scope)
+                answer = self._client.send(self._request(method, path, headers or {}, content))
+            return answer
+
+    def _request(self, method: str, path: str, headers: Mapping[str, str], content: bytes = b"") -> httpx.Request:
+        own = {"Authorization": self._authorization} if self._authorization is not None else {}
+        return self._client.build_request(
+            method, httpx.URL(self.url).join(path), headers={**headers, **own}, content=content
+        )
+
+    def _log_in(self, refused: httpx.Response, repository: str) -> None:
+        """Get an anonymous token from the place that the refusal names. Raises RegistryFailed."""
+        challenge = refused.headers.get("www-authenticate", "")
+        given = dict(_CHALLENGE.findall(challenge))
+        if self._authorization is not None or not challenge.lower().startswith("bearer ") or "realm" not in given:
+            raise RegistryFailed(f"{self.host} does not let {repository} be read or written; check the name and the rights")
+        realm = httpx.URL(given["realm"])
+        own = {} if "scope" in realm.params else {"scope": f"repository:{repository}:pull"}
+        service = {"service": given["service"]} if "service" in given else {}
+        answer = self._client.get(realm.copy_merge_params({**own, **service}))
+        if answer.status_code != 200:
+            raise self._unexpected(answer, f"a token for {repository}")
+        document = reading.answer(answer.content, str(realm.host))
+        token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
+        if not isinstance(token, str):
+            raise RegistryFailed(f"{realm.host} gives no token for {repository}; does a proxy answer in its place?")
+        self._authorization = f"Bearer {token}"
+
+    def _next(self, answer: httpx.Response, expected: int, repository: str) -> str:
+        """Return the address that an upload goes on at."""
+        place = answer.headers.get("location")
+        if answer.status_code != expected or not place:
+            raise self._unexpected(answer, f"an upload to {repository}")
+        return str(httpx.URL(self.url).join(place))
+
+    def _unexpected(self, answer: httpx.Response, what: str) -> RegistryFailed:
+        return RegistryFailed(f"{self.host} answers {answer.status_code} for {what}; try again, and look whether it is up")
+
+    @staticmethod
+    def _read(read: Any) -> Any:
+        try:
+            return read()
+        except Unreadable as error:
+            raise RegistryFailed(f"the registry's answer cannot be used: {error}") from None
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = str(error) or type(error).__name__
+            raise RegistryFailed(f"{self.host} cannot be asked: {why}; check the network and HTTPS_PROXY") from None
+
+
+def _is_here(host: str) -> bool:
+    name = host.rpartition(":")[0] if ":" in host else host
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

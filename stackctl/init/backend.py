@@ -1,0 +1,74 @@
+"""Where Pulumi keeps the state of a new stack, and the key of the secrets in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from botocore.exceptions import ClientError
+
+from spec.failure import NOT_TRIED, Failure
+from spec.names import SECRETS_ALIAS, state_bucket
+from stackctl import pulumi_program
+from stackctl.account.guard import Caller
+from stackctl.account.read_only import Readers
+
+_MISSING = ("404", "NoSuchBucket", "NotFound", "NotFoundException")
+
+
+class NoBackend(Failure):
+    """There is no place for the state of a stack, or the stack cannot be made in it; the text says what to do."""
+
+    exit_code = NOT_TRIED
+
+
+def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
+    """Log Pulumi in to the account's own bucket, if it has one, unless the environment names another place.
+
+    Raises NoBackend where there is neither such a bucket nor another place that Pulumi is logged in to.
+    """
+    named = os.environ.get("PULUMI_BACKEND_URL")
+    bucket = state_bucket(who.account, readers.region)
+    if named:
+        say(f"Pulumi's state is in {named} (PULUMI_BACKEND_URL)")
+    elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket)):
+        url = f"s3://{bucket}?region={readers.region}"
+        done = pulumi_program.run(["login", url], capture=True)
+        if done.returncode != 0:
+            raise NoBackend(f"`pulumi login '{url}'` ended with an error: {done.stderr.strip()}")
+        say(f"Pulumi's state is in {url}")
+    elif pulumi_program.run(["whoami", "--non-interactive"], capture=True).returncode == 0:
+        say(f"Pulumi's state is where you are logged in (`pulumi whoami --verbose`): there is no bucket {bucket}")
+    else:
+        raise NoBackend(
+            f"there is no place for Pulumi's state: account {who.account} has no bucket {bucket}, and Pulumi is logged in "
+            f"nowhere. `make state REGION={readers.region}` makes that bucket and a key, once per account and region; "
+            "or log in to a place of yours (`pulumi login`). Then run the same command again"
+        )
+
+
+def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
+    """Make the stack in Pulumi's state, with the account's key for its secrets if there is one. Raises NoBackend."""
+    if pulumi_program.run(["stack", "select", name, "--non-interactive"], capture=True).returncode == 0:
+        say(f"the stack {name} is in Pulumi's state already")
+        return
+    key = f"alias/{SECRETS_ALIAS}"
+    own = _exists(lambda: readers("kms").describe_key(KeyId=key))
+    provider = ["--secrets-provider", f"awskms://{key}?region={readers.region}"] if own else []
+    command = ["stack", "init", name, *provider]
+    # On the terminal: without a key, Pulumi may ask for a passphrase.
+    if pulumi_program.run(command).returncode != 0:
+        raise NoBackend(
+            f"the stack file is written; `pulumi {' '.join(command)}`, which says above why it failed, is left to be done"
+        )
+
+
+def _exists(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except ClientError as error:
+        # Another account's bucket of that name, or rights that are missing, are no place for a state either.
+        if error.response.get("Error", {}).get("Code") in (*_MISSING, "403", "AccessDenied", "AccessDeniedException"):
+            return False
+        raise
+    return True

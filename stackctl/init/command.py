@@ -1,0 +1,163 @@
+"""Run `stackctl init`: ask the account, and a person for the rest, and write the stack file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import boto3
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console import aws_errors
+from console.program import interruptible
+from console.terminal import output
+from spec.catalog import REGIONS
+from spec.failure import NOT_TRIED, Failure
+from spec.files import rewrite
+from spec.settings import Settings, load, read_config
+from spec.stack_names import stack_file
+from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
+from spec.wording import did_you_mean
+from stackctl.account.guard import Caller, caller
+from stackctl.account.read_only import AwsUnusable, Operations, Readers
+from stackctl.cost.command import hour_and_day, of_settings
+from stackctl.images.upstream import pinned_image
+from stackctl.init import backend, profile
+from stackctl.init.profile import Found
+from stackctl.preflight.checks import service_quotas
+from stackctl.preflight.checks.check import Check, Finding, Status, Subject, findings
+from stackctl.preflight.checks.instance_offerings import read_offering
+from stackctl.preflight.operations import OPERATIONS
+
+READS: Operations = {**OPERATIONS, "kms": {"DescribeKey": "kms:DescribeKey"}}
+_QUOTAS = Check("service quotas", service_quotas.check)
+_NO_TAG_VALUE = re.compile(r"[^\w +\-=.:/@]")
+
+
+class NotMade(Failure):
+    """The stack file was not written; the text says what is missing or in the way."""
+
+    exit_code = NOT_TRIED
+
+
+def init(name: str, region: str | None, api_from: Sequence[str], cost_center: str | None, image: str | None) -> None:
+    """Write the file of a stack, make the stack in Pulumi's state, and say the next command. Raises Failure.
+
+    `image` is Triton's, by its digest; None: NVIDIA's, as its registry has it now.
+    """
+    file = Path(stack_file(name))
+    if not file.parent.is_dir():
+        raise NotMade(f"there is no directory {file.parent} here; run this from the root of the checkout")
+    if file.exists() or file.is_symlink():
+        raise NotMade(f"{file} is there already, and is left as it is; choose another name, or edit or remove the file")
+    console = output(soft_wrap=True)
+    with interruptible(f"interrupted; run the same command again, or, once {file} is there, `stackctl preflight {name}`"):
+        region, api_from, cost_center = _asked(region or _configured_region(), api_from, cost_center)
+        readers = Readers(region, READS)
+        try:
+            who = caller(readers)
+            draft = Found(
+                account=who.account,
+                caller=who.arn,
+                owner=owner_of(who.arn),
+                region=region,
+                gpu_types=_gpu_types(readers),
+                capacity=profile.CAPACITIES[0],
+                image=image or f"{TRITON_UPSTREAM_REPOSITORY}@{example_digest(DEFAULT_TRITON_VERSION)}",
+                api_cidrs=tuple(api_from),
+                cost_center=cost_center,
+            )
+            _settings(name, draft)  # what a person has given wrong is told before anything is made
+            backend.log_in(readers, who, console.print)
+            found, quotas = _with_quotas(
+                name, replace(draft, image=image or pinned_image(DEFAULT_TRITON_VERSION)), readers, who
+            )
+            rewrite(file, profile.text(found).encode())
+            _tell(name, found, quotas, console.print)
+            backend.make_stack(name, readers, console.print)
+        except (ClientError, BotoCoreError) as error:
+            raise AwsUnusable(aws_errors.explain(error) or f"AWS cannot be asked: {error}") from None
+    console.print(f"next: python3 -m stackctl preflight {name}")
+
+
+def owner_of(caller_arn: str) -> str:
+    """Return who calls as a tag says it: the name of the user, or of the role's session."""
+    return _NO_TAG_VALUE.sub("-", caller_arn.rpartition("/")[2].rpartition(":")[2])
+
+
+def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None) -> tuple[str, Sequence[str], str]:
+    """Return what only a person knows, asked for where there is somebody to ask. Raises NotMade."""
+    if sys.stdin.isatty():
+        region = region or str(typer.prompt("AWS region, like us-west-2"))
+        api_from = api_from or [str(typer.prompt("Addresses that may reach the Kubernetes API, like 198.51.100.7/32"))]
+        cost_center = cost_center or str(typer.prompt("Cost center that everything is tagged with"))
+    given = {
+        "--region REGION (or AWS_REGION): where the stack will be": region,
+        "--api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32": api_from,
+        "--cost-center NAME: what everything is tagged with": cost_center,
+    }
+    lacking = [flag for flag, value in given.items() if not value]
+    if lacking or not region or not cost_center:
+        raise NotMade("\n".join(["nobody is there to be asked; give", *(f"  {flag}" for flag in lacking)]))
+    if region not in REGIONS:
+        near = did_you_mean(region, sorted(REGIONS))
+        raise NotMade(f"'{region}' is no region of AWS that has EKS; {near}give one like us-west-2")
+    return region, api_from, cost_center
+
+
+def _configured_region() -> str | None:
+    """Return the region of the environment or the profile, as every AWS tool takes it; None without one."""
+    try:
+        return os.environ.get("AWS_REGION") or boto3.Session().region_name
+    except BotoCoreError as error:
+        raise AwsUnusable(str(aws_errors.explain(error))) from None
+
+
+def _gpu_types(readers: Readers) -> tuple[str, ...]:
+    """Return the types of the first family that enough zones of the region have, beside the system nodes'.
+
+    Raises NotMade.
+    """
+    wanted = [profile.SYSTEM_TYPE, *(name for family in profile.FAMILIES for name in family)]
+    offering = read_offering(readers, wanted)
+    for family in profile.FAMILIES:
+        if len(offering.zones_of([profile.SYSTEM_TYPE, *family])) >= profile.ZONES:
+            return family
+    names = ", ".join(family[0].partition(".")[0] for family in profile.FAMILIES)
+    raise NotMade(
+        f"{readers.region} has no {profile.ZONES} zones with {profile.SYSTEM_TYPE} and one of {names}; choose another region"
+    )
+
+
+def _settings(name: str, found: Found) -> Settings:
+    """Return the settings that a file would have. Raises SettingsError."""
+    return load(read_config(profile.text(found), stack_file(name)), name)
+
+
+def _with_quotas(name: str, draft: Found, readers: Readers, who: Caller) -> tuple[Found, list[Finding]]:
+    """Return the stack with the cheapest capacity that quotas allow, and what they lack for it."""
+    tried = []
+    for capacity in profile.CAPACITIES:
+        found = replace(draft, capacity=capacity)
+        asked = findings(_QUOTAS, Subject(_settings(name, found), readers, who))
+        lacking = [finding for finding in asked if finding.status is Status.FAIL]
+        if not lacking:
+            return found, []
+        tried.append((found, lacking))
+    return min(tried, key=lambda one: len(one[1]))
+
+
+def _tell(name: str, found: Found, quotas: Sequence[Finding], say: Callable[[str], None]) -> None:
+    say(f"{stack_file(name)} is written:")
+    say(f"  account  {found.account} in {found.region}, as {found.caller}")
+    say(f"  GPU      one of {' or '.join(found.gpu_types)}, {found.capacity}")
+    say(f"  image    {found.image}")
+    say(f"  API      for {', '.join(found.api_cidrs)}")
+    say(f"  price    {hour_and_day(of_settings(_settings(name, found)))}, from `pulumi up` to `stackctl destroy`")
+    for finding in quotas:
+        say(f"  lacking  {finding.message}\n           {finding.remedy}")

@@ -1,0 +1,95 @@
+"""The stack that a first try is made with: a cluster with one small GPU node, which serves the sample models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from spec.versions import DEFAULT_TRITON_VERSION, KUBERNETES
+
+FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xlarge", "g4dn.2xlarge"))
+"""Types of one GPU for a try; the first family that the region offers in enough zones is taken."""
+SYSTEM_TYPE = "m7i.large"
+ZONES = 2
+CAPACITIES = ("spot", "on-demand")
+"""The cheaper first."""
+_KUBERNETES = max(KUBERNETES, key=lambda version: tuple(map(int, version.split("."))))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the account says, and what only a person knows: `api_cidrs` and `cost_center`."""
+
+    account: str
+    caller: str
+    owner: str
+    region: str
+    gpu_types: tuple[str, ...]
+    capacity: str
+    image: str
+    api_cidrs: tuple[str, ...]
+    cost_center: str
+
+
+def text(found: Found) -> str:
+    """Return the whole stack file."""
+    tags = f"{{owner: {_text(found.owner)}, cost-center: {_text(found.cost_center)}}}"
+    return f"""\
+# yaml-language-server: $schema=../spec/stack-file.schema.json
+# A stack for trying things. Every key: docs/stack-file.md.
+config:
+  aws:region: {found.region}
+  aws:allowedAccountIds: ["{found.account}"]
+  aws:defaultTags:
+    tags: {tags}
+  triton-eks:environment: dev
+  triton-eks:tags: {tags}
+  triton-eks:allowDestroy: true  # everything can be deleted at once; remove it before there is something to lose
+  triton-eks:network:
+    cidr: 10.20.0.0/16
+    zones: {ZONES}
+    nat: single
+    endpoints: minimal
+    flowLogRetentionDays: 14
+  triton-eks:cluster:
+    version: "{_KUBERNETES}"
+    endpoint: public
+    publicAccessCidrs: {_list(found.api_cidrs)}  # who reaches the Kubernetes API
+    # Whoever runs the first `pulumi up` is an administrator without being listed, and must not be: it is meant to be
+    # {found.caller}
+    adminRoleArns: []
+    deletionProtection: false
+    logRetentionDays: 30
+  triton-eks:nodes:
+    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 1, desired: 2, max: 3, diskGiB: 50}}
+  triton-eks:gpu:
+    pools:
+      - name: gpu
+        instanceTypes: [{", ".join(found.gpu_types)}]
+        capacity: {found.capacity}
+        min: 0
+        desired: 1
+        max: 2
+        diskGiB: 200
+  triton-eks:models:
+    oldReleaseDays: 14
+    serving:
+      normalize: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+      classify: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+  triton-eks:triton:
+    version: "{DEFAULT_TRITON_VERSION}"
+    image: {found.image}
+    pool: gpu
+    gpus: 1
+    replicas: 1
+    cpu: "3"
+    memoryGiB: 12
+"""
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: tuple[str, ...]) -> str:
+    return f"[{', '.join(map(_text, values))}]"

@@ -1,0 +1,36 @@
+"""Does the account have the role without which Karpenter gets no spot instance?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
+
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok
+
+NAME = "AWSServiceRoleForEC2Spot"
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Yield whether the role is there, where Karpenter may start spot instances.
+
+    Node groups need none: EC2 Auto Scaling makes it for them
+    (https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html).
+    """
+    settings = subject.settings
+    # A pool on a reservation goes on with spot where the reservation is full.
+    pools = [pool.name for pool in settings.gpu.pools if pool.capacity in ("spot", "reservation")]
+    if settings.nodes.autoscaler != "karpenter" or not pools:
+        yield ok("not needed: Karpenter starts no spot instances")
+        return
+    try:
+        subject.readers("iam").get_role(RoleName=NAME)
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") != "NoSuchEntity":
+            raise
+        yield fail(
+            f"the account has no role {NAME}: Karpenter gets no spot instance for pool {', '.join(pools)}",
+            "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, or `pulumi up` in bootstrap/",
+        )
+        return
+    yield ok(f"the account has {NAME}")

@@ -1,0 +1,123 @@
+"""Run `stackctl tunnel`: a way to a private API server, for one command or until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from spec.settings import Settings
+from stackctl.account.guard import caller, require_account
+from stackctl.account.read_only import Readers
+from stackctl.stack_settings import settings_of
+from stackctl.tunnel import kubeconfig
+from stackctl.tunnel.cluster import ApiServer, api_server, system_nodes
+from stackctl.tunnel.operations import OPERATIONS
+from stackctl.tunnel.proxy import Proxy, Surroundings, variables
+from stackctl.tunnel.ssm import Destination, Session, TunnelUnusable, require_programs
+
+_MOST_NODES = 3
+
+
+def tunnel(stack: str, command: Sequence[str]) -> int:
+    """Open the tunnel and run a command through it; return its exit code. Without one, stay until Ctrl-C. Raises Failure."""
+    settings = settings_of(stack)
+    require_programs()
+    surroundings = Surroundings.of(os.environ)
+    readers = Readers(settings.region, OPERATIONS)
+    require_account(caller(readers), settings)
+    server = api_server(settings, readers)
+    with _tunnel(settings, readers, server, surroundings) as through:
+        return _run(command, through) if command else _stay(settings, through)
+
+
+@contextlib.contextmanager
+def _tunnel(
+    settings: Settings, readers: Readers, server: ApiServer, surroundings: Surroundings
+) -> Iterator[Mapping[str, str]]:
+    """Give the environment variables of a program that goes through the tunnel; take it down at the end."""
+    way = Way(lambda: _session(settings, readers, server.host))
+    with contextlib.ExitStack() as stack:
+        stack.callback(way.close)
+        way.open()
+        proxy = Proxy(server.host, way.connect, surroundings, _say)
+        stack.callback(proxy.close)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-tunnel-"))
+        file = Path(folder, "kubeconfig")
+        file.write_text(kubeconfig.text(settings.cluster_name, settings.region, server, proxy.port), encoding="utf-8")
+        yield {"KUBECONFIG": str(file), **variables(os.environ, server.host, proxy.port)}
+
+
+class Way:
+    """A session that is begun anew when it has ended: SSM ends one that nothing uses, and its node may go."""
+
+    def __init__(self, begin: Callable[[], Session]) -> None:
+        self._begin = begin
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> Session:
+        """Return the session; begin one where none is open. Raises TunnelUnusable and AwsUnusable."""
+        with self._lock:
+            if self._session is None or self._session.ended:
+                self._session = self._begin()
+            return self._session
+
+    def connect(self) -> socket.socket:
+        """Return a connection to the API server. Raises Failure and OSError."""
+        return socket.create_connection(("localhost", self.open().port), timeout=30)
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            if self._session is not None:
+                self._session.end()
+
+
+def _session(settings: Settings, readers: Readers, host: str) -> Session:
+    """Return a session through the first node that lets one in. Raises TunnelUnusable with what was said of each."""
+    refused = []
+    for node in system_nodes(settings, readers)[:_MOST_NODES]:
+        try:
+            return Session(Destination(settings.region, node, host))
+        except TunnelUnusable as error:
+            refused.append(str(error))
+    raise TunnelUnusable("; ".join(refused))
+
+
+def _stay(settings: Settings, through: Mapping[str, str]) -> int:
+    with contextlib.suppress(KeyboardInterrupt):
+        _say(f"The API server of {settings.cluster_name} is reached by this until Ctrl-C; in another terminal:")
+        print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in through.items()), flush=True)
+        threading.Event().wait()
+    _say("closed")
+    return 0
+
+
+def _run(command: Sequence[str], through: Mapping[str, str]) -> int:
+    """Run a program to its end; return its exit code, as a shell would. Raises OSError where it cannot be started."""
+    # The terminal's Ctrl-C is the program's, which may have something to finish: the tunnel stays for it.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **through})
+        try:
+            code = process.wait()
+        except BaseException:  # SIGTERM
+            process.terminate()
+            process.wait()
+            raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,199 @@
+"""`stackctl init`: a file that is true for the account, what a person is asked, and what is left where it cannot be made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from spec.settings import load_stack_file
+from stackctl import quotas
+from stackctl.init import profile
+from stackctl.init.command import owner_of
+from tests.command import Ended, run
+from tests.stackctl.init.conftest import Account, Pulumi
+
+IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
+GIVEN = ("--api-from", "198.51.100.7/32", "--cost-center", "trials", "--image", IMAGE)
+FILE = Path("stacks/Pulumi.dev.yaml")
+
+
+def init(*arguments: str) -> Ended:
+    return run("stackctl", "init", "dev", *arguments)
+
+
+def test_every_value_of_the_file_is_the_accounts_or_the_persons(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    done = init(*GIVEN)
+    assert done.exit_code == 0, done.output
+    made = load_stack_file(checkout / FILE)
+    assert (made.region, made.allowed_account_ids, made.environment) == ("us-west-2", ("123456789012",), "dev")
+    assert made.tags == {"owner": "moto", "cost-center": "trials"}
+    assert [str(cidr) for cidr in made.cluster.public_access_cidrs] == ["198.51.100.7/32"]
+    assert made.cluster.admin_role_arns == ()
+    assert (made.triton.image, made.models.release) == (IMAGE, None)
+    [pool] = made.gpu.pools
+    assert (pool.instance_types, pool.capacity, pool.desired) == (("g5.xlarge", "g5.2xlarge"), "spot", 1)
+    assert made.disposable
+    assert [warning.path for warning in made.warnings] == ["allowDestroy", "models.release"]
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [
+        "Pulumi's state is where you are logged in (`pulumi whoami --verbose`): there is no bucket "
+        "pulumi-state-123456789012-us-west-2",
+        "stacks/Pulumi.dev.yaml is written:",
+    ]
+    assert lines[-1] == "next: python3 -m stackctl preflight dev"
+    [price] = [line for line in lines if line.startswith("  price")]
+    assert price.startswith("  price    about 0.9") and price.endswith(", from `pulumi up` to `stackctl destroy`")
+
+
+def test_an_accounts_own_bucket_and_key_are_for_the_state(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    bucket = "pulumi-state-123456789012-us-west-2"
+    boto3.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    kms = boto3.client("kms", region_name="us-west-2")
+    kms.create_alias(AliasName="alias/pulumi-secrets", TargetKeyId=kms.create_key()["KeyMetadata"]["KeyId"])
+    assert init(*GIVEN).exit_code == 0
+    assert pulumi.calls == [
+        f"login s3://{bucket}?region=us-west-2",
+        "stack select dev --non-interactive",
+        "stack init dev --secrets-provider awskms://alias/pulumi-secrets?region=us-west-2",
+    ]
+
+
+def test_a_place_that_the_environment_names_is_for_the_state(
+    account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///tmp/x")
+    assert init(*GIVEN).exit_code == 0
+    assert pulumi.calls == ["stack select dev --non-interactive", "stack init dev"]
+
+
+def test_without_a_place_for_the_state_nothing_is_written(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    pulumi.fails_at("whoami")
+    done = init(*GIVEN)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: there is no place for Pulumi's state: account 123456789012 has no bucket "
+        "pulumi-state-123456789012-us-west-2, and Pulumi is logged in nowhere. `make state REGION=us-west-2` makes that "
+        "bucket and a key, once per account and region; or log in to a place of yours (`pulumi login`). Then run the same "
+        "command again\n",
+    )
+    assert not (checkout / FILE).exists()
+
+
+def test_a_stack_that_pulumi_knows_already_is_not_made_again(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    pulumi.fails_at("stack init")
+    assert init(*GIVEN).exit_code == 0
+    assert pulumi.calls[-1] == "stack select dev --non-interactive"
+
+
+def test_a_stack_that_pulumi_cannot_make_is_told_with_what_is_left_to_do(
+    account: Account, checkout: Path, pulumi: Pulumi
+) -> None:
+    pulumi.fails_at("stack select", "stack init")
+    done = init(*GIVEN)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: the stack file is written; `pulumi stack init dev`, which says above why it failed, is left to be done\n",
+    )
+    assert (checkout / FILE).exists()
+
+
+def test_a_file_that_is_there_is_left_as_it_is(checkout: Path) -> None:
+    (checkout / FILE).write_text("mine")
+    done = init(*GIVEN)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: stacks/Pulumi.dev.yaml is there already, and is left as it is; choose another name, or edit or remove the "
+        "file\n",
+    )
+    assert (checkout / FILE).read_text() == "mine"
+
+
+def test_outside_of_a_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = init(*GIVEN)
+    assert done.stderr == "error: there is no directory stacks here; run this from the root of the checkout\n"
+
+
+def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
+    account: Account, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setattr(sys, "stdin", (checkout / "nothing").open("w+"))
+    done = init()
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: nobody is there to be asked; give\n"
+        "  --region REGION (or AWS_REGION): where the stack will be\n"
+        "  --api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32\n"
+        "  --cost-center NAME: what everything is tagged with\n",
+    )
+
+
+def test_what_a_person_gives_wrong_is_told_before_anything_is_made(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    done = init(
+        "--api-from", "10.0.0.0/8", "--api-from", "198.51.100.7", "--cost-center", "trials", "--image", "triton:latest"
+    )
+    assert (done.exit_code, [line.partition("; ")[0] for line in done.stderr.splitlines()]) == (
+        2,
+        [
+            "error: stacks/Pulumi.dev.yaml: cluster.publicAccessCidrs[1]: '198.51.100.7' has no prefix length",
+            "stacks/Pulumi.dev.yaml: triton.image: the tag 'latest' can be pushed again, so that a restart would serve "
+            "something else",
+            "stacks/Pulumi.dev.yaml: triton.image: 'triton:latest' is not a Triton image",
+        ],
+    )
+    assert (pulumi.calls, (checkout / FILE).exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "capacity", "told"),
+    [
+        ((), "spot", 0),
+        ((quotas.G_SPOT,), "on-demand", 0),
+        ((quotas.G,), "spot", 0),
+        ((quotas.G, quotas.G_SPOT), "spot", 1),
+        ((quotas.G, quotas.G_SPOT, quotas.VPCS), "spot", 2),
+    ],
+)
+def test_the_cheapest_capacity_that_quotas_allow_is_taken(
+    lacking: tuple[quotas.Quota, ...],
+    capacity: str,
+    told: int,
+    account: Account,
+    checkout: Path,
+    pulumi: Pulumi,
+) -> None:
+    account.lacks(*lacking)
+    done = init(*GIVEN)
+    assert load_stack_file(checkout / FILE).gpu.pools[0].capacity == capacity
+    assert [line.startswith("  lacking") for line in done.stdout.splitlines()].count(True) == told
+    assert done.stdout.count("aws service-quotas request-service-quota-increase --region us-west-2 ") == told
+
+
+def test_a_region_without_the_first_family_gets_the_next(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    done = init(*GIVEN, "--region", "eu-south-1")
+    assert done.exit_code == 0, done.output
+    made = load_stack_file(checkout / FILE)
+    assert (made.region, made.gpu.pools[0].instance_types) == ("eu-south-1", profile.FAMILIES[2])
+    assert "  price    unknown: there is no price table of eu-south-1: " in done.stdout
+
+
+def test_a_region_that_is_none_is_told_with_the_nearest(account: Account, checkout: Path) -> None:
+    done = init(*GIVEN, "--region", "us-west2")
+    assert done.stderr.startswith("error: 'us-west2' is no region of AWS that has EKS; did you mean 'us-west-2'? ")
+
+
+@pytest.mark.parametrize(
+    ("arn", "owner"),
+    [
+        ("arn:aws:iam::123456789012:user/teams/jane", "jane"),
+        ("arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Admin_1a2b/jane@example.com", "jane@example.com"),
+        ("arn:aws:iam::123456789012:root", "root"),
+        ("arn:aws:sts::123456789012:assumed-role/admin/jane,doe", "jane-doe"),
+    ],
+)
+def test_the_owner_is_whoever_calls(arn: str, owner: str) -> None:
+    assert owner_of(arn) == owner

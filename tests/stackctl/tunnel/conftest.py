@@ -1,0 +1,219 @@
+"""An API server of EKS's kind on loopback, an account of moto's that names it, and an `aws` that forwards a port to it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from moto import mock_aws
+from moto.eks.models import eks_backends
+
+from tests.aws_environment import use_none_of_the_developers
+
+HOST = "0123456789abcdef0123456789abcdef.gr7.us-west-2.eks.amazonaws.com"
+"""A name as EKS gives it. Nothing here looks it up: that would fail, and so would the test."""
+ACCOUNT, REGION = "123456789012", "us-west-2"
+
+_VERSION = ("buildDate", "compiler", "gitCommit", "gitTreeState", "goVersion", "major", "minor", "platform")
+# `aws` starts the plugin and ignores Ctrl-C, as the real one does; the plugin forwards each connection and ends at SIGINT.
+_AWS = """\
+import json, os, signal, subprocess, sys
+here = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(here, "calls"), "a") as calls:
+    print(json.dumps({"pid": os.getpid(), "arguments": sys.argv[1:]}), file=calls)
+if "get-token" in sys.argv:
+    status = {"token": "token-of-" + sys.argv[sys.argv.index("--cluster-name") + 1]}
+    print(json.dumps({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "status": status}))
+    sys.exit(0)
+refused = os.path.join(here, "refused")
+if os.path.exists(refused) and sys.argv[sys.argv.index("--target") + 1] in open(refused).read():
+    print("An error occurred (TargetNotConnected): i is not connected.", file=sys.stderr)
+    sys.exit(254)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.exit(subprocess.run([os.path.join(here, "session-manager-plugin")]).returncode)
+"""
+_PLUGIN = """\
+import os, signal, socket, sys, threading
+here = os.path.dirname(os.path.abspath(__file__))
+def end(*_):
+    open(os.path.join(here, "ended"), "a").write("session\\n")
+    os._exit(0)
+signal.signal(signal.SIGINT, end)
+listener = socket.create_server(("127.0.0.1", 0))
+print("\\nStarting session with SessionId: test", flush=True)
+print("Port %d opened for sessionId test.\\nWaiting for connections..." % listener.getsockname()[1], flush=True)
+def copy(source, target):
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+while True:
+    client, _ = listener.accept()
+    server = socket.create_connection(("127.0.0.1", int(open(os.path.join(here, "port")).read())))
+    for pair in ((client, server), (server, client)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
+
+@dataclass
+class ApiServer:
+    """`authority`: the PEM of its certificate authority; `asked`: path and Authorization of each request."""
+
+    port: int
+    authority: bytes
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+def _certificates(folder: Path) -> bytes:
+    """Write the server's key and certificate; return the authority's certificate."""
+    now = datetime.now(UTC)
+
+    def certificate(name: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey, ca: bool) -> bytes:
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+        made = (
+            x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST if not ca else "kubernetes")]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        )
+        if ca:
+            usage = dict.fromkeys(
+                ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"), False
+            )
+            made = made.add_extension(
+                x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, decipher_only=False, **usage), True
+            )
+        return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "server.key").write_bytes(server_key.private_bytes(*pem))
+    (folder / "server.pem").write_bytes(certificate("server", server_key, authority_key, ca=False))
+    return certificate("kubernetes", authority_key, authority_key, ca=True)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    """A server with a certificate for HOST that answers /version, and /healthz as one that is asked without a login."""
+    authority = _certificates(tmp_path)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.asked.append((self.path, self.headers["Authorization"]))
+            body = json.dumps(dict.fromkeys(_VERSION, "") | {"gitVersion": "v1.35.2-eks"}).encode()
+            self.send_response(200 if self.path.startswith("/version") else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    served = ApiServer(server.server_address[1], authority)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield served
+    server.shutdown()
+    server.server_close()
+
+
+@dataclass(frozen=True)
+class Programs:
+    """`aws` and its plugin, in a folder that is first on PATH."""
+
+    folder: Path
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """The calls of `aws ssm start-session`: `pid` and `arguments`."""
+        if not (self.folder / "calls").exists():
+            return []
+        calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
+        return [call for call in calls if "start-session" in call["arguments"]]
+
+    def ended(self) -> int:
+        """How many sessions the plugin has ended as it should."""
+        return len((self.folder / "ended").read_text().splitlines()) if (self.folder / "ended").exists() else 0
+
+    def refuses(self, *nodes: str) -> None:
+        """Let `aws` start no session through these nodes."""
+        (self.folder / "refused").write_text(" ".join(nodes))
+
+
+@pytest.fixture
+def programs(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "port").write_text(str(api.port))
+    for name, content in (("aws", _AWS), ("session-manager-plugin", _PLUGIN)):
+        (folder / name).write_text(f"#!{sys.executable} -S\n{content}")
+        (folder / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return Programs(folder)
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """An empty account, on a machine without a proxy."""
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def cluster(account: None, api: ApiServer) -> str:
+    """The private cluster of staging, at the server `api`; its name."""
+    boto3.client("eks", REGION).create_cluster(
+        name="triton-staging",
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/control-plane",
+        resourcesVpcConfig={"endpointPublicAccess": False, "endpointPrivateAccess": True},
+    )
+    made = eks_backends[ACCOUNT][REGION].clusters["triton-staging"]
+    made.endpoint = f"https://{HOST}"
+    made.certificate_authority = {"data": base64.b64encode(api.authority).decode()}
+    return "triton-staging"
+
+
+@pytest.fixture
+def node(account: None) -> Callable[..., str]:
+    """`node()` starts an instance with the tags of a system node of staging; its id."""
+
+    def start(name: str = "triton-staging-system", project: str = "triton-eks") -> str:
+        tags = [{"Key": "Name", "Value": name}, {"Key": "project", "Value": project}]
+        started = boto3.client("ec2", REGION).run_instances(
+            ImageId="ami-12345678",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+        )
+        return str(started["Instances"][0]["InstanceId"])
+
+    return start
