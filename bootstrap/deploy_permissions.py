@@ -112,6 +112,8 @@ def _data(account: Account) -> list[Statement]:
                 "s3:PutBucketVersioning",
                 "s3:PutEncryptionConfiguration",
                 "s3:PutLifecycleConfiguration",
+                "s3:TagResource",
+                "s3:UntagResource",
             ],
             ours,
             sid="OurBuckets",

@@ -131,12 +131,28 @@ def preview_subjects(settings: Settings) -> list[str]:
 
     GitHub gives a fork's pull request no token at all.
     """
-    return [f"repo:{settings.repository}:pull_request", f"repo:{settings.repository}:ref:refs/heads/{settings.branch}"]
+    return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
 
 
 def deploy_subjects(settings: Settings) -> list[str]:
     """Return who may deploy: jobs that run in one of the environments, which is where GitHub asks approvers."""
-    return [f"repo:{settings.repository}:environment:{name}" for name in settings.environments]
+    return [subject(settings, f"environment:{name}") for name in settings.environments]
+
+
+def subject(settings: Settings, what: str) -> str:
+    """Return the subject of GitHub's token for what a job of the repository runs for.
+
+    With the numbers of owner and repository where the settings have them: GitHub names them for repositories that were
+    made, renamed or transferred since 15 July 2026 or have asked for it, so that a name that somebody else takes over opens
+    nothing: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims.
+    One form is trusted, never both.
+    """
+    if settings.repository is None:
+        raise ValueError("without a repository there is no subject")
+    if settings.repository_id is None:
+        return f"repo:{settings.repository}:{what}"
+    owner, _, name = settings.repository.partition("/")
+    return f"repo:{owner}@{settings.repository_owner_id}/{name}@{settings.repository_id}:{what}"
 
 
 def trust(provider_arn: str, subjects: Sequence[str]) -> str:

@@ -33,7 +33,6 @@ OPERATIONS: Operations = {
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
         "DescribeCluster": "eks:DescribeCluster",
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
-        "DescribeCluster": "eks:DescribeCluster",
         "ListAccessEntries": "eks:ListAccessEntries",
         "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",

@@ -44,7 +44,7 @@ class Made:
 
 def recorded(clients: Clients, *, preview: bool = False, **settings: Any) -> Recording:
     """One run of the program."""
-    wanted = Settings(repository=REPOSITORY, **settings)
+    wanted = Settings(**{"repository": REPOSITORY, **settings})
 
     def deploy() -> None:
         program.deploy(wanted, REGION)
@@ -131,6 +131,30 @@ def test_a_role_is_bound_to_this_repository_and_its_purpose(made: Made, role: st
             }
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("ids", "prefix"),
+    [
+        ({}, "repo:octocat/my-repo:"),
+        ({"repository_owner_id": 123456, "repository_id": 456789}, "repo:octocat@123456/my-repo@456789:"),
+    ],
+)
+def test_a_repository_is_trusted_by_the_subject_that_github_gives_it_and_by_no_other(
+    ids: dict[str, int], prefix: str
+) -> None:
+    """As in https://github.com/github/docs/pull/45221."""
+    settings = Settings(repository="octocat/my-repo", environments=("prod",), **ids)
+    assert github.preview_subjects(settings) == [f"{prefix}pull_request", f"{prefix}ref:refs/heads/main"]
+    assert github.deploy_subjects(settings) == [f"{prefix}environment:prod"]
+
+
+def test_without_a_repository_there_is_a_place_for_state_and_nothing_of_github(made: Made) -> None:
+    found = recorded(made.clients, preview=True, repository=None)
+    assert {item.name for item in made.preview.registrations} - {item.name for item in found.registrations} == {
+        item.name for item in made.preview.registrations if item.name.startswith("github")
+    }
+    assert found.exports.keys() == {"backendUrl", "secretsProvider"}
 
 
 SPOT = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
@@ -261,6 +285,17 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     ("wrong", "said"),
     [
         ({"repository": ""}, "repository: '' is not a GitHub repository; give ORG/REPO"),
+        ({"repository": "org@1/repo@2"}, "repository: 'org@1/repo@2' is not a GitHub repository; give ORG/REPO"),
+        ({"repository": "org/repo", "repository_id": 2}, "^repositoryOwnerId: is missing beside the other number; `gh api"),
+        ({"repository": "org/repo", "repository_owner_id": 1}, "^repositoryId: is missing beside the other number; `gh api"),
+        (
+            {"repository": "org/repo", "repository_owner_id": 0, "repository_id": 2},
+            "^repositoryOwnerId: 0 is not a number of",
+        ),
+        (
+            {"repository_owner_id": 1, "repository_id": 2},
+            "^repositoryId: is of no repository; give repository, like ORG/REPO",
+        ),
         ({"repository": "org/*"}, r"repository: 'org/\*' is not"),
         ({"repository": "org/repo", "branch": "*"}, r"branch: '\*' is not a branch"),
         ({"repository": "org/repo", "environments": ()}, "environments: is empty"),
