@@ -89,14 +89,18 @@ def _missing(files: Files, path: str, cited: str, heading: str) -> Iterator[str]
 
 def _missing_targets(files: Files) -> Iterator[str]:
     known = makefile_targets(files.text("Makefile"))
-    for path, text in _read_by_people(files):
-        for name in sorted(targets(path, text) - known):
+    for path, text in _texts(files):
+        if not targets(path, text) - known:
+            continue  # parsing takes longer than looking
+        for name in sorted(targets(path, _read_by_people(path, text)) - known):
             yield f"{path}: the Makefile has no target {name}"
 
 
 def _missing_commands(files: Files) -> Iterator[str]:
-    for path, text in _read_by_people(files):
-        for command in commands(text):
+    for path, text in _texts(files):
+        if not any(True for _ in commands(text)):
+            continue  # parsing takes longer than looking
+        for command in commands(_read_by_people(path, text)):
             if problem := _problem(command):
                 yield f"{path}: {problem}"
 
@@ -125,10 +129,9 @@ def _foreign(files: Files) -> Iterator[str]:
                 yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
 
 
-def _read_by_people(files: Files) -> Iterator[tuple[str, str]]:
+def _read_by_people(path: str, text: str) -> str:
     """Pages, code with its messages, workflows; of the tests, whose examples may be wrong on purpose, comments only."""
-    for path, text in _texts(files):
-        yield path, prose(path, text) if path.startswith("tests/") else text
+    return prose(path, text) if path.startswith("tests/") else text
 
 
 def _texts(files: Files) -> Iterator[tuple[str, str]]:
