@@ -103,7 +103,8 @@ def deploy(settings: Settings) -> None:
     install_collector(cluster, settings, longest_request_seconds=longest, after=[*ready, *gateway])
 
     # Serving: inference, and the asynchronous path to it
-    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons])
+    worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []
+    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons, *worker_nodes])
     gpu_nodes = [nodes, *node_autoscaler, plugin]
     serve_models(
         cluster,

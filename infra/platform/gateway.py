@@ -206,7 +206,11 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                     "container": {
                         "resources": {"requests": {"cpu": gateway.cpu, "memory": memory}, "limits": {"memory": memory}}
                     },
-                    "pod": {"topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER]},
+                    "pod": {
+                        # Without one it would be of priority 0, and give its place to any cluster service that finds none.
+                        "priorityClassName": "system-cluster-critical",
+                        "topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER],
+                    },
                 },
                 "envoyPDB": {"maxUnavailable": 1},
                 "envoyService": {

@@ -158,6 +158,12 @@ def test_the_load_balancer_has_the_tags_that_an_annotation_can_say() -> None:
     assert annotations(**WITH_ACM)["additional-resource-tags"] == "environment=prod,owner=ml-platform"
 
 
+def test_no_cluster_service_takes_the_place_of_an_envoy() -> None:
+    """Without a class it has priority 0, and the scheduler evicts it for whatever has system-cluster-critical."""
+    deployment = made(**WITH_ACM)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyDeployment"]
+    assert deployment["pod"]["priorityClassName"] == "system-cluster-critical"
+
+
 def test_envoy_runs_as_often_and_as_large_as_the_stack_says() -> None:
     spec = made(replicas=3, **WITH_ACM)["EnvoyProxy"]["spec"]
     deployment = spec["provider"]["kubernetes"]["envoyDeployment"]

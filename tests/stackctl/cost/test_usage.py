@@ -20,6 +20,7 @@ from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
 from stackctl.cost.usage import Amounts, Nodes
 from tests.paths import ROOT
+from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
 
 TODAY = date(2026, 11, 21)
 DAY = date(2026, 1, 2)
@@ -68,6 +69,21 @@ def test_nodes_and_their_volumes_are_exact() -> None:
     assert two == Decimal("155.168")
 
 
+def test_nodes_for_workers_are_there_while_there_is_work() -> None:
+    """prod: 0 to 4 m7i.xlarge for 0 to 10 workers of a vCPU, three on each; one node while there are any."""
+    table = prices(ec2_m7i_xlarge="0.2", ec2_m6i_xlarge="0.25", ebs_gp3_gib_month="0.08")
+    disk = 50 * Decimal("0.08")
+    assert part(stack("prod"), table, "cpu nodes") == Amounts(
+        Decimal(0), 730 * Decimal("0.2") + disk, 4 * (730 * Decimal("0.25") + disk)
+    )
+
+    def four(sections: dict[str, Any]) -> None:
+        sections["worker"]["minReplicas"] = 4
+
+    assert usage.cpu_nodes(stack("prod", four)) == Nodes(2, 2, 4)
+    assert usage.cpu_nodes(stack("local")) == Nodes(0, 0, 0)
+
+
 def test_spot_is_assumed_cheaper_and_the_dearest_type_is_the_most() -> None:
     """dev: one g5 of g5.xlarge or g5.2xlarge on spot, at most four, by a node group: which never falls back to on demand."""
     table = prices(ec2_g5_xlarge="1.006", ec2_g5_2xlarge="1.212", ebs_gp3_gib_month="0")
@@ -101,7 +117,7 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
 def test_shared_gpus_take_several_pods() -> None:
     def share(sections: dict[str, Any]) -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
-        sections["nodes"]["autoscaler"] = "cluster-autoscaler"
+        sections["nodes"] = {"autoscaler": "cluster-autoscaler", "system": {**sections["nodes"]["system"], "max": 4}}
 
     def small(sections: dict[str, Any]) -> None:
         share(sections)
@@ -122,6 +138,28 @@ def test_network_is_counted_by_zone() -> None:
     assert part(stack("prod"), table, "network") == Amounts(fixed, fixed + unit, fixed + unit)
 
 
+@pytest.mark.parametrize(
+    ("changes", "what", "whose", "keys"),
+    [
+        (
+            {"network": IN_A_VPC["network"]},
+            ["control plane: taken in", "control plane: kept 365 days"],
+            "the VPC (NAT gateways, endpoints, flow logs)",
+            4,
+        ),
+        (IN_A_CLUSTER, [], "the VPC (NAT gateways, endpoints, flow logs), the control plane and its logs", 3),
+    ],
+)
+def test_what_is_there_already_is_not_counted_again(changes: dict[str, Any], what: list[str], whose: str, keys: int) -> None:
+    found = estimate(stack("prod", lambda sections: sections.update(changes)), prices(), TODAY)
+    named = [item.what for item in found.items if item.part in ("network", "control plane", "logs")]
+    plane = ["EKS"] if what else []
+    containers = ["containers: taken in", "containers: kept 90 days"]
+    assert named == [*plane, "load balancer, one capacity unit", *what, *containers]
+    assert f"not in it, as somebody pays for it already: {whose}" in found.notes
+    assert usage.keys(stack("prod", lambda sections: sections.update(changes))) == keys
+
+
 def test_a_public_load_balancer_has_addresses() -> None:
     def public(sections: dict[str, Any]) -> None:
         sections["gateway"] |= {"exposure": "public", "allowedCidrs": ["198.51.100.0/24"]}
@@ -139,7 +177,7 @@ def test_storage_queue_and_logs_are_exact() -> None:
     assert found["storage"].min == models + volumes
     polls = Decimal(730 * 3600) / 20 / 10**6 * Decimal("0.40")
     assert found["queue"] == Amounts(Decimal("0.20"), Decimal("0.20") + polls, Decimal("0.20") + 10 * polls)
-    nodes = {"min": 3 + 4, "expected": 3 + 4, "max": 6 + 9 + 2}
+    nodes = {"min": 3 + 4, "expected": 3 + 1 + 4, "max": 3 + 4 + 9 + 2}
     table = prices(logs_ingested_gb="0.50", logs_stored_gb_month="0")
     containers = 1 * Decimal(730) / 24
     for size, count in nodes.items():
