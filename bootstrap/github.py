@@ -1,9 +1,9 @@
-"""Let GitHub's workflows of one repository into the account: an identity provider and two roles."""
+"""Let GitHub's workflows of one repository into the account: an identity provider, and two roles for each region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 import pulumi_aws as aws
@@ -32,14 +32,15 @@ class GitHubArgs:
 
 
 class GitHub(pulumi.ComponentResource):
-    """The identity provider, the role of previews and the role of deployments.
+    """The identity provider, and for each region the role of previews and the role of deployments.
 
     Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
     each role is bound to both.
     """
 
-    preview_role_arn: pulumi.Output[str]
-    deploy_role_arn: pulumi.Output[str]
+    preview_role_arns: Mapping[str, pulumi.Output[str]]
+    deploy_role_arns: Mapping[str, pulumi.Output[str]]
+    """By region. Each reads and writes the one state, and may do the rest in its own region alone."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -58,33 +59,37 @@ class GitHub(pulumi.ComponentResource):
             ).arn
         else:
             provider_arn = args.settings.github_provider_arn
-        self.preview_role_arn = self._role(
-            f"{name}-preview",
-            "triton-eks-preview",
-            "Previews of pull requests and the nightly look for drift: reads",
-            provider_arn,
-            preview_subjects(args.settings),
-            PREVIEW_SECONDS,
-            {"state": state.apply(permissions.read_state), "read": document(*permissions.read(args.account))},
-            args,
-            child,
-        )
-        self.deploy_role_arn = self._role(
-            f"{name}-deploy",
-            "triton-eks-deploy",
-            "Deployments by GitHub's environments",
-            provider_arn,
-            deploy_subjects(args.settings),
-            DEPLOY_SECONDS,
-            {
-                "state": state.apply(permissions.write_state),
-                "read": document(*permissions.read(args.account)),
-                **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(args.account).items()},
-            },
-            args,
-            child,
-        )
-        self.register_outputs({"previewRoleArn": self.preview_role_arn, "deployRoleArn": self.deploy_role_arn})
+        self.preview_role_arns, self.deploy_role_arns = {}, {}
+        for region in (args.account.region, *args.settings.regions):
+            account = replace(args.account, region=region)
+            suffix = "" if region == args.account.region else f"-{region}"
+            self.preview_role_arns[region] = self._role(
+                f"{name}-preview{suffix}",
+                f"triton-eks-preview{suffix}",
+                "Previews of pull requests and the nightly look for drift: reads",
+                provider_arn,
+                preview_subjects(args.settings),
+                PREVIEW_SECONDS,
+                {"state": state.apply(permissions.read_state), "read": document(*permissions.read(account))},
+                args,
+                child,
+            )
+            self.deploy_role_arns[region] = self._role(
+                f"{name}-deploy{suffix}",
+                f"triton-eks-deploy{suffix}",
+                "Deployments by GitHub's environments",
+                provider_arn,
+                deploy_subjects(args.settings),
+                DEPLOY_SECONDS,
+                {
+                    "state": state.apply(permissions.write_state),
+                    "read": document(*permissions.read(account)),
+                    **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(account).items()},
+                },
+                args,
+                child,
+            )
+        self.register_outputs({"previewRoleArns": self.preview_role_arns, "deployRoleArns": self.deploy_role_arns})
 
     @staticmethod
     def _role(

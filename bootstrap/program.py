@@ -46,5 +46,8 @@ def deploy(settings: Settings, region: str) -> None:
             tags=tags,
         ),
     )
-    pulumi.export("previewRoleArn", github.preview_role_arn)
-    pulumi.export("deployRoleArn", github.deploy_role_arn)
+    pulumi.export("previewRoleArn", github.preview_role_arns[region])
+    pulumi.export("deployRoleArn", github.deploy_role_arns[region])
+    for other in settings.regions:
+        pulumi.export(f"previewRoleArn-{other}", github.preview_role_arns[other])
+        pulumi.export(f"deployRoleArn-{other}", github.deploy_role_arns[other])

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import pulumi
 
+from spec.catalog import REGIONS
+from spec.wording import one_of
+
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -28,6 +31,7 @@ class Settings:
     Without a repository there is nothing of GitHub.
 
     `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
+    `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 
@@ -37,6 +41,7 @@ class Settings:
     branch: str = "main"
     environments: tuple[str, ...] = ENVIRONMENTS
     github_provider_arn: str | None = None
+    regions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = []
@@ -57,6 +62,15 @@ class Settings:
                 f"githubProviderArn: {self.github_provider_arn!r} is not GitHub's identity provider; give "
                 "arn:aws:iam::ACCOUNT:oidc-provider/token.actions.githubusercontent.com"
             )
+        problems += [
+            f"regions: {region!r} is not a region with EKS; use {one_of(sorted(REGIONS))}"
+            for region in self.regions
+            if region not in REGIONS
+        ]
+        problems += [
+            f"regions: {region} is listed twice; list each region once"
+            for region in sorted({one for one in self.regions if self.regions.count(one) > 1})
+        ]
         if problems:
             raise SettingsInvalid("\n".join(problems))
 
@@ -83,6 +97,9 @@ def from_pulumi() -> Settings:
         branch=config.get("branch") or "main",
         environments=tuple(environments) if environments is not None else ENVIRONMENTS,
         github_provider_arn=config.get("githubProviderArn"),
+        regions=tuple(
+            region for region in config.get_object("regions") or () if region != pulumi.Config("aws").get("region")
+        ),
     )
 
 

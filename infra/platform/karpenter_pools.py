@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
+import yaml
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.launch import node_config
 from spec import gpu_pool
 from spec.catalog import max_pods
 from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
@@ -64,6 +66,9 @@ def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pul
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"
+    if pool.image_pull == "soci":
+        # Karpenter puts its own NodeConfig beside this one, and nodeadm merges them.
+        spec["userData"] = yaml.safe_dump(node_config({}, parallel_image_pull=True), sort_keys=True)
     if pool.reservation_id is not None:
         spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation_id}]
     return spec

@@ -247,6 +247,32 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()
 
 
+def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Made) -> None:
+    found = recorded(made.clients, preview=True, regions=("eu-central-1",))
+    added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
+    assert {urn.rpartition("::")[2].partition("-eu-central-1")[0] for urn in added} == {"github-preview", "github-deploy"}
+    roles = {role.name: role.checked["name"] for role in found.of_type(ROLE)}
+    assert roles["github-deploy-role"] == "triton-eks-deploy"
+    assert roles["github-deploy-eu-central-1-role"] == "triton-eks-deploy-eu-central-1"
+    documents = {policy.checked["name"]: policy.checked["policy"] for policy in found.of_type(POLICY)}
+    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name and not name.endswith("-state")}
+    assert theirs.keys() == {
+        name.replace("triton-eks-deploy-", "triton-eks-deploy-eu-central-1-").replace(
+            "triton-eks-preview-", "triton-eks-preview-eu-central-1-"
+        )
+        for name in documents
+        if "-eu-central-1-" not in name and not name.endswith("-state")
+    }
+    assert {region for text in theirs.values() for region in re.findall(r"(?<=:)[a-z]+-[a-z]+-\d(?=:)", text)} == {
+        "eu-central-1"
+    }
+    assert all(len(text) <= _MANAGED_LIMIT for text in theirs.values())
+    assert sorted(key for key in found.exports if key.endswith("eu-central-1")) == [
+        "deployRoleArn-eu-central-1",
+        "previewRoleArn-eu-central-1",
+    ]
+
+
 def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
     found = recorded(made.clients, preview=True, github_provider_arn=arn)
@@ -278,6 +304,8 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
             "githubProviderArn: .* is not",
         ),
         ({"repository": "org/repo", "environments": ("prod", "*")}, r"environments: '\*' is not an environment"),
+        ({"repository": "org/repo", "regions": ("us-*",)}, r"regions: 'us-\*' is not a region with EKS; use af-south-1, "),
+        ({"repository": "org/repo", "regions": ("us-east-1", "us-east-1")}, "regions: us-east-1 is listed twice"),
     ],
 )
 def test_a_trust_without_bounds_cannot_be_asked_for(wrong: dict[str, Any], said: str) -> None:

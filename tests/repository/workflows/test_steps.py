@@ -357,8 +357,9 @@ def test_what_is_done_is_what_the_approvers_have_read(now: str, code: int, check
     (checkout / "reports").rename(checkout / "approved")
     (checkout / "events.json").write_text(now, encoding="utf-8")
     compare = files.step("deploy-stack", "up", _SAME)
-    assert run(compare, checkout, STACK="prod", STATUS="137").returncode == 1
-    done = run(compare, checkout, STACK="prod", STATUS="0")
+    assert run(compare, checkout, STACK="prod", STATUS="137", PLANNED="success").returncode == 1
+    assert run(compare, checkout, STACK="prod", STATUS="0", PLANNED="skipped").returncode == 0
+    done = run(compare, checkout, STACK="prod", STATUS="0", PLANNED="success")
     assert done.returncode == code
     assert done.stderr.splitlines() == [
         *["prod: was not approved: create aws:sqs/queue:Queue q"] * code,
@@ -390,6 +391,20 @@ def test_a_step_is_one_command_and_ends_as_it_ends(
     for code in (0, 2):
         stand_ins.answer({command: ("", code)})
         assert run(files.step(workflow, job, name), checkout, STACK="dev").returncode == code
+    assert stand_ins.calls == [command] * 2
+
+
+@runs("actions/tunnel/Open the tunnel")
+def test_the_steps_behind_an_open_tunnel_go_through_it(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
+    command = ".venv/bin/python -m stackctl tunnel dev"
+    stand_ins.put("python")
+    stand_ins.answer({command: ("export KUBECONFIG=/tmp/k HTTPS_PROXY=http://127.0.0.1:4711\n", 0)})
+    through = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "environment")}
+    step = files.step("actions", "tunnel", "Open the tunnel")
+    assert run(step, checkout, STACK="dev", **through).returncode == 0
+    assert (tmp_path / "environment").read_text() == "KUBECONFIG=/tmp/k\nHTTPS_PROXY=http://127.0.0.1:4711\n"
+    stand_ins.answer({command: ("", 2)})
+    assert run(step, checkout, STACK="dev", **through).returncode != 0
     assert stand_ins.calls == [command] * 2
 
 
