@@ -11,9 +11,6 @@ from spec import kubelet
 GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
 
-# What a pod of the node's own add-ons asks for (vpc-cni, kube-proxy, ebs-csi, device plugin), rounded up.
-_ADDON_CPU_MILLIS = 200
-_ADDON_MEMORY_MIB = 128
 # EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it.
 _INVISIBLE_MEMORY_SHARE = 0.02
 
@@ -82,23 +79,22 @@ class InstanceType:
         return min(most, self.pods_limit or most)
 
     @property
-    def usable_memory_gib(self) -> float:
-        """Memory that one pod can request when it has the node to itself (beside the node's add-ons).
+    def allocatable_mib(self) -> int:
+        """MiB of memory that the kubelet leaves to pods, those of DaemonSets among them.
 
         On a g5.xlarge that is a little more than 14 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
-        reserved = kubelet.reserved_memory_mib(self.max_pods) + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
-        return (total - reserved) / 1024
+        return int(total - total * _INVISIBLE_MEMORY_SHARE - kubelet.reserved_memory_mib(self.max_pods))
 
     def allocatable_disk_gib(self, root_gib: int) -> int:
         """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB."""
         return kubelet.disk_for_pods_gib(self.nvme_gib or root_gib)
 
     @property
-    def usable_cpu_millis(self) -> int:
-        """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU."""
-        return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus) - _ADDON_CPU_MILLIS
+    def allocatable_cpu_millis(self) -> int:
+        """Thousandths of a vCPU that the kubelet leaves to pods, those of DaemonSets among them."""
+        return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus)
 
 
 def _gpu(
@@ -202,6 +198,7 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
     ),
     **_gpu("p5e", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
     **_gpu("p5en", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
+    **_gpu("p6-b200", "B200", 179, 10.0, {"48xlarge": (8, 192, 2048, 30400)}),
     **_cpu("m5", 4),
     **_cpu("m6i", 4),
     **_cpu("m7i", 4),
@@ -236,7 +233,7 @@ UNSUITABLE_FAMILIES: Mapping[str, str] = {
 }
 
 # Capacity Blocks for ML exist for these families only (EC2 user guide, Capacity Blocks).
-CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en"})
+CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200"})
 
 # Regions with each family, as EC2's DescribeInstanceTypeOfferings lists them (2026). The zones inside a region are looked
 # up when the program runs.
@@ -261,6 +258,7 @@ _FAMILY_REGIONS: Mapping[str, str] = {
     "p5e": "ap-southeast-2 ap-southeast-3 eu-north-1 eu-west-2 sa-east-1 us-east-2 us-west-2",
     "p5en": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-3 eu-north-1 eu-south-2 me-central-1 us-east-1 us-east-2"
     " us-west-1 us-west-2",
+    "p6-b200": "ap-south-1 ap-south-2 eu-north-1 eu-west-3 us-east-1 us-east-2 us-west-2",
     "c6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
     " ap-southeast-2 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-north-1 eu-south-1 eu-west-1 eu-west-2 eu-west-3"
     " il-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",

@@ -29,6 +29,8 @@ TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
 """Resolves to every pod, so that a gRPC client balances over them."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+TRITON_HTTP_URL = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
+"""For clients in the cluster, as is the next."""
 TRITON_GRPC_URL = f"dns:///{TRITON_HEADLESS_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
 INFERENCE_CLIENT_LABEL = "triton-eks/inference-client"
 """Namespaces with this label, `"true"`, may call Triton: its NetworkPolicy lets them in (helm-values/triton)."""
@@ -151,7 +153,7 @@ def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -
 
 
 WORKLOAD_ROLES = ("alertmanager", "model-reader", "worker")
-"""What each role is for whose ARN has to be known before it exists (`workload_role`)."""
+"""The purposes of the roles whose ARN has to be known before they exist (`workload_role`)."""
 
 
 def workload_role(cluster: str, region: str, purpose: str) -> str:

@@ -15,10 +15,12 @@ from spec.wording import one_of
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
-"""What a stack can be (`triton-eks:environment`): there may be several stacks of each, in as many regions and accounts."""
+"""All that a stack can be (`triton-eks:environment`): there may be several stacks of each, in any regions and accounts."""
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _AN_ACCOUNT = "0" * 12
+_OF_THE_WORKFLOWS = ("eks-preview", "eks-deploy")
+"""Roles that begin so are refused to the deploy role by their names (`bootstrap.deploy_identity`)."""
 
 
 class NoSuchStack(Failure):
@@ -60,6 +62,11 @@ def mistakes_in_name(stack: str, region: str | None = None) -> list[str]:
             f"'{stack}' cannot be part of a bucket's name; begin with a lower-case letter, and go on with lower-case "
             "letters, digits and single hyphens between them, like prod-eu"
         )
+    if stack.startswith(_OF_THE_WORKFLOWS):
+        mistakes.append(
+            f"a cluster '{aws_names.cluster_name(stack)}' would be taken for one of the roles of GitHub's workflows, which "
+            "nobody who deploys may change; give another name"
+        )
     most = longest_name(region) if region is not None else None
     if most is not None and len(stack) > most:
         mistakes.append(
@@ -100,3 +107,9 @@ def mistake_about_environment(stack: str, environment: str) -> str | None:
     if not said or environment in said:
         return None
     return f"'{environment}' is not what the name of the stack '{stack}' says; use {one_of(said)}, or another name"
+
+
+def stack_of_model_bucket(bucket: str) -> str | None:
+    """Return the stack whose models bucket this is (`spec.names.model_bucket`); None for one that is called otherwise."""
+    found = re.fullmatch(r"triton-models-(.+)-\d{12}-[a-z]+(?:-[a-z]+)+-\d+", bucket)
+    return found[1] if found is not None else None

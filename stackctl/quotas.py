@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spec.capacity import nodes_for
+from spec.capacity import nodes_for, nodes_for_workers
 from spec.catalog import InstanceType
 from spec.settings import GpuPool, Settings
+from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
 from spec.subnets import nat_zones
 
 
@@ -60,9 +61,12 @@ class QuotaNeed:
 
 
 def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
-    """Return the quota that an instance counts towards; None for families that this platform has nothing to do with."""
+    """Return the quota that an instance counts towards.
+
+    None for families that this platform has nothing to do with, and for p6 on spot, whose quota's code no source gives.
+    """
     family = instance_type.partition(".")[0]
-    if family.startswith(_OTHER_QUOTAS):
+    if family.startswith(_OTHER_QUOTAS) or (spot and family.startswith("p6")):
         return None
     if family.startswith("vt"):
         return G_SPOT if spot else G
@@ -92,7 +96,11 @@ def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
 
 def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     system = settings.nodes.system
-    yield from _group("system", system.types, "on-demand", system.desired, system.max)
+    yield from _group(SYSTEM_GROUP_NAME, system.types, "on-demand", system.desired, system.max)
+    cpu = settings.nodes.cpu
+    if cpu is not None:
+        fewest = settings.worker.fewest if settings.worker is not None else 0
+        yield from _group(CPU_POOL_NAME, cpu.types, "on-demand", nodes_for_workers(settings, fewest), cpu.max)
     for pool in settings.gpu.pools:
         yield from _group(pool.name, pool.types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 

@@ -130,7 +130,7 @@ class Cluster(Section):
     @warning
     def _somebody_reaches_a_private_endpoint(self, at: Place) -> Iterator[Problem]:
         """Warn of a private endpoint that nobody but the nodes reaches; the twin has no network of its own."""
-        if self.endpoint == "private" and self.api_access is None and at.stack != "local":
+        if self.endpoint == "private" and self.api_access is None and at.environment != "local":
             yield at.problem(
                 "apiAccess",
                 "is missing: the endpoint is private, and its security group admits the nodes alone, so that no VPN or "

@@ -31,8 +31,8 @@ OPERATIONS: Operations = {
     "eks": {
         "DescribeAddon": "eks:DescribeAddon",
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
-        "DescribeClusterVersions": "eks:DescribeClusterVersions",
         "DescribeCluster": "eks:DescribeCluster",
+        "DescribeClusterVersions": "eks:DescribeClusterVersions",
         "ListAccessEntries": "eks:ListAccessEntries",
         "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",

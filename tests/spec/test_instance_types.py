@@ -38,8 +38,8 @@ _AWS_SAYS = "`aws ec2 describe-instance-types` and NVIDIA's list of CUDA GPUs ha
 def test_a_described_type_is_what_the_nodes_pods_quotas_and_digest_are_computed_from() -> None:
     stack = settings(ON_IT)
     pool = stack.gpu.pools[0]
-    assert (pool.types[0].usable_cpu_millis, pool.types[0].max_pods, pool.types[0].ami_type) == (
-        8000 - 90 - 200,
+    assert (pool.types[0].allocatable_cpu_millis, pool.types[0].max_pods, pool.types[0].ami_type) == (
+        8000 - 90,
         110,
         "AL2023_x86_64_NVIDIA",
     )
@@ -112,7 +112,7 @@ def test_a_described_type_has_to_hold_the_pods_too() -> None:
         "most 6",
         "triton.cpu: 3 vCPUs are more than a g9.2xlarge of pool 'g5' has left beside the kubelet and "
         "the add-ons; use at most "
-        '"1730m"',
+        '"1690m"',
     ]
 
 
@@ -120,3 +120,24 @@ def test_system_nodes_may_be_of_a_described_type() -> None:
     types = {"m9.large": {"vcpus": 2, "memoryGiB": 8, "maxPods": 29}}
     system = settings({"instanceTypes": types, "nodes.system.instanceTypes": ["m9.large"]}).nodes.system
     assert [(known.name, known.max_pods, known.gpus) for known in system.types] == [("m9.large", 29, 0)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            {"nvmeGiB": 0},
+            "g9.2xlarge has no instance store, and pulls onto its root volume would be slower with soci; use standard, or "
+            "types with an instance store",
+        ),
+        (
+            {"vcpus": 3},
+            "g9.2xlarge has 3 vCPUs and 64 GiB, and the node ignores soci below 4 and 8; use standard, or larger types",
+        ),
+    ],
+)
+def test_parallel_pulls_need_a_type_on_which_they_are_faster(facts: dict[str, Any], said: str) -> None:
+    """Of the catalogue every type with a GPU is one."""
+    asked = {"gpu.pools[0].instanceTypes": ["g9.2xlarge"], "gpu.pools[0].imagePull": "soci"}
+    assert f"gpu.pools[0].imagePull: {said}" in complaints({**asked, "instanceTypes": {"g9.2xlarge": {**NEW, **facts}}})
+    assert settings({**ON_IT, "gpu.pools[0].imagePull": "soci"}).gpu.pools[0].image_pull == "soci"

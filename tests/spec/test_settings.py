@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec import versions
+from spec.endpoints import INTERFACE_SERVICES, Profile
 from spec.settings import Settings, SettingsError, load, load_stack_file
 from spec.settings.model import Document
 from spec.settings.section import Absent, Section
@@ -71,7 +72,7 @@ def test_settings_cannot_be_changed() -> None:
             "gpu.pools[1].zones": ["us-west-2a"],
         },
         {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
-        {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
+        {"triton.memoryGiB": 13, "triton.cpu": "3680m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
         {"models.release.bytes": LARGEST_ON_G5_XLARGE},
         {"triton.image": f"{ECR}:443/nvidia/tritonserver@{DIGEST}"},
         {"aws:defaultTags": {"tags": {"owner": "ml-platform", "cost-center": "inference"}}},
@@ -113,7 +114,8 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
         "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute capability 7.0 and Triton "
-        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en",
+        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, "
+        "p5en or p6-b200",
         "models: it is a list; give a mapping of keys to values",
         "triton.gpus: 0.5 is a fraction; give a whole number",
         "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "
@@ -124,7 +126,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
 
 def test_a_check_whose_inputs_are_invalid_neither_hides_nor_repeats_what_was_said() -> None:
     assert complaints({"gpu.pools[0].max": "many", "nodes.system.min": 6}) == [
-        "nodes.system.min: 6 is more than max 4; give min <= desired <= max",
+        "nodes.system.min: 6 is more than max 3; give min <= desired <= max",
         "gpu.pools[0].max: 'many' is text; give a whole number",
     ]
 
@@ -318,3 +320,13 @@ def test_who_reaches_the_api_server_is_told_in_words() -> None:
     changed = settings({f"cluster.{key}": value for key, value in public.items()})
     assert changed.cluster.reached_by == ("the nodes", "198.51.100.0/24 over the internet")
     assert changed.warnings == ()
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "per_az"])
+@pytest.mark.parametrize("endpoints", ["none", "minimal", "full"])
+def test_nodes_reach_ssm_which_the_tunnel_goes_through_in_every_network_that_is_taken(nat: str, endpoints: Profile) -> None:
+    try:
+        taken = settings({"network.nat": nat, "network.endpoints": endpoints}).network.nat == nat
+    except SettingsError:
+        taken = False
+    assert taken == (nat != "none" or {"ssm", "ssmmessages"} <= set(INTERFACE_SERVICES[endpoints]))

@@ -1,4 +1,4 @@
-"""What a stack may be called: the names made of it keep AWS's rules, and what it is follows its class, not its name."""
+"""Names of stacks: the names made of them keep AWS's rules, and the rules of a stack follow its environment."""
 
 import pytest
 
@@ -23,6 +23,14 @@ def test_a_stack_of_any_name_is_what_its_file_says_and_calls_everything_after_it
 @pytest.mark.parametrize("name", ["Prod", "prod_eu", "prod.eu", "1a", "-a", "a-", "a--b", "", "prod eu"])
 def test_a_name_that_s3_refuses_is_refused(name: str) -> None:
     assert mistakes_in_name(name) == [f"'{name}' {NOT_A_NAME}"]
+
+
+@pytest.mark.parametrize("name", ["eks-deploy", "eks-preview-2"])
+def test_a_name_whose_roles_the_deploy_role_must_not_touch_is_refused(name: str) -> None:
+    assert mistakes_in_name(name) == [
+        f"a cluster 'triton-{name}' would be taken for one of the roles of GitHub's workflows, which nobody who deploys may "
+        "change; give another name"
+    ]
 
 
 @pytest.mark.parametrize("name", [*ENVIRONMENTS, "a", "prod-eu", "team-7", "x1"])

@@ -4,6 +4,7 @@ from stackctl.preflight.checks import (
     account,
     add_ons,
     ami_release,
+    api_access,
     capacity_reservations,
     existing_cluster,
     existing_network,
@@ -30,5 +31,6 @@ CHECKS: tuple[Check, ...] = (
     Check("existing network", existing_network.check),
     Check("subnet addresses", subnet_addresses.check),
     Check("existing cluster", existing_cluster.check),
+    Check("API access", api_access.check),
     Check("model release", model_release.check),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,20 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
+from moto.eks.models import eks_backends
 
 from spec.versions import example_digest
-from stackctl.preflight.checks import images, instance_offerings, model_release, spot_role, subnet_addresses
+from stackctl.preflight.checks import (
+    api_access,
+    images,
+    instance_offerings,
+    model_release,
+    spot_role,
+    subnet_addresses,
+)
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
+from tests.stackctl.conftest import ApiServer
 
 REGION = "us-west-2"
 BUCKET = "triton-models-staging-123456789012-us-west-2"
@@ -31,7 +41,7 @@ def test_types_that_every_zone_offers_are_ok(subject: Callable[..., Subject]) ->
     assert results(instance_offerings, one) == [
         (
             Status.OK,
-            "g5.xlarge, m7i.large, p4d.24xlarge are offered in us-west-2a, us-west-2b; that is no promise of capacity",
+            "g5.xlarge, m7i.xlarge, p4d.24xlarge are offered in us-west-2a, us-west-2b; that is no promise of capacity",
         )
     ]
 
@@ -250,3 +260,33 @@ def test_what_aws_answers_otherwise_is_told(subject: Callable[..., Subject]) -> 
         Status.UNKNOWN,
         "AWS answered ec2:DescribeVpcs with InternalError: try later",
     )
+
+
+def test_who_reaches_the_api_server_is_said_before_there_is_one(subject: Callable[..., Subject]) -> None:
+    assert results(api_access, subject()) == [
+        (Status.OK, "reached by the nodes, 10.30.0.0/16 inside of the VPC or connected to it")
+    ]
+    (finding,) = api_access.check(subject({"cluster.apiAccess": REMOVED}))
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.WARN,
+        "reached by the nodes",
+        "give cluster.apiAccess, or go through a node: "
+        "`python3 -m stackctl tunnel staging -- COMMAND` (docs/private-api.md)",
+    )
+
+
+def test_an_api_server_that_this_machine_does_not_reach_is_a_warning(
+    subject: Callable[..., Subject], account: str, api: ApiServer
+) -> None:
+    boto3.client("eks", region_name=REGION).create_cluster(
+        name="triton-staging", roleArn=f"arn:aws:iam::{account}:role/control-plane", resourcesVpcConfig={}
+    )
+    made = eks_backends[account][REGION].clusters["triton-staging"]
+    made.endpoint = "https://127.0.0.1:1"
+    made.certificate_authority = {"data": base64.b64encode(api.authority).decode()}
+    _, finding = api_access.check(subject())
+    assert (finding.status, finding.message) == (
+        Status.WARN,
+        "127.0.0.1 does not answer this machine ([Errno 111] Connection refused); `pulumi up` from here would end there",
+    )
+    assert finding.remedy.startswith("come from a network or security group of cluster.apiAccess, or go through a node: ")
