@@ -1,1 +1,1 @@
-"""Once per AWS account: state bucket, secrets key, GitHub's identity provider, and the two roles of its workflows."""
+"""Once per AWS account: state bucket, secrets key, and on request GitHub's identity provider and its workflows' roles."""

@@ -14,6 +14,7 @@ from bootstrap.permissions import buckets
 from bootstrap.settings import ENVIRONMENT
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
+from spec.versions import PROJECT
 
 
 def deploy(account: Account) -> dict[str, list[Statement]]:
@@ -66,6 +67,32 @@ def _cluster(account: Account) -> list[Statement]:
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
             sid="TagScalingGroups",
         ),
+        *_tunnel(account),
+    ]
+
+
+def _tunnel(account: Account) -> list[Statement]:
+    """Allow `stackctl tunnel`: sessions through our nodes, by the one document that forwards a port, and never a shell.
+
+    Without the condition a right to an instance is one to every document:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html.
+    """
+    checked = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
+    document = f"arn:{account.partition}:ssm:{account.region}::document/AWS-StartPortForwardingSessionToRemoteHost"
+    return [
+        allow(
+            ["ssm:StartSession"],
+            [account.arn("ec2", "instance/*")],
+            sid="ThroughOurNodes",
+            condition={"StringEquals": {"ssm:resourceTag/project": PROJECT}, **checked},
+        ),
+        allow(["ssm:StartSession"], [document], sid="ForwardAPort", condition=checked),
+        # Its own alone: the id of a session begins with the name of the role's session.
+        allow(
+            ["ssm:ResumeSession", "ssm:TerminateSession"],
+            [account.arn("ssm", "session/deploy-*"), account.arn("ssm", "session/destroy-*")],
+            sid="EndSessions",
+        ),
     ]
 
 
@@ -85,6 +112,8 @@ def _data(account: Account) -> list[Statement]:
                 "s3:PutBucketVersioning",
                 "s3:PutEncryptionConfiguration",
                 "s3:PutLifecycleConfiguration",
+                "s3:TagResource",
+                "s3:UntagResource",
             ],
             ours,
             sid="OurBuckets",

@@ -1,9 +1,9 @@
-"""Let GitHub's workflows of one repository into the account: an identity provider and two roles."""
+"""Let GitHub's workflows of one repository into the account: an identity provider, and two roles for each region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 import pulumi_aws as aws
@@ -32,14 +32,15 @@ class GitHubArgs:
 
 
 class GitHub(pulumi.ComponentResource):
-    """The identity provider, the role of previews and the role of deployments.
+    """The identity provider, and for each region the role of previews and the role of deployments.
 
     Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
     each role is bound to both.
     """
 
-    preview_role_arn: pulumi.Output[str]
-    deploy_role_arn: pulumi.Output[str]
+    preview_role_arns: Mapping[str, pulumi.Output[str]]
+    deploy_role_arns: Mapping[str, pulumi.Output[str]]
+    """By region. Each reads and writes the one state, and may do the rest in its own region alone."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -58,33 +59,37 @@ class GitHub(pulumi.ComponentResource):
             ).arn
         else:
             provider_arn = args.settings.github_provider_arn
-        self.preview_role_arn = self._role(
-            f"{name}-preview",
-            "triton-eks-preview",
-            "Previews of pull requests and the nightly look for drift: reads",
-            provider_arn,
-            preview_subjects(args.settings),
-            PREVIEW_SECONDS,
-            {"state": state.apply(permissions.read_state), "read": document(*permissions.read(args.account))},
-            args,
-            child,
-        )
-        self.deploy_role_arn = self._role(
-            f"{name}-deploy",
-            "triton-eks-deploy",
-            "Deployments by GitHub's environments",
-            provider_arn,
-            deploy_subjects(args.settings),
-            DEPLOY_SECONDS,
-            {
-                "state": state.apply(permissions.write_state),
-                "read": document(*permissions.read(args.account)),
-                **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(args.account).items()},
-            },
-            args,
-            child,
-        )
-        self.register_outputs({"previewRoleArn": self.preview_role_arn, "deployRoleArn": self.deploy_role_arn})
+        self.preview_role_arns, self.deploy_role_arns = {}, {}
+        for region in (args.account.region, *args.settings.regions):
+            account = replace(args.account, region=region)
+            suffix = "" if region == args.account.region else f"-{region}"
+            self.preview_role_arns[region] = self._role(
+                f"{name}-preview{suffix}",
+                f"triton-eks-preview{suffix}",
+                "Previews of pull requests and the nightly look for drift: reads",
+                provider_arn,
+                preview_subjects(args.settings),
+                PREVIEW_SECONDS,
+                {"state": state.apply(permissions.read_state), "read": document(*permissions.read(account))},
+                args,
+                child,
+            )
+            self.deploy_role_arns[region] = self._role(
+                f"{name}-deploy{suffix}",
+                f"triton-eks-deploy{suffix}",
+                "Deployments by GitHub's environments",
+                provider_arn,
+                deploy_subjects(args.settings),
+                DEPLOY_SECONDS,
+                {
+                    "state": state.apply(permissions.write_state),
+                    "read": document(*permissions.read(account)),
+                    **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(account).items()},
+                },
+                args,
+                child,
+            )
+        self.register_outputs({"previewRoleArns": self.preview_role_arns, "deployRoleArns": self.deploy_role_arns})
 
     @staticmethod
     def _role(
@@ -126,12 +131,28 @@ def preview_subjects(settings: Settings) -> list[str]:
 
     GitHub gives a fork's pull request no token at all.
     """
-    return [f"repo:{settings.repository}:pull_request", f"repo:{settings.repository}:ref:refs/heads/{settings.branch}"]
+    return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
 
 
 def deploy_subjects(settings: Settings) -> list[str]:
     """Return who may deploy: jobs that run in one of the environments, which is where GitHub asks approvers."""
-    return [f"repo:{settings.repository}:environment:{name}" for name in settings.environments]
+    return [subject(settings, f"environment:{name}") for name in settings.environments]
+
+
+def subject(settings: Settings, what: str) -> str:
+    """Return the subject of GitHub's token for what a job of the repository runs for.
+
+    With the numbers of owner and repository where the settings have them: GitHub names them for repositories that were
+    made, renamed or transferred since 15 July 2026 or have asked for it, so that a name that somebody else takes over opens
+    nothing: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims.
+    One form is trusted, never both.
+    """
+    if settings.repository is None:
+        raise ValueError("without a repository there is no subject")
+    if settings.repository_id is None:
+        return f"repo:{settings.repository}:{what}"
+    owner, _, name = settings.repository.partition("/")
+    return f"repo:{owner}@{settings.repository_owner_id}/{name}@{settings.repository_id}:{what}"
 
 
 def trust(provider_arn: str, subjects: Sequence[str]) -> str:

@@ -102,7 +102,6 @@ def read(account: Account) -> list[Statement]:
             [f"arn:{account.partition}:ce::{account.id}:anomaly{kind}/*" for kind in ("monitor", "subscription")],
             sid="DescribeAnomalyAlarms",
         ),
-        allow(["sns:GetTopicAttributes"], [account.arn("sns", "*")], sid="DescribeTopics"),
         allow(
             [
                 "eks:DescribeAccessEntry",
@@ -167,6 +166,7 @@ def read(account: Account) -> list[Statement]:
                 "s3:GetLifecycleConfiguration",
                 "s3:GetReplicationConfiguration",
                 "s3:ListBucket",
+                "s3:ListTagsForResource",
             ],
             buckets(account),
             sid="DescribeBuckets",
@@ -202,11 +202,6 @@ def read(account: Account) -> list[Statement]:
             ["budgets:ListTagsForResource", "budgets:ViewBudget"],
             [f"arn:{account.partition}:budgets::{account.id}:budget/*"],
             sid="DescribeBudgets",
-        ),
-        allow(
-            ["ecr:DescribeImages", "ecr:DescribeRepositories"],
-            [account.arn("ecr", "repository/*")],
-            sid="DescribeImages",
         ),
     ]
 

@@ -26,11 +26,15 @@ def main() -> None:
 
 
 def deploy(settings: Settings, region: str) -> None:
-    """Register everything, and export what the workflows and `pulumi login` are told."""
+    """Register everything, and export what `pulumi login` and, where there is a repository, the workflows are told."""
     account = aws_account.current(region)
     tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
     spot_role("spot", tags)
+    pulumi.export("backendUrl", state.bucket_name.apply(lambda name: f"s3://{name}?region={region}"))
+    pulumi.export("secretsProvider", f"awskms://alias/{SECRETS_ALIAS}?region={region}")
+    if settings.repository is None:
+        return
     github = GitHub(
         "github",
         GitHubArgs(
@@ -42,7 +46,8 @@ def deploy(settings: Settings, region: str) -> None:
             tags=tags,
         ),
     )
-    pulumi.export("backendUrl", state.bucket_name.apply(lambda name: f"s3://{name}?region={region}"))
-    pulumi.export("secretsProvider", f"awskms://alias/{SECRETS_ALIAS}?region={region}")
-    pulumi.export("previewRoleArn", github.preview_role_arn)
-    pulumi.export("deployRoleArn", github.deploy_role_arn)
+    pulumi.export("previewRoleArn", github.preview_role_arns[region])
+    pulumi.export("deployRoleArn", github.deploy_role_arns[region])
+    for other in settings.regions:
+        pulumi.export(f"previewRoleArn-{other}", github.preview_role_arns[other])
+        pulumi.export(f"deployRoleArn-{other}", github.deploy_role_arns[other])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pulumi
+
+from spec.catalog import REGIONS
+from spec.wording import one_of
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
+_WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
 ENVIRONMENTS = ("dev", "staging", "prod")
 ENVIRONMENT = "bootstrap"
 """The tag `environment` of what this stack makes. No stack of the platform has that name."""
@@ -23,19 +28,26 @@ class SettingsInvalid(ValueError):
 @dataclass(frozen=True)
 class Settings:
     """`repository` is GitHub's `ORG/REPO`; `environments` are those of GitHub that may deploy; `branch` is the default one.
+    Without a repository there is nothing of GitHub.
 
+    `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
+    `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 
-    repository: str
+    repository: str | None = None
+    repository_owner_id: int | None = None
+    repository_id: int | None = None
     branch: str = "main"
     environments: tuple[str, ...] = ENVIRONMENTS
     github_provider_arn: str | None = None
+    regions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = []
-        if not _REPOSITORY.fullmatch(self.repository):
+        if self.repository is not None and not _REPOSITORY.fullmatch(self.repository):
             problems.append(f"repository: {self.repository!r} is not a GitHub repository; give ORG/REPO, without wildcards")
+        problems += self._problems_of_ids()
         if not _BRANCH.fullmatch(self.branch):
             problems.append(f"branch: {self.branch!r} is not a branch; give its name, without wildcards")
         if not self.environments:
@@ -50,8 +62,28 @@ class Settings:
                 f"githubProviderArn: {self.github_provider_arn!r} is not GitHub's identity provider; give "
                 "arn:aws:iam::ACCOUNT:oidc-provider/token.actions.githubusercontent.com"
             )
+        problems += [
+            f"regions: {region!r} is not a region with EKS; use {one_of(sorted(REGIONS))}"
+            for region in self.regions
+            if region not in REGIONS
+        ]
+        problems += [
+            f"regions: {region} is listed twice; list each region once"
+            for region in sorted({one for one in self.regions if self.regions.count(one) > 1})
+        ]
         if problems:
             raise SettingsInvalid("\n".join(problems))
+
+    def _problems_of_ids(self) -> Iterator[str]:
+        ids = {"repositoryOwnerId": self.repository_owner_id, "repositoryId": self.repository_id}
+        for key, value in ids.items():
+            if value is not None and value < 1:
+                yield f"{key}: {value} is not a number of GitHub; {_WHERE_IDS_ARE}"
+        if (self.repository_owner_id is None) != (self.repository_id is None):
+            missing = next(key for key, value in ids.items() if value is None)
+            yield f"{missing}: is missing beside the other number; {_WHERE_IDS_ARE}"
+        elif self.repository_id is not None and self.repository is None:
+            yield "repositoryId: is of no repository; give repository, like ORG/REPO, too"
 
 
 def from_pulumi() -> Settings:
@@ -59,8 +91,20 @@ def from_pulumi() -> Settings:
     config = pulumi.Config()
     environments = config.get_object("environments")
     return Settings(
-        repository=config.get("repository") or "",
+        repository=config.get("repository"),
+        repository_owner_id=_number(config, "repositoryOwnerId"),
+        repository_id=_number(config, "repositoryId"),
         branch=config.get("branch") or "main",
         environments=tuple(environments) if environments is not None else ENVIRONMENTS,
         github_provider_arn=config.get("githubProviderArn"),
+        regions=tuple(
+            region for region in config.get_object("regions") or () if region != pulumi.Config("aws").get("region")
+        ),
     )
+
+
+def _number(config: pulumi.Config, key: str) -> int | None:
+    try:
+        return config.get_int(key)
+    except pulumi.ConfigTypeError:
+        raise SettingsInvalid(f"{key}: {config.get(key)!r} is not a number; {_WHERE_IDS_ARE}") from None

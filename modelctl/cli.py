@@ -92,17 +92,20 @@ def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: En
 
 @app.command()
 def promote(
-    stack: Annotated[str, typer.Argument(help="The environment that pins the release, like staging.")],
-    before: Annotated[str, typer.Option(metavar="STACK", help="The environment that has had it, like dev.")],
-    from_bucket: Annotated[str, typer.Option("--from", metavar="BUCKET", help="Models bucket of that environment.")],
-    bucket: Bucket,
+    names: Annotated[list[str], typer.Argument(metavar="STACK...", help="Stacks that pin a release, like prod-us prod-eu.")],
+    before: Annotated[str, typer.Option(metavar="STACK", help="The stack that has had it, like staging.")],
+    from_bucket: Annotated[str, typer.Option("--from", metavar="BUCKET", help="Models bucket of that stack.")],
+    bucket: Annotated[list[str], typer.Option(help="Models bucket of each STACK: as many of them, in the same order.")],
     endpoint_url: Endpoint = None,
     stacks: Stacks = _STACKS,
 ) -> None:
-    """Copy the release that STACK pins from the bucket of the environment before, which has to have had it."""
+    """Copy the release that each STACK pins from the bucket of the stack before, which has to have had it.
+
+    Everything is checked before the first object is copied. Run again after whatever interrupted it, it goes on.
+    """
     from modelctl.release import command
 
-    command.promote(stack, before, from_bucket, bucket, endpoint_url, stacks)
+    command.promote(names, before, from_bucket, bucket, endpoint_url, stacks)
 
 
 @app.command()

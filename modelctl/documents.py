@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from spec import reading
 
@@ -27,6 +27,16 @@ _EXPECTED = (
 )
 """Beginning of pydantic's kind of a mistake to what is expected."""
 
+
+def _no_truth_value(value: Any) -> Any:
+    """Refuse `true` and `1.0`, which Python takes for 1."""
+    if type(value) is not int and value == 1:
+        raise ValueError(f"{json.dumps(value)} is not 1")
+    return value
+
+
+FirstSchema = Annotated[Literal[1], BeforeValidator(_no_truth_value)]
+"""The version of a document's form, of which there is one."""
 M = TypeVar("M", bound=BaseModel)
 
 

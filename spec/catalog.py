@@ -198,6 +198,7 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
     ),
     **_gpu("p5e", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
     **_gpu("p5en", "H200", 141, 9.0, {"48xlarge": (8, 192, 2048, 30400)}),
+    **_gpu("p6-b200", "B200", 179, 10.0, {"48xlarge": (8, 192, 2048, 30400)}),
     **_cpu("m5", 4),
     **_cpu("m6i", 4),
     **_cpu("m7i", 4),
@@ -232,7 +233,7 @@ UNSUITABLE_FAMILIES: Mapping[str, str] = {
 }
 
 # Capacity Blocks for ML exist for these families only (EC2 user guide, Capacity Blocks).
-CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en"})
+CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200"})
 
 # Regions with each family, as EC2's DescribeInstanceTypeOfferings lists them (2026). The zones inside a region are looked
 # up when the program runs.
@@ -257,6 +258,7 @@ _FAMILY_REGIONS: Mapping[str, str] = {
     "p5e": "ap-southeast-2 ap-southeast-3 eu-north-1 eu-west-2 sa-east-1 us-east-2 us-west-2",
     "p5en": "ap-northeast-1 ap-northeast-2 ap-south-1 ap-southeast-3 eu-north-1 eu-south-2 me-central-1 us-east-1 us-east-2"
     " us-west-1 us-west-2",
+    "p6-b200": "ap-south-1 ap-south-2 eu-north-1 eu-west-3 us-east-1 us-east-2 us-west-2",
     "c6i": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
     " ap-southeast-2 ap-southeast-5 ca-central-1 ca-west-1 eu-central-1 eu-north-1 eu-south-1 eu-west-1 eu-west-2 eu-west-3"
     " il-central-1 me-south-1 sa-east-1 us-east-1 us-east-2 us-west-1 us-west-2",

@@ -151,7 +151,7 @@ def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -
 
 
 WORKLOAD_ROLES = ("alertmanager", "model-reader", "worker")
-"""What each role is for whose ARN has to be known before it exists (`workload_role`)."""
+"""The purposes of the roles whose ARN has to be known before they exist (`workload_role`)."""
 
 
 def workload_role(cluster: str, region: str, purpose: str) -> str:

@@ -15,7 +15,7 @@ from spec.wording import one_of
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
-"""What a stack can be (`triton-eks:environment`): there may be several stacks of each, in as many regions and accounts."""
+"""All that a stack can be (`triton-eks:environment`): there may be several stacks of each, in any regions and accounts."""
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _AN_ACCOUNT = "0" * 12
@@ -100,3 +100,9 @@ def mistake_about_environment(stack: str, environment: str) -> str | None:
     if not said or environment in said:
         return None
     return f"'{environment}' is not what the name of the stack '{stack}' says; use {one_of(said)}, or another name"
+
+
+def stack_of_model_bucket(bucket: str) -> str | None:
+    """Return the stack whose models bucket this is (`spec.names.model_bucket`); None for one that is called otherwise."""
+    found = re.fullmatch(r"triton-models-(.+)-\d{12}-[a-z]+(?:-[a-z]+)+-\d+", bucket)
+    return found[1] if found is not None else None

@@ -61,9 +61,12 @@ class QuotaNeed:
 
 
 def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
-    """Return the quota that an instance counts towards; None for families that this platform has nothing to do with."""
+    """Return the quota that an instance counts towards.
+
+    None for families that this platform has nothing to do with, and for p6 on spot, whose quota's code no source gives.
+    """
     family = instance_type.partition(".")[0]
-    if family.startswith(_OTHER_QUOTAS):
+    if family.startswith(_OTHER_QUOTAS) or (spot and family.startswith("p6")):
         return None
     if family.startswith("vt"):
         return G_SPOT if spot else G
@@ -75,7 +78,7 @@ def instance_quota(instance_type: str, *, spot: bool) -> Quota | None:
 def needed_quotas(settings: Settings) -> list[QuotaNeed]:
     """Return every quota that the stack takes something of, each once."""
     needs: dict[Quota, QuotaNeed] = {}
-    for need in (*_instances(settings), *_network(settings), QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))):
+    for need in (*_instances(settings), *_network(settings), *_cluster(settings)):
         before = needs.get(need.quota, QuotaNeed(need.quota, 0, 0, ()))
         needs[need.quota] = QuotaNeed(
             need.quota,
@@ -126,7 +129,14 @@ def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
     return min(pool.max, nodes_for(settings, pool, pods))
 
 
+def _cluster(settings: Settings) -> Iterator[QuotaNeed]:
+    if settings.cluster.existing is None:
+        yield QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))
+
+
 def _network(settings: Settings) -> Iterator[QuotaNeed]:
+    if settings.network.existing is not None:
+        return
     name = settings.cluster_name
     yield QuotaNeed(VPCS, 1, 1, (name,))
     yield QuotaNeed(INTERNET_GATEWAYS, 1, 1, (name,))

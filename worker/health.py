@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -39,7 +40,7 @@ class Health:
 
 
 class HealthServer(AbstractContextManager["HealthServer"]):
-    """Serves while the context lasts, from threads of its own. `listen` is host:port; port 0 takes a free one.
+    """Serves while the context lasts, from threads of its own. `listen` is host:port, [IPv6]:port; port 0 takes a free one.
 
     Raises InvalidSettings where nothing can listen there.
     """
@@ -58,7 +59,8 @@ class HealthServer(AbstractContextManager["HealthServer"]):
             return [status.encode()]
 
         try:
-            self._server = make_server(host, int(port), application, _Server, _Quiet)
+            server = _ServerOfIPv6 if ":" in host else _Server
+            self._server = make_server(host.strip("[]"), int(port), application, server, _Quiet)
         except OSError as error:
             said = error.strerror or error
             raise InvalidSettings(
@@ -82,6 +84,10 @@ class HealthServer(AbstractContextManager["HealthServer"]):
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+
+class _ServerOfIPv6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Quiet(WSGIRequestHandler):

@@ -144,14 +144,34 @@ def parse(body: str) -> InferenceRequest:
     """The request in a message's body. Raises Malformed with every mistake in it."""
     try:
         request = InferenceRequest.model_validate_json(body)
-        json.loads(body, parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_once)
+        read = json.loads(body, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=_once)
     except ValidationError as error:
         mistakes = [dict(item) for item in error.errors(include_url=False)]
         wrong = dict.fromkeys(_sentence(item) for item in mistakes if not _is_echo(item))
         raise Malformed("; ".join(wrong)[:_LONGEST_DETAIL]) from None
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)[:_LONGEST_DETAIL]) from None
-    return request
+    return _with_signs(request, read)
+
+
+def _with_signs(request: InferenceRequest, read: dict[str, Any]) -> InferenceRequest:
+    """pydantic takes `-0` for 0, and a model of floating-point numbers may tell them apart."""
+    inputs = (
+        tensor if tensor.data is None else tensor.model_copy(update={"data": given["data"]})
+        for tensor, given in zip(request.inputs, read["inputs"], strict=True)
+    )
+    return request.model_copy(update={"inputs": tuple(inputs)})
+
+
+class _MinusZero(int):
+    """`-0`: as a whole number 0, as a floating-point one with its sign."""
+
+    def __float__(self) -> float:
+        return -0.0
+
+
+def _whole(text: str) -> int:
+    return _MinusZero() if text == "-0" else int(text)
 
 
 def _is_echo(item: dict[str, Any]) -> bool:

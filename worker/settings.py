@@ -61,7 +61,11 @@ class WorkerSettings(BaseModel):
     ] = 1800.0
     retry_seconds: Annotated[int, Field(ge=0, le=900, description="whole seconds from 0 to 900")] = 10
     listen: Annotated[
-        str, Field(pattern=r"^[^:\s]+:[0-9]{1,5}$", description="an address and a port, like 127.0.0.1:8080")
+        str,
+        Field(
+            pattern=r"^(?:[^:\s\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$",
+            description="an address and a port, like 127.0.0.1:8080 or [::1]:8080",
+        ),
     ] = "127.0.0.1:8080"
     reply_queues: Annotated[
         frozenset[Annotated[str, Field(pattern=_URL)]], Field(description="URLs of queues, separated by commas")
@@ -82,7 +86,12 @@ class WorkerSettings(BaseModel):
     @field_validator("reply_queues", mode="before")
     @classmethod
     def _separated_by_commas(cls, value: object) -> object:
-        return [url.strip(" ") for url in value.split(",") if url] if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        urls = [url.strip(" ") for url in value.split(",") if url.strip(" ")]
+        if value and not urls:
+            raise ValueError(f"{value} names no queue")
+        return urls
 
     @field_validator("reply_queues")
     @classmethod

@@ -63,6 +63,10 @@ class Store:
         An object that cannot be read fails its own message, at once where that stays so: one that is archived, or encrypted
         with a key that is disabled or deleted, or with a customer's own (SSE-C). Trying again, as in an outage, would slow
         down all the others.
+
+        An object that is not there, and one that is denied, use up the attempts one by one: whoever writes the message may
+        write the object just after it, and a role or a policy is not everywhere at once when it is changed
+        (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency).
         """
         bucket, key = tensor.location
         if bucket != self.bucket or not key.startswith(INPUTS):

@@ -83,8 +83,10 @@ def read_cluster(name: str) -> ClusterFacts | None:
     if name not in aws.eks.get_clusters().names:
         return None
     found = aws.eks.get_cluster(name=name)
-    issuer = found.identities[0].oidcs[0].issuer
-    provider = _unless("): not found", lambda: aws.iam.get_open_id_connect_provider(url=issuer))
+    issuer = found.identities[0].oidcs[0].issuer.removeprefix("https://")
+    _, partition, _, _, account_id, _ = found.arn.split(":", maxsplit=5)
+    provider = f"arn:{partition}:iam::{account_id}:oidc-provider/{issuer}"
+    there = _unless("NoSuchEntity", lambda: aws.iam.get_open_id_connect_provider(arn=provider))
     return ClusterFacts(
         name=name,
         arn=found.arn,
@@ -92,11 +94,11 @@ def read_cluster(name: str) -> ClusterFacts | None:
         status=found.status,
         endpoint=found.endpoint,
         certificate_authority=found.certificate_authorities[0].data,
-        issuer=issuer.removeprefix("https://"),
+        issuer=issuer,
         authentication_mode=found.access_configs[0].authentication_mode,
         vpc_id=found.vpc_config.vpc_id,
         security_group_id=found.vpc_config.cluster_security_group_id,
-        oidc_provider_arn=provider.arn if provider is not None else None,
+        oidc_provider_arn=there.arn if there is not None else None,
     )
 
 
@@ -157,8 +159,7 @@ def _has_endpoint(vpc_id: str, service: str) -> bool:
 def _unless(missing: str, ask: Callable[[], _Found]) -> _Found | None:
     """Return what a function of the AWS provider finds; None where it says, by this text alone, that there is nothing.
 
-    The texts are those of terraform-provider-aws: `SingularDataSourceFindError` (internal/tfresource/errors.go) and
-    internal/service/iam/openid_connect_provider_data_source.go.
+    The texts are those of terraform-provider-aws (`SingularDataSourceFindError` in internal/tfresource) and of IAM itself.
     """
     try:
         return ask()

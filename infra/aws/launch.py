@@ -33,6 +33,8 @@ class LaunchTemplateArgs:
     local_nvme: bool
     """The instances have an instance store that pods' emptyDir volumes and images shall live on."""
     tags: Mapping[str, str]
+    parallel_image_pull: bool = False
+    """Layers of an image are fetched and unpacked in parallel."""
     reservation: Reservation | None = None
     mig: MigLayout | None = None
     """How the GPUs are cut before the node joins; None: not at all."""
@@ -41,6 +43,7 @@ class LaunchTemplateArgs:
 def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
     """Register a template for a managed node group: IMDSv2 only, encrypted gp3, tagged instances and volumes."""
     named = {**args.tags, "Name": args.instance_name}
+    start = user_data(args.max_pods, args.local_nvme, args.mig, parallel_image_pull=args.parallel_image_pull)
     block_type = args.reservation.block_instance_type if args.reservation is not None else None
     return aws.ec2.LaunchTemplate(
         name,
@@ -71,7 +74,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named)
             for kind in ("instance", "volume", "network-interface")
         ],
-        user_data=base64.b64encode(user_data(args.max_pods, args.local_nvme, args.mig).encode()).decode(),
+        user_data=base64.b64encode(start.encode()).decode(),
         tags=named,
         capacity_reservation_specification=_capacity_reservation(args.reservation),
         # A Capacity Block is a market of its own, and EKS wants its one instance type here.
@@ -83,7 +86,13 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
     )
 
 
-def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None) -> str:
+def node_config(spec: Mapping[str, object], *, parallel_image_pull: bool) -> dict[str, object]:
+    """Return a NodeConfig of nodeadm (AL2023) with `spec`, and the feature gate of parallel pulls where they are wanted."""
+    gates = {"featureGates": {"FastImagePull": True}} if parallel_image_pull else {}
+    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {**spec, **gates}}
+
+
+def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None, *, parallel_image_pull: bool = False) -> str:
     """Return the node configuration for nodeadm (AL2023), and what cloud-init runs before it.
 
     EKS adds the cluster's address and certificate.
@@ -93,7 +102,7 @@ def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None) -> 
         # One array over all instance-store disks, with the kubelet's and containerd's folders on it: the model cache
         # (an emptyDir) and the 20 GiB image are read from NVMe instead of from the network volume.
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
-    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    config = node_config(spec, parallel_image_pull=parallel_image_pull)
     return "\n".join(
         [
             "MIME-Version: 1.0",

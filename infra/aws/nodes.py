@@ -116,7 +116,12 @@ class NodeGroup(pulumi.ComponentResource):
         if group.reservation_id is not None:
             block_type = group.instance_types[0] if group.capacity == "capacity-block" else None
             reservation = Reservation(group.reservation_id, block_instance_type=block_type)
-        return replace(args, reservation=reservation, mig=mig.layout(group.sharing))
+        return replace(
+            args,
+            parallel_image_pull=group.image_pull == "soci",
+            reservation=reservation,
+            mig=mig.layout(group.sharing),
+        )
 
     def _template_tags(self, tags: Mapping[str, str], group: aws.eks.NodeGroup) -> None:
         # EKS keeps a group's tags to itself: what the autoscaler reads has to be put on the Auto Scaling group.

@@ -18,7 +18,7 @@ class Stack:
     name: str
     """The name of the stack, which all other names are made of."""
     environment: str
-    """What it is: local, dev, staging or prod. There may be several stacks of each."""
+    """Local, dev, staging or prod: there may be several stacks of each."""
     account: Account
     tags: Mapping[str, str]
     protected: bool

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
+import yaml
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.launch import node_config
 from spec import cpu_pool, gpu_pool
 from spec.catalog import max_pods
 from spec.cpu_pool import CPU_TAINT
@@ -69,6 +71,9 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"
+    if isinstance(pool, GpuPool) and pool.image_pull == "soci":
+        # Karpenter puts its own NodeConfig beside this one, and nodeadm merges them.
+        spec["userData"] = yaml.safe_dump(node_config({}, parallel_image_pull=True), sort_keys=True)
     if reservation is not None:
         spec["capacityReservationSelectorTerms"] = [{"id": reservation}]
     return spec

@@ -5,10 +5,12 @@ Each raises Failure with what is wrong; run again after Ctrl-C, it goes on where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from rich.filesize import decimal
 
@@ -18,18 +20,19 @@ from console.terminal import output, print_json, progress, table
 from modelctl.release import catalog
 from modelctl.release.pin import pin as write_pin
 from modelctl.release.pin import required_stack_files
-from modelctl.release.progress import Bar, Lines, observer
-from modelctl.release.promote import copy_release, pinned, refuse_unknown
+from modelctl.release.progress import Bar, Lines, Observer, observer
+from modelctl.release.promote import Promotion, PromotionError, copy_release, promotion, settings_of
 from modelctl.release.publish import prepare, publish
 from modelctl.release.retire import refuse_retired, restore
 from modelctl.release.retire import retire as tag_as_retired
 from modelctl.release.rollback import roll_back
 from modelctl.release.verify import verify as read_back
 from modelctl.repository.problems import printable
-from modelctl.store.bucket import open_store
+from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ModelEntry
-from spec.failure import FAILED
+from spec.failure import FAILED, Failure
 
+_Result = TypeVar("_Result")
 _CONTINUES = "interrupted; run the same command again, it continues"
 _RIGHT = ("size", "objects", "bytes", "version")
 """Columns of numbers."""
@@ -122,19 +125,53 @@ def pin(release_id: str, bucket: str, endpoint_url: str | None, file: Path) -> N
     _pin(file, manifest)
 
 
-def promote(stack: str, before: str, from_bucket: str, bucket: str, endpoint_url: str | None, stacks: Path) -> None:
-    """Copy the release that `stack` pins from the bucket of the environment `before`."""
-    file, earlier = stacks / f"Pulumi.{stack}.yaml", stacks / f"Pulumi.{before}.yaml"
-    release_id = pinned(file)
-    if release_id is None:
+def promote(
+    names: Sequence[str], before: str, from_bucket: str, buckets: Sequence[str], endpoint_url: str | None, stacks: Path
+) -> None:
+    """Copy the release that each of the stacks pins from the bucket of the stack `before` into its own.
+
+    Everything is checked first, and nothing is copied where one mistake is found. A copy that fails keeps none of the others
+    from being made.
+    """
+    if len(names) != len(buckets):
+        raise PromotionError(
+            f"{len(names)} stacks need a bucket each, and --bucket is given {len(buckets)} times; give it once for each "
+            "stack, in their order"
+        )
+    earlier = stacks / f"Pulumi.{before}.yaml"
+    with _watched() as watch:
+        source = open_store(from_bucket, endpoint_url, region=settings_of(earlier).region)
+        files = [stacks / f"Pulumi.{name}.yaml" for name in names]
+        asked = [
+            partial(promotion, file, earlier, source, bucket, endpoint_url)
+            for file, bucket in zip(files, buckets, strict=True)
+        ]
+        planned = _all_of(asked)
+        _all_of([partial(_promoted, file, plan, source, watch) for file, plan in zip(files, planned, strict=True)])
+
+
+def _promoted(file: Path, plan: Promotion | None, source: Store, watch: Observer) -> None:
+    if plan is None:
         print(f"{file} pins no release: there is nothing to promote")
         return
-    refuse_unknown(release_id, file, earlier)
-    with _watched() as watch:
-        source, target = open_store(from_bucket, endpoint_url), open_store(bucket, endpoint_url)
-        done = copy_release(release_id, source, target, watch)
-    how = f"{done.copied} objects copied from s3://{from_bucket}, {done.found} found"
-    print(f"{release_id} is in s3://{bucket}: {how}")
+    done = copy_release(plan.release_id, source, plan.target, watch)
+    how = f"{done.copied} objects copied from {source.place}, {done.found} found"
+    print(f"{plan.release_id} is in {plan.target.place}: {how}")
+
+
+def _all_of(steps: Sequence[Callable[[], _Result]]) -> list[_Result]:
+    """Return what each step returns. Raises what has failed, all of it together, after the last step."""
+    results, failures = [], []
+    for step in steps:
+        try:
+            results.append(step())
+        except Failure as failure:
+            failures.append(failure)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise PromotionError("\n".join(dict.fromkeys(map(str, failures))))
+    return results
 
 
 def rollback(bucket: str, endpoint_url: str | None, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Copy a release from one environment to the next: the very same objects under the same id."""
+"""Copy the releases that stacks pin from a stack of the environment before: the very same objects under the same ids."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from pathlib import Path
 
 from modelctl.release import catalog
 from modelctl.release.progress import Observer
-from modelctl.store.bucket import Store
+from modelctl.store.bucket import Store, open_store
 from modelctl.store.digest import digest
 from modelctl.store.manifest import ManifestError
 from spec.failure import Failure
-from spec.settings import load_stack_file
+from spec.settings import Settings, load_stack_file
+from spec.stack_names import stack_of_model_bucket
 
 _GIT_SECONDS = 60
 
 
 class PromotionError(Failure):
     """The release must not go to the next environment; the text says what would be right."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """The release that a stack pins, and the store that it has to get into."""
+
+    release_id: str
+    target: Store
 
 
 @dataclass(frozen=True)
@@ -30,13 +39,40 @@ class Promoted:
     found: int
 
 
-def pinned(file: Path) -> str | None:
-    """Return the release that a stack file pins. Raises PromotionError and SettingsError."""
+def settings_of(file: Path) -> Settings:
+    """Return the settings of a stack file. Raises PromotionError and SettingsError."""
     try:
-        release = load_stack_file(file).models.release
+        return load_stack_file(file)
     except FileNotFoundError:
         raise PromotionError(f"there is no {file}; run it from the root of the checkout") from None
+
+
+def pinned(file: Path) -> str | None:
+    """Return the release that a stack file pins. Raises PromotionError and SettingsError."""
+    release = settings_of(file).models.release
     return release.id if release is not None else None
+
+
+def promotion(file: Path, before: Path, source: Store, bucket: str, endpoint_url: str | None) -> Promotion | None:
+    """Return what has to be copied for a stack; None where it pins nothing. Nothing is written yet.
+
+    Raises Failure where the release may not come, is not whole in the source, or the bucket is another stack's or cannot be
+    read.
+    """
+    settings = settings_of(file)
+    if settings.models.release is None:
+        return None
+    owner = stack_of_model_bucket(bucket)
+    if owner not in (None, settings.stack):
+        raise PromotionError(
+            f"{bucket} is the bucket of stack {owner}, and not of {settings.stack}; give that of {settings.stack}"
+        )
+    release_id = settings.models.release.id
+    refuse_unknown(release_id, file, before)
+    catalog.finished(source, release_id)
+    target = open_store(bucket, endpoint_url, region=settings.region)
+    target.manifest(release_id)
+    return Promotion(release_id, target)
 
 
 def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:

@@ -12,6 +12,8 @@ from modelctl import documents
 from modelctl.documents import DocumentError
 
 FILE = "golden.json"
+_LARGEST_TOLERANCE = 0.5
+"""With 1, zeros would be the right answer to everything."""
 
 
 class GoldenError(ValueError):
@@ -31,6 +33,10 @@ class Tensor(BaseModel):
 
     @model_validator(mode="after")
     def _full(self) -> Tensor:
+        if any(isinstance(entry, list) for entry in self.data) and _nesting(self.data) != self.shape:
+            raise ValueError(
+                f"it is nested in another way than the shape {list(self.shape)} says; nest it so, or not at all"
+            )
         if (count := len(list(flat(self.data)))) != math.prod(self.shape):
             raise ValueError(f"{count} values do not fill the shape {list(self.shape)}")
         return self
@@ -43,7 +49,7 @@ class Golden(BaseModel):
 
     inputs: Annotated[dict[str, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
-    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-5
+    tolerance: Annotated[float, Field(ge=0, le=_LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
 
     @classmethod
     def parse(cls, place: str, text: str) -> Golden:
@@ -78,6 +84,15 @@ class Golden(BaseModel):
                 if not _close(value, wanted, self.tolerance):
                     return f"{name}[{index}] is {value}, expected {wanted} (tolerance {self.tolerance:g})"
         return None
+
+
+def _nesting(data: Any) -> tuple[int, ...] | None:
+    """Return the lengths of nested lists, the outermost first; None where those of one depth differ."""
+    if not isinstance(data, list):
+        return ()
+    inner = {_nesting(entry) for entry in data}
+    below = inner.pop() if len(inner) == 1 else None if inner else ()
+    return None if below is None else (len(data), *below)
 
 
 def flat(data: Any) -> Iterator[Any]:

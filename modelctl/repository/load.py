@@ -27,7 +27,7 @@ CONFIGS_DIRECTORY = "configs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_NAME = 128
 _VERSION = re.compile(r"[1-9][0-9]*")
-_LOOKS_LIKE_VERSION = re.compile(r"[vV]?\d+")
+_LOOKS_LIKE_VERSION = re.compile(r"(?:v|ver|version)?[._ -]?\d+(?:[._]\d+)*", re.IGNORECASE)
 _LARGEST_VERSION = 2**63 - 1
 _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 

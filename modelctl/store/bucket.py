@@ -35,8 +35,12 @@ class StoredObject:
     modified: datetime
 
 
-def open_store(bucket: str, endpoint_url: str | None = None, *, part_bytes: int = PART_BYTES) -> Store:
-    """Return a store on `bucket` with the credentials and region of the environment, in botocore's standard retry mode.
+def open_store(
+    bucket: str, endpoint_url: str | None = None, *, region: str | None = None, part_bytes: int = PART_BYTES
+) -> Store:
+    """Return a store on `bucket` with the credentials of the environment, in botocore's standard retry mode.
+
+    `region` is the bucket's; without it that of the environment counts.
 
     `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
     Raises StoreError when there is no region or the AWS configuration cannot be read.
@@ -44,7 +48,7 @@ def open_store(bucket: str, endpoint_url: str | None = None, *, part_bytes: int 
     endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     place = Place(bucket, endpoint_url)
     with sentences(place):
-        region = os.environ.get("AWS_REGION") or boto3.Session().region_name
+        region = region or os.environ.get("AWS_REGION") or boto3.Session().region_name
         if region is None:
             if endpoint_url is None:
                 raise StoreError("no AWS region: set AWS_REGION to the bucket's region")

@@ -6,7 +6,7 @@ One object holds the lock and the journal, so that a step can only be recorded b
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -93,7 +93,7 @@ class Rollout(_Document):
 class Journal(_Document):
     """The whole document. `serving` is the release that live/ serves (None: nothing yet), `previous` the one before."""
 
-    schema_version: Literal[1] = Field(default=1, alias="schema")
+    schema_version: documents.FirstSchema = Field(default=1, alias="schema")
     stack: str | None = None
     serving: ReleaseId | None = None
     previous: ReleaseId | None = None

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -63,7 +63,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    schema_version: Literal[1] = Field(default=1, alias="schema")
+    schema_version: documents.FirstSchema = Field(default=1, alias="schema")
     id: ReleaseId
     created: AwareDatetime
     objects: dict[str, ObjectEntry]

@@ -25,7 +25,7 @@ def tables() -> str:
     head = [
         "### What can be set",
         "",
-        f"| policy | setting | what it is | prod, and unknown stacks | {environments} |",
+        f"| policy | setting | what it is | prod, and whatever is not known | {environments} |",
         "|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *head, *settings, ""])

@@ -67,11 +67,11 @@ def _missing(tags: Property, resource: Resource, settings: Settings) -> Iterator
     if missing:
         yield Violation(tags.path, f"has no {', '.join(missing)}: nobody can be asked about it, and no budget counts it")
     environment = tags["environment"]
-    if environment.given and environment.value != resource.environment:
+    if environment.given and environment.value != resource.stack:
         yield Violation(
             environment.path,
-            f"is {environment.value}, and the stack is {resource.environment}",
-            fix=f"set it to {resource.environment}",
+            f"is {environment.value}, and the stack is {resource.stack}",
+            fix=f"set it to {resource.stack}",
         )
 
 

@@ -124,7 +124,7 @@ def _subnet(subnet: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _region(resource: Resource, settings: Settings) -> Iterator[Finding]:
-    allowed = settings["regions"]
+    allowed = settings["regions"] or [resource.region or "those that nobody has named"]
     for key in ("region", "availabilityZone"):
         at = resource[key]
 
@@ -193,11 +193,11 @@ POLICIES: tuple[Policy, ...] = (
     ),
     ResourcePolicy(
         id="region-allowed",
-        says="Everything is in the regions that data may be in.",
+        says="Everything is in the regions that data may be in: those that are set, else the stack's own.",
         severity="high",
         controls=(),
         fix="use an allowed region, or put this one into `regions` of this policy",
-        settings={"regions": strings("AWS regions that may be used", ["us-west-2"])},
+        settings={"regions": strings("AWS regions that may be used; none: the stack's own (`aws:region`)", [])},
         types=(
             "pulumi:providers:aws",
             SUBNET,

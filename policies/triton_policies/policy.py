@@ -20,7 +20,7 @@ LENIENT_ENVIRONMENTS = ("local", "dev", "staging")
 class Setting:
     """One number or list that a rule goes by.
 
-    `strict` is what prod gets, and every stack whose name is not one of ours: what is unknown is taken for production.
+    `strict` is what prod gets, and every stack of which nobody says that it is less: the unknown is taken for production.
     """
 
     what: str
@@ -93,9 +93,9 @@ class ResourcePolicy(Policy):
         """Whether it judges resources of the type."""
         return any(type == one or (one.endswith("*") and type.startswith(one[:-1])) for one in self.types)
 
-    def findings(self, resource: Resource, configured: Mapping[str, Any]) -> Iterator[Finding]:
+    def findings(self, resource: Resource, environment: str, configured: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield what is wrong with a resource that it is about."""
-        settings = self.settings_of(resource.environment, configured)
+        settings = self.settings_of(environment, configured)
         yield from attempt(lambda: self.judge(resource, settings))
 
 
@@ -105,7 +105,7 @@ class StackPolicy(Policy):
 
     judge: Callable[[Stack, Settings], Iterator[Finding]]
 
-    def findings(self, stack: Stack, configured: Mapping[str, Any]) -> Iterator[Finding]:
+    def findings(self, stack: Stack, environment: str, configured: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield what is wrong with the stack."""
-        settings = self.settings_of(stack.environment, configured)
+        settings = self.settings_of(environment, configured)
         yield from attempt(lambda: self.judge(stack, settings))

@@ -98,7 +98,7 @@ class Property:
             return self
         try:
             return Property(self.path, json.loads(raw))
-        except ValueError:
+        except (ValueError, RecursionError):
             return Property(self.path, None)
 
     def _known(self) -> Any:

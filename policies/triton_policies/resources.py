@@ -28,15 +28,17 @@ class Resource:
     """The logical name of its provider; None where Pulumi tells none."""
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Property -> URNs of the resources that its value comes from. Only for rules about a stack."""
+    region: str | None = None
+    """The region that its stack is configured for; None where that is not known. Only for rules about single resources."""
 
     def __getitem__(self, path: str) -> Property:
         """Return the property at a dotted path."""
         return self.properties.at(path)
 
     @property
-    def environment(self) -> str:
-        """Return the stack's name, which is the environment's."""
-        return environment_of(self.urn)
+    def stack(self) -> str:
+        """Return the stack's name."""
+        return stack_of(self.urn)
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ class Stack:
         return any(_known(value) in ids for value in named)
 
     @property
-    def environment(self) -> str:
-        """Return the stack's name; "" for a stack of nothing."""
-        return environment_of(self.resources[0].urn) if self.resources else ""
+    def urn(self) -> str:
+        """Return the URN of one of its resources, which has its name; "" for a stack of nothing."""
+        return self.resources[0].urn if self.resources else ""
 
 
-def environment_of(urn: str) -> str:
+def stack_of(urn: str) -> str:
     """Return the stack that a URN (`urn:pulumi:<stack>::<project>::…`) names."""
     return urn.split("::", maxsplit=1)[0].rpartition(":")[2]
 

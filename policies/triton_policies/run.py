@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from triton_policies.reading import Property
+from triton_policies.resources import stack_of
 from triton_policies.waiting import Waiting
 
 
@@ -16,3 +17,11 @@ class Run:
     inputs: dict[str, Property] = field(default_factory=dict)
     strays: dict[str, str] = field(default_factory=dict)
     """`<policy>.<setting>` -> what to do: what the pack's configuration sets and no policy has."""
+    environment: str | None = None
+    """The environment that the stack is configured to be; None where its configuration does not say it."""
+    region: str | None = None
+    """Where the stack is (`aws:region`); None where its configuration does not say it."""
+
+    def environment_of(self, urn: str) -> str:
+        """Return what the stack of a resource is: as it is configured, else the stack's name, which may say it."""
+        return self.environment or stack_of(urn)

@@ -97,8 +97,10 @@ def _resource_validation(policy: ResourcePolicy, run: Run) -> sdk.ResourceValida
             properties=inputs,
             protected=args.opts.protect,
             provider=args.provider.name if args.provider is not None else None,
+            region=run.region,
         )
-        _report(policy, policy.findings(resource, configured), report, run.waiting, resource)
+        found = policy.findings(resource, run.environment_of(args.urn), configured)
+        _report(policy, found, report, run.waiting, resource)
 
     return validate
 
@@ -119,7 +121,9 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
             # The engine gives them in whatever order they were done.
             for one in sorted(args.resources, key=lambda one: one.urn)
         )
-        _report(policy, policy.findings(Stack(resources), _configured(policy, args, run)), report, run.waiting, None)
+        stack = Stack(resources)
+        found = policy.findings(stack, run.environment_of(stack.urn), _configured(policy, args, run))
+        _report(policy, found, report, run.waiting, None)
 
     return validate
 

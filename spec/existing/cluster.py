@@ -36,7 +36,8 @@ def mistakes(settings: Settings, existing: ExistingCluster, cluster: ClusterFact
     if cluster is None:
         return [
             Problem(
-                _PATH, f"there is no cluster {existing.name} in {settings.region}; `aws eks list-clusters` says which are"
+                _PATH,
+                f"there is no cluster {existing.name} in {settings.region}; give one that `aws eks list-clusters` says",
             )
         ]
     return list(_mistakes(settings, cluster))

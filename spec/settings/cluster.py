@@ -68,6 +68,8 @@ class Cluster(Section):
     @property
     def reached_by(self) -> tuple[str, ...]:
         """Return who reaches the API server, each in words; what they may do there is another matter."""
+        if self.existing is not None:
+            return ("the nodes", "whoever the cluster's owner lets")
         inside = self.api_access
         return (
             "the nodes",
@@ -128,7 +130,7 @@ class Cluster(Section):
     @warning
     def _somebody_reaches_a_private_endpoint(self, at: Place) -> Iterator[Problem]:
         """Warn of a private endpoint that nobody but the nodes reaches; the twin has no network of its own."""
-        if self.endpoint == "private" and self.api_access is None and at.stack != "local":
+        if self.endpoint == "private" and self.api_access is None and at.environment != "local":
             yield at.problem(
                 "apiAccess",
                 "is missing: the endpoint is private, and its security group admits the nodes alone, so that no VPN or "

@@ -14,6 +14,9 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Absent, Section
 from spec.wording import did_you_mean, one_of
 
+# Below that nodeadm ignores the feature gate (docs/facts/gpu-nodes.md#parallel-image-pulls).
+_SOCI_VCPUS, _SOCI_MEMORY_GIB = 4, 8
+
 
 class Sharing(Section):
     """How the pods of a node share one GPU."""
@@ -85,6 +88,12 @@ class GpuPool(NodeGroup):
         default=None,
         description="the capacity reservation or capacity block that its nodes start in; required with capacity: "
         "reservation or capacity-block, else forbidden",
+    )
+
+    image_pull: Literal["standard", "soci"] = Field(
+        default="standard",
+        description="standard, or soci: the layers of an image are fetched and unpacked in parallel, for which every type "
+        "needs an instance store",
     )
 
     @property
@@ -179,6 +188,29 @@ class GpuPool(NodeGroup):
         for index, zone in enumerate(zones):
             if zone in zones[:index]:
                 yield at.problem(f"zones[{index}]", f"'{zone}' is listed twice; list each zone once")
+
+    @rule
+    def _images_unpack_onto_fast_disks(self, at: Place) -> Iterator[Problem]:
+        """Require an instance store, 4 vCPUs and 8 GiB of every type, for imagePull: soci.
+
+        With less memory or fewer vCPUs nodeadm ignores it without a word, and below 600 MiB/s of the disk that images are
+        unpacked onto, pulls become slower (docs/facts/gpu-nodes.md#parallel-image-pulls).
+        """
+        if self.image_pull != "soci":
+            return
+        for found in self.gpu_types:
+            if not found.nvme_gib:
+                yield at.problem(
+                    "imagePull",
+                    f"{found.name} has no instance store, and pulls onto its root volume would be slower with soci; use "
+                    "standard, or types with an instance store",
+                )
+            elif found.vcpus < _SOCI_VCPUS or found.memory_gib < _SOCI_MEMORY_GIB:
+                yield at.problem(
+                    "imagePull",
+                    f"{found.name} has {found.vcpus} vCPUs and {found.memory_gib} GiB, and the node ignores soci below "
+                    f"{_SOCI_VCPUS} and {_SOCI_MEMORY_GIB}; use standard, or larger types",
+                )
 
     @rule
     def _gpus_can_be_cut(self, at: Place) -> Iterator[Problem]:

@@ -234,8 +234,13 @@ class Settings(Document):
 
     @property
     def cluster_name(self) -> str:
-        """Return the name of the EKS cluster, which is the prefix of what other systems address by name."""
+        """Return the name of a cluster that the stack makes, which is the prefix of what other systems address by name."""
         return names.cluster_name(self.stack)
+
+    @property
+    def used_cluster(self) -> str:
+        """Return the name of the EKS cluster that the stack runs in: its own, or one that was there before."""
+        return self.cluster.existing.name if self.cluster.existing is not None else self.cluster_name
 
     @property
     def disposable(self) -> bool:

@@ -12,8 +12,10 @@ from rich.table import Table
 
 from console import aws_errors
 from console.terminal import output, print_json
+from spec.catalog import REGIONS
 from spec.failure import FAILED
 from spec.settings import Settings
+from spec.wording import did_you_mean, one_of
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
@@ -48,10 +50,16 @@ def refresh(region: str) -> int:
 
     Raises Failure.
     """
+    if region not in REGIONS:
+        raise PriceError(
+            f"'{region}' is not a region with EKS; {did_you_mean(region, REGIONS)}use {one_of(sorted(REGIONS))}"
+        )
+    if not prices.in_dollars(region):
+        raise PriceError(prices.PriceTable(region, {}).missing([]))
     old = prices.load(region).prices
     found = _asked(region, old)
     if not found.table.prices:
-        raise PriceError(f"AWS gave no price of {region}: is it the name of a region?")
+        raise PriceError(f"AWS gave no price of {region}")
     file = found.table.write()
     print(f"{file}: {len(found.table.prices) - len(found.missing)} prices looked up")
     for key, before in sorted(found.changed.items()):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spec import reading
+from spec.catalog import partition_of
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 from spec.reading import Unreadable
@@ -90,6 +91,8 @@ class PriceTable:
 
     def missing(self, what: Sequence[str]) -> str:
         """Return that the prices of these things are not known, and what to do about it."""
+        if not in_dollars(self.region):
+            return f"AWS sells {self.region} in yuan, and costs are told in US dollars only: they are not known"
         refresh = f"`python3 -m stackctl cost refresh {self.region}`"
         rights = "with credentials that may call pricing:GetProducts"
         if not self.prices:
@@ -114,6 +117,11 @@ class PriceTable:
         text = json.dumps({"region": self.region, "prices": document}, indent=1)
         rewrite(file, f"{text}\n".encode())
         return file
+
+
+def in_dollars(region: str) -> bool:
+    """Return whether AWS has prices of a region in US dollars: those of China are in yuan (https://www.amazonaws.cn/en/ec2/pricing/)."""
+    return partition_of(region) != "aws-cn"
 
 
 def product(units: Decimal, usd: Decimal) -> Decimal:

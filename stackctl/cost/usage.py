@@ -15,7 +15,7 @@ from decimal import Decimal
 from spec.capacity import nodes_for, nodes_for_workers
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
-from spec.settings import GpuPool, Settings
+from spec.settings import GpuPool, Network, Settings
 from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
@@ -105,8 +105,9 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
 
 
 def keys(settings: Settings) -> int:
-    """Count the customer managed keys: of logs, cluster secrets and models, and of requests where there are workers."""
-    return _KEYS_OF_EVERY_STACK + (settings.worker is not None)
+    """Count the customer managed keys: of models, of requests with workers, of logs and secrets of a new cluster."""
+    own = _KEYS_OF_EVERY_STACK if settings.cluster.existing is None else 1 + (settings.logs is not None)
+    return own + (settings.worker is not None)
 
 
 def system_nodes(settings: Settings) -> Nodes:
@@ -166,9 +167,14 @@ def notes(settings: Settings) -> list[str]:
     if "capacity-block" in capacities:
         found.append("Capacity Blocks are paid when they are bought, and count as 0 here")
     found.extend(_throughput(settings))
-    found.append(
-        f"assumed: {CONTROL_PLANE_LOGS_GB} GB of control-plane logs a month, {FLOW_LOGS_GB_PER_NODE} GB of flow logs a node"
-    )
+    logs = [f"{CONTROL_PLANE_LOGS_GB} GB of control-plane logs a month"] if settings.cluster.existing is None else []
+    logs += [f"{FLOW_LOGS_GB_PER_NODE} GB of flow logs a node"] if settings.network.existing is None else []
+    if logs:
+        found.append(f"assumed: {', '.join(logs)}")
+    owned = ["the VPC (NAT gateways, endpoints, flow logs)"] if settings.network.existing is not None else []
+    owned += ["the control plane and its logs"] if settings.cluster.existing is not None else []
+    if owned:
+        found.append(f"not in it, as somebody pays for it already: {', '.join(owned)}")
     if settings.logs is not None:
         daily = settings.logs.containers.gb_per_day
         found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
@@ -200,6 +206,8 @@ def _first_type(settings: Settings) -> str:
 
 
 def _control_plane(settings: Settings, prices: PriceTable, today: date) -> Iterator[Item]:
+    if settings.cluster.existing is not None:
+        return
     support = KUBERNETES_SUPPORT.get(settings.cluster.version)
     extended = support is not None and today > support.standard_until
     key, what = ("eks.extended-hour", "EKS, extended support") if extended else ("eks.cluster-hour", "EKS")
@@ -251,21 +259,26 @@ def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share
 
 
 def _network(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    network, address = settings.network, prices.usd("public-ipv4.hour")
-    zones, gateways = len(zone_names(network.zones)), len(nat_zones(network.nat, network.zones))
-    if gateways:
-        yield Item("network", f"{gateways} NAT gateways", always(gateways * HOURS) * prices.usd("nat.hour"))
-        yield Item("network", "their public addresses", always(gateways * HOURS) * address)
-    endpoints = len(INTERFACE_SERVICES[network.endpoints])
-    if endpoints:
-        hours = always(endpoints * zones * HOURS)
-        yield Item("network", f"{endpoints} interface endpoints in each zone", hours * prices.usd("endpoint.hour"))
+    zones, address = len(zone_names(settings.network.node_zones)), prices.usd("public-ipv4.hour")
+    if settings.network.existing is None:
+        yield from _new_vpc(settings.network, prices)
     if settings.gateway is not None:
         units = Amounts(Decimal(0), HOURS, HOURS)
         balancer = always(HOURS) * prices.usd("nlb.hour") + units * prices.usd("nlb.lcu-hour")
         yield Item("network", "load balancer, one capacity unit", balancer)
         if settings.gateway.exposure == "public":
             yield Item("network", "its public addresses", always(zones * HOURS) * address)
+
+
+def _new_vpc(network: Network, prices: PriceTable) -> Iterator[Item]:
+    gateways = len(nat_zones(network.nat, network.zones))
+    if gateways:
+        yield Item("network", f"{gateways} NAT gateways", always(gateways * HOURS) * prices.usd("nat.hour"))
+        yield Item("network", "their public addresses", always(gateways * HOURS) * prices.usd("public-ipv4.hour"))
+    endpoints = len(INTERFACE_SERVICES[network.endpoints])
+    if endpoints:
+        hours = always(endpoints * len(zone_names(network.zones)) * HOURS)
+        yield Item("network", f"{endpoints} interface endpoints in each zone", hours * prices.usd("endpoint.hour"))
 
 
 def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
@@ -298,10 +311,11 @@ def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     nodes = system_nodes(settings).amounts + cpu_nodes(settings).amounts
     for pool in settings.gpu.pools:
         nodes = nodes + pool_nodes(settings, pool).amounts
-    sources = [
-        ("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days),
-        ("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days),
-    ]
+    sources = []
+    if settings.cluster.existing is None:
+        sources.append(("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days))
+    if settings.network.existing is None:
+        sources.append(("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days))
     if settings.logs is not None:
         containers = settings.logs.containers
         sources.append(("containers", always(containers.gb_per_day * _DAYS), containers.retention_days))

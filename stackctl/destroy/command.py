@@ -10,8 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from console.program import interruptible
 from console.terminal import output
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.ownership import Ownership
 from spec.settings import Settings
+from stackctl.account import api_server
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.cost import prices
@@ -21,7 +21,8 @@ from stackctl.destroy.run import Teardown
 from stackctl.destroy.state import Resource
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.report import show
-from stackctl.orphans.search import Search
+from stackctl.orphans.search import Leftover, Search
+from stackctl.pulumi_program import PulumiFailed
 from stackctl.stack_settings import settings_of
 
 
@@ -46,7 +47,7 @@ def destroy(stack: str, confirm: str) -> int:
             if reasons:
                 raise NotDeleted("\n".join([f"{stack} is not taken away:", *(f"  {reason}" for reason in reasons)]))
             _confirm(settings, who, resources, confirm)
-            left = Teardown(engine, lambda: Search(readers, Ownership.of(settings), table), _say).run()
+            left = _take_down(settings, readers, Teardown(engine, lambda: Search.of(settings, readers, table), _say))
         except (ClientError, BotoCoreError) as error:
             again = "run the same command again, it goes on from here"
             raise AwsUnusable(f"AWS could not be asked what is left: {error}; {again}") from None
@@ -56,12 +57,26 @@ def destroy(stack: str, confirm: str) -> int:
     return FAILED if left else 0
 
 
+def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list[Leftover]:
+    """Run the teardown; return what is left. Where the engine fails, say too whether the API server answers this machine."""
+    try:
+        return teardown.run()
+    except PulumiFailed as error:
+        server = api_server.find(settings, readers)
+        why = api_server.silence(server) if server is not None else None
+        if server is None or why is None:
+            raise
+        raise type(error)(
+            f"{error}\nThe API server {server.host} does not answer this machine ({why}): {api_server.ways_in(settings)}"
+        ) from None
+
+
 def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
     """Refuse to go on unless somebody has named the stack. Raises NotDeleted."""
     stack = settings.stack
     own = [resource for resource in resources if resource.custom]
     kept = [resource.name for resource in own if resource.retained]
-    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.cluster_name}.")
+    _say(f"{stack}: {len(own)} resources of account {who.account} in {settings.region}, cluster {settings.used_cluster}.")
     if kept:
         _say(f"Forgotten and left in AWS: {', '.join(kept)}.")
     if not confirm and sys.stdin.isatty():

@@ -6,7 +6,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console.terminal import output, print_json
 from spec.failure import FAILED
-from spec.ownership import Ownership
 from stackctl.account.guard import caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers, is_denied
 from stackctl.cost import prices
@@ -25,7 +24,7 @@ def orphans(stack: str, *, as_json: bool) -> int:
     who = caller(readers)
     require_account(who, settings)
     try:
-        found = leftovers(Search(readers, Ownership.of(settings), table))
+        found = leftovers(Search.of(settings, readers, table))
     except ClientError as error:
         actions = readers.actions_of(error.operation_name)
         needs = f"the credentials need {actions}: docs/teardown.md has the whole policy" if is_denied(error) else str(error)

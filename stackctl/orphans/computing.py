@@ -28,6 +28,18 @@ def cluster(search: Search) -> Iterator[Leftover]:
         )
 
 
+def node_groups(search: Search) -> Iterator[Leftover]:
+    """Yield the stack's node groups in a cluster that was there before it: while they are there, it is up."""
+    name, eks = search.existing_cluster, search.readers("eks")
+    if name is None or not any(name in page["clusters"] for page in eks.get_paginator("list_clusters").paginate()):
+        return
+    for group in search.pages("eks", "list_nodegroups", "nodegroups", clusterName=name):
+        reason = search.owner.reason(eks.describe_nodegroup(clusterName=name, nodegroupName=group)["nodegroup"]["tags"])
+        if reason is not None:
+            command = f"eks delete-nodegroup --cluster-name {name} --nodegroup-name {group}"
+            yield Leftover("node group", str(group), f"of {name}", reason, 0, search.remove(command))
+
+
 def instances(search: Search) -> Iterator[Leftover]:
     """Yield instances; those that are being terminated are gone by themselves."""
     for item, reason in _own_instances(search):

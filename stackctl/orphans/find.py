@@ -9,6 +9,7 @@ from stackctl.orphans.search import Leftover, Search
 
 FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
     "cluster": computing.cluster,
+    "node group": computing.node_groups,
     "load balancer": networking.load_balancers,
     "target group": networking.target_groups,
     "instance": computing.instances,

@@ -25,7 +25,10 @@ OPERATIONS: Operations = {
         "DescribeTags": "elasticloadbalancing:DescribeTags",
         "DescribeTargetGroups": "elasticloadbalancing:DescribeTargetGroups",
     },
-    "eks": {"ListClusters": "eks:ListClusters", "DescribeCluster": "eks:DescribeCluster"},
+    "eks": {
+        operation: f"eks:{operation}"
+        for operation in ("DescribeCluster", "DescribeNodegroup", "ListClusters", "ListNodegroups")
+    },
     "fsx": {"DescribeFileSystems": "fsx:DescribeFileSystems"},
     "logs": {"DescribeLogGroups": "logs:DescribeLogGroups"},
     "kms": {"DescribeKey": "kms:DescribeKey"},

@@ -56,7 +56,7 @@ def document(found: Sequence[Leftover]) -> dict[str, Any]:
 
 
 def _is_up(found: Sequence[Leftover]) -> bool:
-    return any(item.kind == "cluster" for item in found)
+    return any(item.kind in ("cluster", "node group") for item in found)
 
 
 def _total(found: Sequence[Leftover]) -> float:

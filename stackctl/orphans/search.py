@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from spec.ownership import Ownership, tags_of
+from spec.settings import Settings
 from stackctl.account.read_only import Readers
 from stackctl.cost.prices import PriceTable, product
 
@@ -40,6 +41,14 @@ class Search:
     readers: Readers
     owner: Ownership
     prices: PriceTable
+    existing_cluster: str | None = None
+    """A cluster that was there before the stack and is used by it."""
+
+    @classmethod
+    def of(cls, settings: Settings, readers: Readers, prices: PriceTable) -> Search:
+        """Return the search for the things of the stack with these settings."""
+        existing = settings.cluster.existing
+        return cls(readers, Ownership.of(settings), prices, existing.name if existing is not None else None)
 
     def usd_a_month(self, key: str, units: Decimal | int = 1) -> float:
         """Return the list price of so many units a month (an hour that is paid all month has `HOURS`), in whole cents."""

@@ -96,6 +96,8 @@ _QUOTED = r"\"(?:[^\"\\]|\\.)+\"(?:\s*[=-]>\s*\"(?:[^\"\\]|\\.)*\")?|'[^']+'|\\+
 _GIVEN = re.compile(
     # A block of YAML.
     rf"((?<![\w.-])[\w.-]*?(?:{_NAMES})[\"']?:[ \t]*[|>][+-]?[ \t]*\n)((?:[ \t]+\S.*(?:\n|$))+)"
+    # A mapping in braces.
+    rf"|((?<![\w.-])[\w.-]*?(?:{_NAMES})s?[\"']?\s*[:=]\s*)(\{{[^{{}}]+\}})"
     # All of a header, and of an element of XML.
     rf"|(\bcookie:[ \t]*)(\S.*)$|(<[\w:.-]*(?:{_NAMES})>)([^<]+)(?=</)|"
     # All words of a line of YAML.
@@ -107,6 +109,9 @@ _GIVEN = re.compile(
     rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
     # `:password => …`, and of command lines and .netrc.
     rf"|(:(?:{_NAMES})\s*=>\s*)([^\s,]+)|(\b(?:sshpass|mysql\w*)\b.*?\s-p\s?)(\S+)|(\blogin\s+\S+\s+password\s+)(\S+)"
+    # `The password has been set to hunter2`.
+    r"|(\b(?:pass(?:word|wd|phrase|code)|secret|token|(?:api|access)[ _-]?key)\s+(?:(?:is|was|has been|will be)\s+)?"
+    rf"(?:set|changed|reset|rotated)\s+to:?\s+)(?!(?:{_PLAIN_WORDS}|be|expire)(?!\S))(\S+)"
     # `Password is hunter2`, `password "hunter2" is wrong`, `curl -u me:hunter2`.
     rf"|(\bpass(?:word|wd|phrase)\s+(?:is|was):?\s+)(?!(?:{_PLAIN_WORDS}|too|wrong|weak|set|given|used)(?!\S))(\S+)"
     r"|(\bpass(?:word|wd|phrase)\s+)([\"'][^\"']+[\"'])|(\s(?:-u|--user)[ =])(\w+:\S+)"

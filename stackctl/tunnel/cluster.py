@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -12,40 +10,27 @@ from console import aws_errors
 from spec.settings import Settings
 from spec.settings.nodes import SYSTEM_GROUP_NAME
 from spec.versions import PROJECT
+from stackctl.account import api_server
+from stackctl.account.api_server import ApiServer
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.tunnel.ssm import TunnelUnusable
 
 
-@dataclass(frozen=True)
-class ApiServer:
-    """The API server of a cluster: its address, and its certificate authority as base64."""
-
-    endpoint: str
-    authority: str
-
-    @property
-    def host(self) -> str:
-        """The name that its certificate has, and that DNS knows."""
-        return urlsplit(self.endpoint).hostname or ""
-
-
-def api_server(settings: Settings, readers: Readers) -> ApiServer:
-    """Ask EKS. Raises TunnelUnusable before there is a cluster, and AwsUnusable."""
-    name, stack = settings.cluster_name, settings.environment
+def api_server_of(settings: Settings, readers: Readers) -> ApiServer:
+    """Return the API server. Raises TunnelUnusable before there is one, and AwsUnusable."""
     try:
-        cluster = readers("eks").describe_cluster(name=name)["cluster"]
+        server = api_server.find(settings, readers)
     except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "ResourceNotFoundException":
-            raise TunnelUnusable(
-                f"there is no cluster {name} in {settings.region} yet: `pulumi up --stack {stack}` makes it and its nodes "
-                "and ends at the API server, which it does not reach; then run it again through the tunnel"
-            ) from None
-        raise AwsUnusable(f"EKS does not describe {name}: {error}") from None
+        raise AwsUnusable(f"EKS does not describe {settings.used_cluster}: {error}") from None
     except BotoCoreError as error:
         raise AwsUnusable(str(aws_errors.explain(error))) from None
-    if "endpoint" not in cluster:
-        raise TunnelUnusable(f"{name} has no API server yet: EKS says that it is {cluster.get('status')}; wait for ACTIVE")
-    return ApiServer(cluster["endpoint"], cluster["certificateAuthority"]["data"])
+    if server is None:
+        raise TunnelUnusable(
+            f"{settings.used_cluster} in {settings.region} has no API server yet: "
+            f"`pulumi up --stack {settings.stack}` makes it and its nodes and ends where it does not reach it; then "
+            "run it again through the tunnel"
+        )
+    return server
 
 
 def system_nodes(settings: Settings, readers: Readers) -> list[str]:
@@ -62,13 +47,13 @@ def system_nodes(settings: Settings, readers: Readers) -> list[str]:
             instance for page in pages for group in page["Reservations"] for instance in group["Instances"]
         ]
     except ClientError as error:
-        raise AwsUnusable(f"EC2 does not list the nodes of {settings.cluster_name}: {error}") from None
+        raise AwsUnusable(f"EC2 does not list the nodes of {settings.used_cluster}: {error}") from None
     except BotoCoreError as error:
         raise AwsUnusable(str(aws_errors.explain(error))) from None
     if not found:
         raise TunnelUnusable(
-            f"no system node of {settings.cluster_name} runs (instances {name}), and a session of SSM goes through one: "
-            f"`pulumi up --stack {settings.environment}` makes them; what is left of a stack without nodes needs no tunnel"
+            f"no system node of {settings.used_cluster} runs (instances {name}), and a session of SSM goes through one: "
+            f"`pulumi up --stack {settings.stack}` makes them; what is left of a stack without nodes needs no tunnel"
         )
     return [
         str(instance["InstanceId"]) for instance in sorted(found, key=lambda one: (one["LaunchTime"], one["InstanceId"]))

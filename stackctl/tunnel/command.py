@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spec.settings import Settings
+from stackctl.account.api_server import ApiServer
 from stackctl.account.guard import caller, require_account
 from stackctl.account.read_only import Readers
 from stackctl.stack_settings import settings_of
 from stackctl.tunnel import kubeconfig
-from stackctl.tunnel.cluster import ApiServer, api_server, system_nodes
+from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Proxy, Surroundings, variables
 from stackctl.tunnel.ssm import Destination, Session, TunnelUnusable, require_programs
@@ -34,9 +35,9 @@ def tunnel(stack: str, command: Sequence[str]) -> int:
     surroundings = Surroundings.of(os.environ)
     readers = Readers(settings.region, OPERATIONS)
     require_account(caller(readers), settings)
-    server = api_server(settings, readers)
+    server = api_server_of(settings, readers)
     with _tunnel(settings, readers, server, surroundings) as through:
-        return _run(command, through) if command else _stay(settings, through)
+        return _run(command, through) if command else _stay(server, through)
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def _tunnel(
         stack.callback(proxy.close)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-tunnel-"))
         file = Path(folder, "kubeconfig")
-        file.write_text(kubeconfig.text(settings.cluster_name, settings.region, server, proxy.port), encoding="utf-8")
+        file.write_text(kubeconfig.text(settings.region, server, proxy.port), encoding="utf-8")
         yield {"KUBECONFIG": str(file), **variables(os.environ, server.host, proxy.port)}
 
 
@@ -93,9 +94,9 @@ def _session(settings: Settings, readers: Readers, host: str) -> Session:
     raise TunnelUnusable("; ".join(refused))
 
 
-def _stay(settings: Settings, through: Mapping[str, str]) -> int:
+def _stay(server: ApiServer, through: Mapping[str, str]) -> int:
     with contextlib.suppress(KeyboardInterrupt):
-        _say(f"The API server of {settings.cluster_name} is reached by this until Ctrl-C; in another terminal:")
+        _say(f"The API server of {server.cluster} is reached by this until Ctrl-C; in another terminal:")
         print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in through.items()), flush=True)
         threading.Event().wait()
     _say("closed")

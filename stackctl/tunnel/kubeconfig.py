@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
-from stackctl.tunnel.cluster import ApiServer
+from stackctl.account.api_server import ApiServer
 
 
-def text(name: str, region: str, server: ApiServer, proxy_port: int) -> str:
+def text(region: str, server: ApiServer, proxy_port: int) -> str:
     """Return it as JSON, which is YAML: what `aws eks update-kubeconfig` writes, and the proxy.
 
     The server keeps its real name, and so its certificate is checked as ever. Credentials are those of who runs kubectl.
     """
+    name = server.cluster
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
     credentials = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}
     cluster = {

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from bootstrap import deploy_identity, deploy_permissions
-from infra.aws.account import Account
+from tests.bootstrap.roles import ACCOUNT
 from tests.paths import ROOT
 
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
-ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
 TAGS = re.compile(r":(Create(OrUpdate)?Tags|Tag\w+)$")
 WITHOUT_A_BOUND = {
     ("TagDefaultGroups", "ec2:CreateTags"): "the default security group",

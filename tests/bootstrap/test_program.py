@@ -44,7 +44,7 @@ class Made:
 
 def recorded(clients: Clients, *, preview: bool = False, **settings: Any) -> Recording:
     """One run of the program."""
-    wanted = Settings(repository=REPOSITORY, **settings)
+    wanted = Settings(**{"repository": REPOSITORY, **settings})
 
     def deploy() -> None:
         program.deploy(wanted, REGION)
@@ -131,6 +131,30 @@ def test_a_role_is_bound_to_this_repository_and_its_purpose(made: Made, role: st
             }
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("ids", "prefix"),
+    [
+        ({}, "repo:octocat/my-repo:"),
+        ({"repository_owner_id": 123456, "repository_id": 456789}, "repo:octocat@123456/my-repo@456789:"),
+    ],
+)
+def test_a_repository_is_trusted_by_the_subject_that_github_gives_it_and_by_no_other(
+    ids: dict[str, int], prefix: str
+) -> None:
+    """As in https://github.com/github/docs/pull/45221."""
+    settings = Settings(repository="octocat/my-repo", environments=("prod",), **ids)
+    assert github.preview_subjects(settings) == [f"{prefix}pull_request", f"{prefix}ref:refs/heads/main"]
+    assert github.deploy_subjects(settings) == [f"{prefix}environment:prod"]
+
+
+def test_without_a_repository_there_is_a_place_for_state_and_nothing_of_github(made: Made) -> None:
+    found = recorded(made.clients, preview=True, repository=None)
+    assert {item.name for item in made.preview.registrations} - {item.name for item in found.registrations} == {
+        item.name for item in made.preview.registrations if item.name.startswith("github")
+    }
+    assert found.exports.keys() == {"backendUrl", "secretsProvider"}
 
 
 SPOT = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
@@ -223,6 +247,32 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()
 
 
+def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Made) -> None:
+    found = recorded(made.clients, preview=True, regions=("eu-central-1",))
+    added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
+    assert {urn.rpartition("::")[2].partition("-eu-central-1")[0] for urn in added} == {"github-preview", "github-deploy"}
+    roles = {role.name: role.checked["name"] for role in found.of_type(ROLE)}
+    assert roles["github-deploy-role"] == "triton-eks-deploy"
+    assert roles["github-deploy-eu-central-1-role"] == "triton-eks-deploy-eu-central-1"
+    documents = {policy.checked["name"]: policy.checked["policy"] for policy in found.of_type(POLICY)}
+    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name and not name.endswith("-state")}
+    assert theirs.keys() == {
+        name.replace("triton-eks-deploy-", "triton-eks-deploy-eu-central-1-").replace(
+            "triton-eks-preview-", "triton-eks-preview-eu-central-1-"
+        )
+        for name in documents
+        if "-eu-central-1-" not in name and not name.endswith("-state")
+    }
+    assert {region for text in theirs.values() for region in re.findall(r"(?<=:)[a-z]+-[a-z]+-\d(?=:)", text)} == {
+        "eu-central-1"
+    }
+    assert all(len(text) <= _MANAGED_LIMIT for text in theirs.values())
+    assert sorted(key for key in found.exports if key.endswith("eu-central-1")) == [
+        "deployRoleArn-eu-central-1",
+        "previewRoleArn-eu-central-1",
+    ]
+
+
 def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
     found = recorded(made.clients, preview=True, github_provider_arn=arn)
@@ -235,6 +285,17 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     ("wrong", "said"),
     [
         ({"repository": ""}, "repository: '' is not a GitHub repository; give ORG/REPO"),
+        ({"repository": "org@1/repo@2"}, "repository: 'org@1/repo@2' is not a GitHub repository; give ORG/REPO"),
+        ({"repository": "org/repo", "repository_id": 2}, "^repositoryOwnerId: is missing beside the other number; `gh api"),
+        ({"repository": "org/repo", "repository_owner_id": 1}, "^repositoryId: is missing beside the other number; `gh api"),
+        (
+            {"repository": "org/repo", "repository_owner_id": 0, "repository_id": 2},
+            "^repositoryOwnerId: 0 is not a number of",
+        ),
+        (
+            {"repository_owner_id": 1, "repository_id": 2},
+            "^repositoryId: is of no repository; give repository, like ORG/REPO",
+        ),
         ({"repository": "org/*"}, r"repository: 'org/\*' is not"),
         ({"repository": "org/repo", "branch": "*"}, r"branch: '\*' is not a branch"),
         ({"repository": "org/repo", "environments": ()}, "environments: is empty"),
@@ -243,6 +304,8 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
             "githubProviderArn: .* is not",
         ),
         ({"repository": "org/repo", "environments": ("prod", "*")}, r"environments: '\*' is not an environment"),
+        ({"repository": "org/repo", "regions": ("us-*",)}, r"regions: 'us-\*' is not a region with EKS; use af-south-1, "),
+        ({"repository": "org/repo", "regions": ("us-east-1", "us-east-1")}, "regions: us-east-1 is listed twice"),
     ],
 )
 def test_a_trust_without_bounds_cannot_be_asked_for(wrong: dict[str, Any], said: str) -> None:

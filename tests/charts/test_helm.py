@@ -106,13 +106,15 @@ def test_an_empty_value_file_is_fine(tmp_path: Path) -> None:
         ("a: [1\n", "expected ',' or ']'"),
         ("a: 1\na: 2\n", "duplicate key a"),
         ("- a\n", "holds a list, not a map of values"),
-        (None, "No such file or directory"),
+        (None, "there is no such file; check the path"),
+        (b"a: \xff\n", "not UTF-8; save the file in that encoding"),
+        (b"a: \0\n", "a NUL character"),
     ],
 )
-def test_a_bad_value_file_is_named(tmp_path: Path, content: str | None, complaint: str) -> None:
+def test_a_bad_value_file_is_named(tmp_path: Path, content: str | bytes | None, complaint: str) -> None:
     path = tmp_path / "values-of-mine.yaml"
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(HelmError) as error:
         render(chart(tmp_path, config_map("a")), value_files=[path])
     assert str(error.value).startswith(f"{path}: ")

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from infra.platform import cluster_autoscaler, karpenter, node_interruptions
 from infra.platform.karpenter_policy import controller_policy
@@ -42,6 +43,7 @@ POOLS: dict[str, dict[str, Any]] = {
     "spot": {"capacity": "spot", "instanceTypes": ["g5.xlarge", "g5.2xlarge"]},
     "reservation": {"capacity": "reservation", **RESERVED},
     "one zone": {"zones": ["us-west-2a"]},
+    "parallel pulls": {"imagePull": "soci"},
 }
 
 
@@ -53,6 +55,16 @@ def test_karpenter_accepts_what_is_made_of_a_pool(changes: dict[str, Any]) -> No
     node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata}
     assert crds.problems("karpenter-crd", {**node_class, "spec": node_class_spec(of, CLUSTER, "profile")}) == []
     assert crds.problems("karpenter-crd", {**node_pool, "spec": node_pool_spec(of)}) == []
+
+
+def test_parallel_pulls_are_told_to_karpenters_nodes_beside_what_it_tells_them_itself() -> None:
+    assert "userData" not in node_class_spec(pool(), CLUSTER, "profile")
+    told = yaml.safe_load(node_class_spec(pool(imagePull="soci"), CLUSTER, "profile")["userData"])
+    assert told == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"featureGates": {"FastImagePull": True}},
+    }
 
 
 def test_karpenter_refuses_a_field_that_it_does_not_know() -> None:

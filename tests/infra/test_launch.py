@@ -65,3 +65,9 @@ def test_the_same_nodes_get_the_same_bytes_so_that_no_node_is_replaced_for_nothi
             "",
         ]
     )
+
+
+def test_parallel_pulls_are_a_feature_gate_of_the_node_and_without_them_there_is_none() -> None:
+    config = yaml.safe_load(str(_part(user_data(110, True, parallel_image_pull=True)).get_payload()))
+    assert config["spec"] == {**_config(110, local_nvme=True)["spec"], "featureGates": {"FastImagePull": True}}
+    assert "featureGates" not in _config(110, local_nvme=True)["spec"]

@@ -58,6 +58,7 @@ class Case:
     fails: tuple[Failure, ...]
     unknown: Path | tuple[str, Path] | None
     environment: str = "prod"
+    region: str | None = "us-west-2"
     needs_no_value: bool = False
     """The rule judges without the unknown value: where it comes from is enough."""
     options: Mapping[str, Any] | None = None

@@ -69,7 +69,7 @@ def test_a_family_is_in_the_regions_that_ec2_lists(family: str) -> None:
 def test_compute_capabilities_are_those_of_nvidias_table() -> None:
     """As docs/facts/gpu-nodes.md#gpu-generations has them from NVIDIA: `T4 (g4dn) 7.5`."""
     page = (ROOT / "docs" / "facts" / "gpu-nodes.md").read_text(encoding="utf-8")
-    table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \([\w, ]+\)\s(?:has )?(\d\.\d)", page)}
+    table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \([\w, -]+\)\s(?:has )?(\d+\.\d)", page)}
     for known in INSTANCE_TYPES.values():
         assert known.compute_capability == (table[known.gpu_name] if known.gpu_name else None), known.name
 

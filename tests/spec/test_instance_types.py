@@ -120,3 +120,24 @@ def test_system_nodes_may_be_of_a_described_type() -> None:
     types = {"m9.large": {"vcpus": 2, "memoryGiB": 8, "maxPods": 29}}
     system = settings({"instanceTypes": types, "nodes.system.instanceTypes": ["m9.large"]}).nodes.system
     assert [(known.name, known.max_pods, known.gpus) for known in system.types] == [("m9.large", 29, 0)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            {"nvmeGiB": 0},
+            "g9.2xlarge has no instance store, and pulls onto its root volume would be slower with soci; use standard, or "
+            "types with an instance store",
+        ),
+        (
+            {"vcpus": 3},
+            "g9.2xlarge has 3 vCPUs and 64 GiB, and the node ignores soci below 4 and 8; use standard, or larger types",
+        ),
+    ],
+)
+def test_parallel_pulls_need_a_type_on_which_they_are_faster(facts: dict[str, Any], said: str) -> None:
+    """Of the catalogue every type with a GPU is one."""
+    asked = {"gpu.pools[0].instanceTypes": ["g9.2xlarge"], "gpu.pools[0].imagePull": "soci"}
+    assert f"gpu.pools[0].imagePull: {said}" in complaints({**asked, "instanceTypes": {"g9.2xlarge": {**NEW, **facts}}})
+    assert settings({**ON_IT, "gpu.pools[0].imagePull": "soci"}).gpu.pools[0].image_pull == "soci"

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec import versions
+from spec.endpoints import INTERFACE_SERVICES, Profile
 from spec.settings import Settings, SettingsError, load, load_stack_file
 from spec.settings.model import Document
 from spec.settings.section import Absent, Section
@@ -103,7 +104,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
     ) == [
         "environment: 'dev' is not what the name of the stack 'staging' says; use staging, or another name",
         "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, nat, endpoints, "
-        "flowLogRetentionDays",
+        "flowLogRetentionDays, existing",
         "network.cidr: 10.100.0.0/16 overlaps 10.100.0.0/16, from which EKS may take Kubernetes services; use another range",
         "cluster.logRetentionDays: '365' is text; give a whole number without quotes",
         "cluster.version: EKS ended standard support of it on 2026-07-29, and spec/versions.py has no add-ons and no "
@@ -113,7 +114,8 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "gpu.pools[1].name: 'g5' is the name of another pool; give each its own",
         "gpu.pools[0].desired: 7 is more than max 4; give 1 to 4",
         "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute capability 7.0 and Triton "
-        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en",
+        "needs compute capability 7.5 or more since 24.11; use a type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, "
+        "p5en or p6-b200",
         "models: it is a list; give a mapping of keys to values",
         "triton.gpus: 0.5 is a fraction; give a whole number",
         "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "
@@ -318,3 +320,13 @@ def test_who_reaches_the_api_server_is_told_in_words() -> None:
     changed = settings({f"cluster.{key}": value for key, value in public.items()})
     assert changed.cluster.reached_by == ("the nodes", "198.51.100.0/24 over the internet")
     assert changed.warnings == ()
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "per_az"])
+@pytest.mark.parametrize("endpoints", ["none", "minimal", "full"])
+def test_nodes_reach_ssm_which_the_tunnel_goes_through_in_every_network_that_is_taken(nat: str, endpoints: Profile) -> None:
+    try:
+        taken = settings({"network.nat": nat, "network.endpoints": endpoints}).network.nat == nat
+    except SettingsError:
+        taken = False
+    assert taken == (nat != "none" or {"ssm", "ssmmessages"} <= set(INTERFACE_SERVICES[endpoints]))

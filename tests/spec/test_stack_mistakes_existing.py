@@ -23,7 +23,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {**IN_A_VPC, "cluster.existing": {"name": "shared"}},
         [
             f"cluster.{key}: {_CLUSTER_STAYS}"
-            for key in ("endpoint", "adminRoleArns", "deletionProtection", "logRetentionDays")
+            for key in ("endpoint", "apiAccess", "adminRoleArns", "deletionProtection", "logRetentionDays")
         ],
     ),
     (
@@ -111,7 +111,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {**IN_A_CLUSTER, "cluster.version": "1.20"},
-        ['cluster.version: spec/versions.py has no add-ons and no AMI for 1.20; use "1.34" or "1.35"'],
+        ['cluster.version: spec/versions.py has no add-ons and no AMI for 1.20; use "1.34", "1.35" or "1.36"'],
     ),
     (
         {

@@ -47,7 +47,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "gpu.pools[0].instanceTypes[0]: 'm7i.large' has no GPU; use a type of g4dn, g5, g6, g6e, gr6, "
-                "p4d, p4de, p5, p5e or p5en"
+                "p4d, p4de, p5, p5e, p5en or p6-b200"
             )
         ],
     ),
@@ -57,7 +57,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'p3.2xlarge' cannot be used: its V100 has compute "
                 "capability 7.0 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, p5en or p6-b200"
             )
         ],
     ),
@@ -67,7 +67,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'p2.xlarge' cannot be used: its K80 has compute "
                 "capability 3.7 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, p5en or p6-b200"
             )
         ],
     ),
@@ -77,7 +77,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].instanceTypes[0]: 'g3.4xlarge' cannot be used: its M60 has compute "
                 "capability 5.2 and Triton needs compute capability 7.5 or more since 24.11; use a "
-                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e or p5en"
+                "type of g4dn, g5, g6, g6e, gr6, p4d, p4de, p5, p5e, p5en or p6-b200"
             )
         ],
     ),
@@ -96,7 +96,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             "gpu.pools[0].instanceTypes[0]: unknown instance type 'h100.big'; use a type of g4dn, g5, g6, "
             "g6e, gr6, p4d, p4de, "
-            "p5, p5e or p5en, or describe it in instanceTypes"
+            "p5, p5e, p5en or p6-b200, or describe it in instanceTypes"
         ],
     ),
     (
@@ -167,7 +167,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "gpu.pools[0].reservationId": "cr-0123456789abcdef0",
             "gpu.pools[0].zones": ["us-west-2a"],
         },
-        [("gpu.pools[0].capacity: there are no capacity blocks of g5; use p4d, p4de, p5, p5e or p5en, or another capacity")],
+        [
+            (
+                "gpu.pools[0].capacity: there are no capacity blocks of g5; use p4d, p4de, p5, p5e, p5en or "
+                "p6-b200, or another capacity"
+            )
+        ],
     ),
     (
         {"gpu.pools[0].zones": ["us-west-2d"]},
@@ -185,6 +190,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
                 "chooses; list the zones by name in network.zones"
             )
         ],
+    ),
+    (
+        {"gpu.pools[0].imagePull": "fast"},
+        ["gpu.pools[0].imagePull: 'fast' is not a choice; use standard or soci"],
     ),
     (
         {"gpu.pools[1].efa": False},

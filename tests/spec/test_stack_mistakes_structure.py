@@ -30,7 +30,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "network.zonse: unknown key; did you mean 'zones'? the keys here are cidr, zones, "
-                "nat, endpoints, flowLogRetentionDays"
+                "nat, endpoints, flowLogRetentionDays, existing"
             )
         ],
     ),
@@ -39,7 +39,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "gpu.pools[0].desird: unknown key; did you mean 'desired'? the keys here are name, "
-                "instanceTypes, capacity, min, desired, max, diskGiB, zones, sharing, reservationId"
+                "instanceTypes, capacity, min, desired, max, diskGiB, zones, sharing, reservationId, "
+                "imagePull"
             )
         ],
     ),

@@ -184,7 +184,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"triton.cpu": "0.05"},
-        ["triton.cpu: '0.05' is less than 100m, with which a server starts for hours; give \"1\" or more as a rule"],
+        ["triton.cpu: '0.05' is less than 100m, with which a server takes hours to start; give one like \"3\""],
     ),
     (
         {"models.release": None, "models.serving": {"a": CPU_MODEL, "A": CPU_MODEL}},

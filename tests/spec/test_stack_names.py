@@ -1,4 +1,4 @@
-"""What a stack may be called: the names made of it keep AWS's rules, and what it is follows its class, not its name."""
+"""Names of stacks: the names made of them keep AWS's rules, and the rules of a stack follow its environment."""
 
 import pytest
 

@@ -40,6 +40,15 @@ def test_a_full_message_is_read() -> None:
     assert failure_key("m") == "failures/m.json"
 
 
+@pytest.mark.parametrize(("datatype", "sign"), [("FP32", -1), ("FP16", -1), ("INT32", 1)])
+def test_a_zero_keeps_its_sign_where_its_type_has_one(datatype: str, sign: int) -> None:
+    body = json.dumps(echo(7, inputs=[{**TENSOR, "datatype": datatype, "data": [7, 0]}])).replace("7", "-0")
+    (given,) = parse(body).inputs
+    numbers = np.frombuffer(sent(given), dtype={"FP32": "<f4", "FP16": "<f2", "INT32": "<i4"}[datatype])
+    assert numbers.tolist() == [0, 0]
+    assert [math.copysign(1, number) for number in numbers] == [sign, 1]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
+import socket
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import worker
-from worker import log
+from worker import health, log
 from worker.__main__ import main
 from worker.aws import Aws
 from worker.batches import Batcher, EntryRefused
@@ -284,9 +285,12 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
         (
             "LISTEN",
             "127.0.0.1:99999",
-            "99999 is no port; ports are 0 to 65535; give an address and a port, like 127.0.0.1:8080",
+            "99999 is no port; ports are 0 to 65535; give an address and a port, like 127.0.0.1:8080 or [::1]:8080",
         ),
-        ("LISTEN", "8080", "8080 is wrong; give an address and a port, like 127.0.0.1:8080"),
+        ("LISTEN", "::1:8080", "::1:8080 is wrong; give an address and a port, like 127.0.0.1:8080 or [::1]:8080"),
+        ("LISTEN", "8080", "8080 is wrong; give an address and a port, like 127.0.0.1:8080 or [::1]:8080"),
+        ("REPLY_QUEUES", ",,", ",, names no queue; give URLs of queues, separated by commas"),
+        ("REPLY_QUEUES", " ", "is blank; give URLs of queues, separated by commas"),
         ("REPLY_QUEUES", "https://q/1/a,queue", "queue is wrong; give URLs of queues, separated by commas"),
         ("REPLY_QUEUE", "https://q/1/a", "is no setting of the worker; did you mean WORKER_REPLY_QUEUES?"),
     ],
@@ -295,6 +299,26 @@ def test_a_wrong_variable_is_told_with_what_would_be_right(name: str, value: str
     with pytest.raises(InvalidSettings) as caught:
         from_environment({**_ENVIRONMENT, f"WORKER_{name}": value})
     assert str(caught.value) == f"WORKER_{name}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "family"),
+    [("[::1]:8080", "::1", socket.AF_INET6), ("127.0.0.1:8080", "127.0.0.1", socket.AF_INET)],
+)
+def test_it_listens_at_addresses_of_both_families(
+    monkeypatch: pytest.MonkeyPatch, listen: str, host: str, family: socket.AddressFamily
+) -> None:
+    asked: list[Any] = []
+
+    def make(*arguments: Any) -> Any:
+        asked.extend([arguments[0], arguments[1], arguments[3].address_family])
+        raise OSError("not here")
+
+    monkeypatch.setattr(health, "make_server", make)
+    settings = from_environment({**_ENVIRONMENT, "WORKER_LISTEN": listen})
+    with pytest.raises(InvalidSettings):
+        HealthServer(settings.listen, Health(), Metrics())
+    assert asked == [host, 8080, family]
 
 
 def test_a_busy_port_is_told(capsys: pytest.CaptureFixture[str]) -> None:

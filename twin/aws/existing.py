@@ -155,14 +155,10 @@ def get_cluster(clients: Clients, arguments: Values) -> Values:
 
 
 def get_open_id_connect_provider(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.iam.get_open_id_connect_provider`` by URL; where there is none, in the provider's words."""
-    only("aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider", arguments, {"url"})
-    iam, url = clients("iam"), arguments["url"]
-    for listed in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
-        found = iam.get_open_id_connect_provider(OpenIDConnectProviderArn=listed["Arn"])
-        if found["Url"] == url.removeprefix("https://"):
-            return {**arguments, "id": listed["Arn"], "arn": listed["Arn"], "clientIdLists": found["ClientIDList"]}
-    raise HandlerError(f"finding IAM OIDC Provider by url ({url}): not found")
+    """Answer ``aws.iam.get_open_id_connect_provider`` by ARN; where there is none, with IAM's own NoSuchEntity."""
+    only("aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider", arguments, {"arn"})
+    found = clients("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arguments["arn"])
+    return {**arguments, "id": arguments["arn"], "url": found["Url"], "clientIdLists": found["ClientIDList"]}
 
 
 INVOKES: dict[str, Invoke] = {

@@ -13,10 +13,10 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from twin.plugins.components import ChildOptions, Component, Registered, construct
 from twin.plugins.errors import NotSupported, PluginError, reporting
-from twin.plugins.kubeconfig import parse_kubeconfig
+from twin.plugins.kubeconfig import twin_kubeconfig
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
-from twin.plugins.values import Values, to_struct
+from twin.plugins.values import to_struct
 
 CLUSTER = "eks:index:Cluster"
 GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
@@ -51,20 +51,10 @@ class EksProvider(Provider):
                 raise NotSupported(f"the twin's eks provider has no method {request.tok}: extend {self.source()}")
             # Profiles and roles choose credentials for AWS; the twin's kubeconfig has its own.
             response = provider_pb2.CallResponse()
-            getattr(response, "return").CopyFrom(to_struct({"result": json.dumps(twin_kubeconfig(""))}))
+            getattr(response, "return").CopyFrom(to_struct({"result": json.dumps(twin_kubeconfig())}))
             return response
 
         return reporting(self.package, request.tok, context, work)
-
-
-def twin_kubeconfig(_cluster: str) -> Values:
-    """Return the kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
-    from twin.host.home import TwinHome
-
-    path = TwinHome.from_environment().load_endpoints().kubeconfig
-    if not path:
-        raise PluginError("the twin has no Kubernetes control plane yet: start it with `make up`")
-    return parse_kubeconfig(path)
 
 
 def _build(component: Component) -> provider_pb2.ConstructResponse:
@@ -86,7 +76,11 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
 
     try:
         outputs = expand_cluster(
-            component.name, component.inputs, register, kubeconfig=twin_kubeconfig, resolve=component.resolve
+            component.name,
+            component.inputs,
+            register,
+            kubeconfig=lambda _cluster: twin_kubeconfig(),
+            resolve=component.resolve,
         )
     except ExpansionError as error:
         raise PluginError(str(error)) from error

@@ -36,6 +36,24 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     return KubeClient(server, _tls(cluster, user) if server.startswith("https:") else None, user.get("token"))
 
 
+def twin_kubeconfig() -> dict[str, Any]:
+    """Return the kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
+    from twin.host.home import TwinHome
+
+    path = TwinHome.from_environment().load_endpoints().kubeconfig
+    if not path:
+        raise PluginError("the twin has no Kubernetes control plane yet: start it with `make up`")
+    return parse_kubeconfig(path)
+
+
+def instead_of_eks(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the twin's own kubeconfig for one whose user gets its tokens from EKS, of which this machine has none."""
+    user = _named(kubeconfig, "users", _current(kubeconfig).get("user")).get("user", {})
+    asked = user.get("exec", {})
+    is_eks = asked.get("command") == "aws" and "get-token" in (asked.get("args") or ())
+    return twin_kubeconfig() if is_eks else kubeconfig
+
+
 def namespace(kubeconfig: Mapping[str, Any]) -> str:
     """Return the namespace of the current context. Raises PluginError when there is no such context."""
     return _current(kubeconfig).get("namespace") or "default"

@@ -16,6 +16,7 @@ import helm_python
 import yaml
 from helm_python import _native
 
+from spec import reading
 from spec.helm_values import merge
 
 DEFAULT_KUBE_VERSION = "v1.35.0"
@@ -119,9 +120,9 @@ _Loader.add_constructor("tag:yaml.org,2002:value", lambda _, node: node.value)
 
 def _value_file(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.load(path.read_text(), _Loader)  # noqa: S506 - a subclass of the safe loader
-    except OSError as error:
-        raise HelmError(f"{path}: {error.strerror}") from None
+        content = yaml.load(reading.text(reading.file(path)), _Loader)  # noqa: S506 - a subclass of the safe loader
+    except reading.Unreadable as error:
+        raise HelmError(f"{path}: {error.problem}") from None
     except yaml.YAMLError as error:
         raise HelmError(f"{path}: {_one_line(error)}") from None
     if content is None:

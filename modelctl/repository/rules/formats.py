@@ -80,6 +80,11 @@ def _plan(file: _File) -> None:
         raise _Broken(f"{file.size} bytes; its header alone has {_PLAN_HEADER_BYTES}")
 
 
+def _tflite(file: _File) -> None:
+    if file.head[4:8] != b"TFL3":
+        raise _Broken(f"it begins with {_shown(file.head)}")
+
+
 def _zip(file: _File) -> None:
     _begins_with(b"PK\x03\x04", b"PK\x05\x06")(file)
     try:
@@ -275,6 +280,11 @@ def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
 _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".onnx": ("an ONNX model", _onnx),
     ".plan": ("a TensorRT plan", _plan),
+    ".engine": ("a TensorRT plan", _plan),
+    ".trt": ("a TensorRT plan", _plan),
+    ".tflite": ("a TensorFlow Lite model", _tflite),
+    # A GraphDef or a SavedModel: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/framework/graph.proto
+    ".pb": ("a TensorFlow model", _begins_with(b"\x08", b"\x0a", b"\x12", b"\x18", b"\x22")),
     ".pt": ("a PyTorch file", _torch),
     ".pth": ("a PyTorch file", _torch),
     ".pt2": ("a PyTorch file", _zip),

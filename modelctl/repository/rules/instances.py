@@ -8,6 +8,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
 from modelctl.repository.backends import backend_of
 
+_MOST_INSTANCES = 1024
+"""Each is a thread of the server, or a process, with the model in memory."""
+
 
 def check(config: ModelConfig) -> Iterator[str]:
     """Missing, contradictory or multiplying instance groups; optimizations that the backend ignores."""
@@ -33,6 +36,11 @@ def _group(where: str, group: ModelInstanceGroup) -> Iterator[str]:
         yield f"{where}.kind: missing; KIND_GPU, KIND_CPU or KIND_MODEL"
     if group.count < 1:
         yield f"{where}.count: {group.count} is no number of instances (the server reads it as 1); write at least 1"
+    if group.count > _MOST_INSTANCES:
+        yield (
+            f"{where}.count: {group.count} instances are more than a pod holds, each with the model in memory; "
+            "write 1 or a few"
+        )
     if not group.gpus:
         return
     if group.kind == ModelInstanceGroup.KIND_GPU:

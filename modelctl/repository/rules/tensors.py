@@ -22,10 +22,33 @@ def check(config: ModelConfig) -> Iterator[str]:
         if tensor.format != ModelInput.FORMAT_NONE and len(tensor.dims) != 3:
             layout = ModelInput.Format.Name(tensor.format)
             yield f"input[{index}].format: {layout} needs 3 dims, and there are {len(tensor.dims)}"
+    yield from _made_by_the_batcher(config)
     for field, tensors in (("input", config.input), ("output", config.output)):
         for index, tensor in enumerate(tensors):
             if tensor.HasField("reshape"):
                 yield from _reshape(f"{field}[{index}].reshape", tensor.dims, tensor.reshape.shape, config.max_batch_size)
+
+
+def _made_by_the_batcher(config: ModelConfig) -> Iterator[str]:
+    """Yield what `ValidateBatchIO` of Triton's core refuses: tensors of the batch that are made of what is not there."""
+    inputs, outputs = [tensor.name for tensor in config.input], [tensor.name for tensor in config.output]
+    made: list[tuple[str, Sequence[str], Sequence[str]]] = []
+    for index, given in enumerate(config.batch_input):
+        made.append((f"batch_input[{index}].source_input", given.source_input, inputs))
+    for index, wanted in enumerate(config.batch_output):
+        made.append((f"batch_output[{index}].source_input", wanted.source_input, inputs))
+        made.append((f"batch_output[{index}].target_name", wanted.target_name, outputs))
+    for where, names, known in made:
+        if where.endswith("source_input") and len(names) != 1:
+            yield f"{where}: names {len(names)} inputs; it takes one"
+        for name in names:
+            if name not in known:
+                yield f"{where}: the model has no {name}; it has {', '.join(known) or 'none'}"
+    for index, given in enumerate(config.batch_input):
+        if not given.target_name:
+            yield f"batch_input[{index}].target_name: missing; the name of the tensor that the server adds"
+        if given.data_type not in (DataType.TYPE_INT32, DataType.TYPE_FP32):
+            yield f"batch_input[{index}].data_type: {DataType.Name(given.data_type)}; TYPE_INT32 or TYPE_FP32"
 
 
 def _reshape(where: str, dims: Sequence[int], shape: Sequence[int], max_batch_size: int) -> Iterator[str]:

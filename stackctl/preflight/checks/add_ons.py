@@ -11,6 +11,9 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield a finding for each pin that is missing, else one for all."""
     kubernetes = subject.settings.cluster.version
+    if subject.settings.cluster.existing is not None:
+        yield ok("none are made: those of the cluster are its owner's")
+        return
     pins = KUBERNETES[kubernetes].addons
     missing = False
     for addon, pinned in pins.items():

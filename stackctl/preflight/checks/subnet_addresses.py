@@ -13,11 +13,13 @@ from stackctl.preflight.checks.usage import instances
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each private subnet that there is; before there is one, the plan of the stack file counts.
+    """Yield a finding for each private subnet that there is; before one is made, the plan of the stack file counts.
 
     The plan has been checked with the other settings: in the worst case every node lands in one zone.
     """
     subnets = _private_subnets(subject)
+    if not subnets and subject.settings.network.existing is not None:
+        return
     if not subnets:
         yield ok(f"planned: {subject.settings.network.cidr} has room for every node group at its max")
         return
@@ -43,7 +45,12 @@ def _judge(subject: Subject, subnet: dict[str, Any], needed: int) -> Finding:
 
 
 def _private_subnets(subject: Subject) -> list[dict[str, Any]]:
-    """Return the stack's own subnets that Karpenter and internal load balancers find by their role."""
+    """Return the stack's own subnets that internal load balancers find by their role, or those that its file names."""
+    existing = subject.settings.network.existing
+    if existing is not None:
+        named = [{"Name": "subnet-id", "Values": sorted(existing.private_subnet_ids.values())}]
+        there = subject.readers("ec2").describe_subnets(Filters=named)["Subnets"]
+        return [item for item in there if existing.private_subnet_ids.get(item["AvailabilityZone"]) == item["SubnetId"]]
     role = [{"Name": "tag-key", "Values": ["kubernetes.io/role/internal-elb"]}]
     pages = subject.readers("ec2").get_paginator("describe_subnets").paginate(Filters=role)
     found = [subnet for page in pages for subnet in page["Subnets"] if subject.owner.reason(tags_of(subnet.get("Tags")))]

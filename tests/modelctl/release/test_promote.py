@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -15,8 +16,11 @@ from modelctl.release import promote as command
 from modelctl.release.catalog import UnknownRelease
 from modelctl.release.progress import Silent
 from modelctl.store.bucket import Store, open_store
+from modelctl.store.errors import StoreError
 from modelctl.store.manifest import Manifest, ManifestError, ModelEntry, ObjectEntry
+from spec.stack_names import stack_of_model_bucket
 from tests.aws_environment import use_none_of_the_developers
+from tests.command import run
 from tests.paths import ROOT
 
 CONTENT = {"m/config.pbtxt": b"name: 'm'", "m/1/model.py": b"x = 1\n" * 1000}
@@ -119,3 +123,101 @@ def test_a_release_that_no_environment_had_is_refused(checkout: Path) -> None:
         command.PromotionError, match=r"pins release cccccccccccc, which .* has never pinned: pin it there first"
     ):
         command.refuse_unknown("cccccccccccc", checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")
+
+
+US, EU = "triton-models-prod-us-123456789012-us-west-2", "triton-models-prod-eu-123456789012-eu-central-1"
+
+
+@pytest.fixture
+def regions(stores: tuple[Store, Store], tmp_path: Path) -> Path:
+    """Stack files of dev and of two prods in two regions, all of which pin the release of the first bucket."""
+    (release_id,) = stores[0].release_ids()
+    for stack, like, region in (
+        ("dev", "dev", "us-west-2"),
+        ("prod-us", "prod", "us-west-2"),
+        ("prod-eu", "prod", "eu-central-1"),
+    ):
+        text = (ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text(encoding="utf-8").replace("us-west-2", region)
+        (tmp_path / f"Pulumi.{stack}.yaml").write_text(
+            re.sub(r'(?<=  id: ")[0-9a-f]{12}', release_id, text), encoding="utf-8"
+        )
+    for bucket, region in ((US, "us-west-2"), (EU, "eu-central-1")):
+        boto3.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": region})
+    return tmp_path
+
+
+def promote(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    done = run("modelctl", "promote", *arguments, "--before", "dev", "--from", "dev-models", "--stacks", str(folder))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_several_stacks_get_their_release_in_one_go_each_in_its_region(regions: Path, stores: tuple[Store, Store]) -> None:
+    (release_id,) = stores[0].release_ids()
+    code, told, _ = promote(regions, "prod-us", "prod-eu", "--bucket", US, "--bucket", EU)
+    assert (code, told.splitlines()) == (
+        0,
+        [f"{release_id} is in s3://{bucket}: 2 objects copied from s3://dev-models, 0 found" for bucket in (US, EU)],
+    )
+    assert open_store(EU, region="eu-central-1").client.meta.region_name == "eu-central-1"
+    assert open_store(EU, region="eu-central-1").manifest(release_id) == stores[0].manifest(release_id)
+
+
+def test_all_mistakes_are_told_and_nothing_is_copied_where_there_is_one(regions: Path) -> None:
+    dev = regions / "Pulumi.dev.yaml"
+    eu = regions / "Pulumi.prod-eu.yaml"
+    eu.write_text(re.sub(r'(?<=  id: ")[0-9a-f]{12}', "cccccccccccc", eu.read_text(encoding="utf-8")), encoding="utf-8")
+    code, told, errors = promote(regions, "prod-us", "prod-eu", "prod-us", "--bucket", EU, "--bucket", EU, "--bucket", US)
+    assert (code, told) == (1, "")
+    assert errors.splitlines() == [
+        f"error: {EU} is the bucket of stack prod-eu, and not of prod-us; give that of prod-us",
+        f"{eu} pins release cccccccccccc, which {dev} has never pinned: pin it there first (`modelctl pin`) and deploy "
+        "that, so that both environments serve the same objects",
+    ]
+    assert open_store(US).release_ids() == []
+
+
+def test_a_copy_that_fails_keeps_no_other_from_being_made_and_is_made_by_the_next_run(
+    regions: Path, stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (release_id,) = stores[0].release_ids()
+    upload = Store.upload
+
+    def refused_in_us(store: Store, *arguments: Any) -> None:
+        if store.place.bucket == US:
+            raise StoreError("no")
+        upload(store, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "upload", refused_in_us)
+        code, told, errors = promote(regions, "prod-us", "prod-eu", "--bucket", US, "--bucket", EU)
+    assert code != 0 and "error: no" in errors and f"{release_id} is in s3://{EU}" in told
+    assert open_store(US).manifest(release_id) is None
+    code, told, _ = promote(regions, "prod-us", "prod-eu", "--bucket", US, "--bucket", EU)
+    assert (code, told.splitlines()) == (
+        0,
+        [
+            f"{release_id} is in s3://{US}: 2 objects copied from s3://dev-models, 0 found",
+            f"{release_id} is in s3://{EU}: 0 objects copied from s3://dev-models, 2 found",
+        ],
+    )
+
+
+def test_every_stack_has_a_bucket(regions: Path) -> None:
+    assert promote(regions, "prod-us", "prod-eu", "--bucket", US) == (
+        1,
+        "",
+        "error: 2 stacks need a bucket each, and --bucket is given 1 times; give it once for each stack, in their order\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bucket", "stack"),
+    [
+        (US, "prod-us"),
+        ("triton-models-dev-123456789012-us-gov-west-1", "dev"),
+        ("dev-models", None),
+        ("triton-models-x", None),
+    ],
+)
+def test_a_bucket_says_whose_it_is(bucket: str, stack: str | None) -> None:
+    assert stack_of_model_bucket(bucket) == stack

@@ -257,6 +257,8 @@ def test_two_at_once_end_with_one_release(models: Path, store: Store, monkeypatc
     [
         ('"bytes": 5', '"bytes": 6', "id: "),
         ('"schema": 1', '"schema": 2', "manifest.json: schema: 2 is not 1;"),
+        ('"schema": 1', '"schema": true', "manifest.json: schema: true is not 1;"),
+        ('"schema": 1', '"schema": 1.0', "manifest.json: schema: 1.0 is not 1;"),
         ('"created"', '"creation"', "manifest.json: created: is missing; creation: unknown key;"),
         ("{", "", "manifest.json: line 2, column 11: not valid JSON: Extra data"),
     ],

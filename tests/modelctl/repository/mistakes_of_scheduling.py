@@ -111,6 +111,16 @@ MISTAKES = [
         ],
     ),
     Mistake(
+        "a count that no pod holds",
+        NORMALIZE,
+        "kind: KIND_CPU count: 1",
+        "kind: KIND_CPU count: 1000000000",
+        [
+            "normalize/config.pbtxt: instance_group[0].count: 1000000000 instances are more than a pod holds, each with the "
+            "model in memory; write 1 or a few",
+        ],
+    ),
+    Mistake(
         "a negative count",
         NORMALIZE,
         "kind: KIND_CPU count: 1",

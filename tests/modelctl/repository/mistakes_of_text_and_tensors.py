@@ -280,6 +280,24 @@ MISTAKES = [
         ],
     ),
     Mistake(
+        "tensors of the batch that are made of nothing",
+        NORMALIZE,
+        'backend: "python"',
+        """backend: "python"
+        batch_input { kind: BATCH_ELEMENT_COUNT data_type: TYPE_INT64 source_input: "FEATURE" }
+        batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: "NORMALISED" }""",
+        [
+            f"normalize/config.pbtxt: {message}"
+            for message in (
+                "batch_input[0].source_input: the model has no FEATURE; it has FEATURES",
+                "batch_output[0].source_input: names 0 inputs; it takes one",
+                "batch_output[0].target_name: the model has no NORMALISED; it has NORMALIZED",
+                "batch_input[0].target_name: missing; the name of the tensor that the server adds",
+                "batch_input[0].data_type: TYPE_INT64; TYPE_INT32 or TYPE_FP32",
+            )
+        ],
+    ),
+    Mistake(
         "labels that are missing",
         NORMALIZE,
         '"NORMALIZED" data_type',

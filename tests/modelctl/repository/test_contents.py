@@ -69,6 +69,10 @@ _LEADS_OUT = "which leads out of the directory of the model"
 RIGHT = {
     "model.onnx": _onnx(),
     "model.plan": b"ftrt" + b"\0" * 24,
+    "model.engine": b"ftrt" + b"\0" * 24,
+    "model.trt": b"ftrt" + b"\0" * 24,
+    "model.tflite": b"\x1c\0\0\0TFL3" + b"\0" * 16,
+    "saved_model.pb": b"\x08\x01\x12\x02\x0a\x00",
     "model.pt": _zip(),
     "weights.pth": b"\x80\x02}q\x00.",
     "weights.npz": _zip(),

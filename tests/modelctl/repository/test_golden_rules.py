@@ -48,6 +48,7 @@ def test_a_version_without_one_is_released_too(models: Path) -> None:
     assert validate(models) == []
 
 
+NESTED = "it is nested in another way than the shape [1, 4] says; nest it so, or not at all"
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nothing is asked": (_golden(inputs={}), ["inputs: is empty; give at least one"]),
     "no outputs, a key too many": (
@@ -94,6 +95,17 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["inputs.FEATURES.data: -3.5e+38 at 1 is no FP32"],
     ),
     "a negative tolerance": (_golden(tolerance=-1), ["tolerance: -1 is too small; at least 0"]),
+    "a tolerance of everything": (_golden(tolerance=1e9), ["tolerance: 1000000000.0 is too large; at most 0.5"]),
+    "a tolerance that is none": (
+        _golden(tolerance=float("nan")),
+        ["NaN is no number of JSON; write a number"],
+    ),
+    "ragged data": (_golden(inputs={"FEATURES": _tensor(data=[[0, 1], [2], [3]])}), [f"inputs.FEATURES: {NESTED}"]),
+    "data that is nested in another way": (
+        _golden(inputs={"FEATURES": _tensor(data=[[0, 1], [2, 3]])}),
+        [f"inputs.FEATURES: {NESTED}"],
+    ),
+    "lists among numbers": (_golden(inputs={"FEATURES": _tensor(data=[0, [1], 2, 3])}), [f"inputs.FEATURES: {NESTED}"]),
 }
 
 

@@ -113,6 +113,13 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         _write("normalize/02/model.py", "x = 1\n"),
         ["normalize/02: not a version, the server ignores it; versions are named 1, 2, 3 …"],
     ),
+    **{
+        f"a version named {name}": (
+            _write(f"normalize/{name}/model.py", "x = 1\n"),
+            [f"normalize/{name}: not a version, the server ignores it; versions are named 1, 2, 3 …"],
+        )
+        for name in ("1.0", "version2", "V2", "v-2", "2.1.0")
+    },
     "an ensemble's version directory is empty": (
         _remove("pipeline/1/.keep", "pipeline/1/golden.json"),
         [

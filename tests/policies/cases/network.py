@@ -250,4 +250,36 @@ CASES = (
         ),
         unknown="availabilityZone",
     ),
+    Case(
+        policy="region-allowed",
+        type=SUBNET,
+        passes={"availabilityZone": "eu-west-1a"},
+        fails=(
+            fail(
+                {"availabilityZone": "us-west-2a"},
+                (
+                    "it: availabilityZone: is us-west-2a, outside of eu-central-1, eu-west-1: customers' data may not go "
+                    "there. Fix: use an allowed region, or put this one into `regions` of this policy"
+                ),
+            ),
+        ),
+        unknown="availabilityZone",
+        config={"regions": ["eu-central-1", "eu-west-1"]},
+    ),
+    Case(
+        policy="region-allowed",
+        type=SUBNET,
+        passes={},
+        fails=(
+            fail(
+                {"availabilityZone": "us-west-2a"},
+                (
+                    "it: availabilityZone: is us-west-2a, outside of those that nobody has named: customers' data may not "
+                    "go there. Fix: use an allowed region, or put this one into `regions` of this policy"
+                ),
+            ),
+        ),
+        unknown="availabilityZone",
+        region=None,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from rich.console import Console
 
 from bootstrap import github
+from spec import stack_names
+from spec.settings import load_stack_file
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.workflow_files import Document, Step
 from twin.host import tools
@@ -31,6 +34,10 @@ WRITES = {
     ("destroy", "destroy"): {"id-token"},
 }
 """The permissions to write that each job has. A job that is not here may write nothing."""
+_ENVIRONMENTS = {
+    stack: load_stack_file(stack_names.file_of(stack, files.ROOT)).environment for stack in stack_names.names(files.ROOT)
+}
+"""The environment of each stack of this repository."""
 CREDENTIALS = [
     one for one in files.steps() if str(one.content.get("uses", "")).startswith("aws-actions/configure-aws-credentials@")
 ]
@@ -181,18 +188,28 @@ def test_credentials_that_read_are_for_branches_of_this_repository(name: str, jo
 
 
 def test_who_changes_an_environment_is_approved_by_it() -> None:
-    assert files.load("deploy-stack")["jobs"]["up"]["environment"] == "${{ inputs.stack }}"
-    assert files.load("destroy")["jobs"]["destroy"]["environment"] == "${{ inputs.stack }}"
+    assert files.load("deploy-stack")["jobs"]["up"]["environment"] == "${{ inputs.environment }}"
+    options = files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"]
+    environment = files.load("destroy")["jobs"]["destroy"]["environment"]
+    known = re.fullmatch(r"\$\{\{ fromJSON\('(.+)'\)\[inputs\.stack\] \}\}", environment)
+    assert known is not None
+    assert json.loads(known[1]) == {stack: _ENVIRONMENTS[stack] for stack in options}
 
 
 def test_the_same_commit_goes_from_environment_to_environment() -> None:
     jobs = files.load("deploy")["jobs"]
-    order = [(name, job.get("needs"), job["with"]["stack"], job["with"].get("before")) for name, job in jobs.items()]
-    assert order == [
-        ("dev", None, "dev", None),
-        ("staging", "dev", "staging", "dev"),
-        ("prod", "staging", "prod", "staging"),
-    ]
+    order = [(name, job.get("needs"), job["with"]["environment"]) for name, job in jobs.items()]
+    assert order == [("dev", None, "dev"), ("staging", "dev", "staging"), ("prod", "staging", "prod")]
+    before = {name: _ENVIRONMENTS.get(job["with"].get("before", "")) for name, job in jobs.items()}
+    assert before == {name: needs for name, needs, _ in order}
+
+
+def test_every_stack_is_deployed_with_its_environment_and_one_after_the_other() -> None:
+    jobs = files.load("deploy")["jobs"]
+    deployed = {stack: name for name, job in jobs.items() for stack in job["strategy"]["matrix"]["stack"]}
+    assert deployed == {stack: environment for stack, environment in _ENVIRONMENTS.items() if environment != "local"}
+    assert {job["with"]["stack"] for job in jobs.values()} == {"${{ matrix.stack }}"}
+    assert {job["strategy"]["max-parallel"] for job in jobs.values()} == {1}
 
 
 @pytest.mark.parametrize(("name", "job"), [(one.workflow, one.job) for one in CREDENTIALS])
@@ -208,8 +225,9 @@ def test_a_run_that_waits_for_approval_or_was_cut_off_is_not_commented_on() -> N
     assert """contains(fromJSON('["success", "failure", "timed_out"]'), github.event.workflow_run.conclusion)""" in condition
 
 
-def test_prod_is_not_destroyed_from_here() -> None:
-    assert files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"] == ["dev", "staging"]
+def test_every_stack_but_those_of_prod_can_be_destroyed_from_here() -> None:
+    options = files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"]
+    assert set(options) == {stack for stack, environment in _ENVIRONMENTS.items() if environment in ("dev", "staging")}
 
 
 def test_the_cli_is_of_the_version_that_the_twin_has() -> None:
@@ -240,3 +258,12 @@ def test_each_stack_can_have_a_runner_of_its_own(workflow: str, job: str, stack:
     # A variable of the environment would be read too late: GitHub knows it only once a runner has the job.
     wanted = f"${{{{ fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"
     assert files.load(workflow)["jobs"][job]["runs-on"] == wanted
+
+
+@pytest.mark.parametrize(("workflow", "job", "before"), [("deploy-stack", "up", "Up"), ("destroy", "destroy", "Destroy")])
+def test_a_stack_that_is_named_for_it_is_reached_through_a_node(workflow: str, job: str, before: str) -> None:
+    steps = files.load(workflow)["jobs"][job]["steps"]
+    order = [str(step.get("name", step.get("uses"))).partition("@")[0] for step in steps]
+    place = order.index("./.github/actions/tunnel")
+    assert order.index("aws-actions/configure-aws-credentials") < place < order.index(before)
+    assert steps[place]["if"] == "contains(fromJSON(vars.TUNNELS || '[]'), inputs.stack)"

@@ -344,6 +344,20 @@ def test_a_step_is_one_command_and_ends_as_it_ends(
     assert stand_ins.calls == [command] * 2
 
 
+@runs("actions/tunnel/Open the tunnel")
+def test_the_steps_behind_an_open_tunnel_go_through_it(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
+    command = ".venv/bin/python -m stackctl tunnel dev"
+    stand_ins.put("python")
+    stand_ins.answer({command: ("export KUBECONFIG=/tmp/k HTTPS_PROXY=http://127.0.0.1:4711\n", 0)})
+    through = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "environment")}
+    step = files.step("actions", "tunnel", "Open the tunnel")
+    assert run(step, checkout, STACK="dev", **through).returncode == 0
+    assert (tmp_path / "environment").read_text() == "KUBECONFIG=/tmp/k\nHTTPS_PROXY=http://127.0.0.1:4711\n"
+    stand_ins.answer({command: ("", 2)})
+    assert run(step, checkout, STACK="dev", **through).returncode != 0
+    assert stand_ins.calls == [command] * 2
+
+
 @runs("nightly/slow/One group of the slow tests")
 def test_every_night_each_group_of_slow_tests_is_run_and_ends_as_it_ends(checkout: Path, stand_ins: StandIns) -> None:
     (checkout / ".ci").mkdir()

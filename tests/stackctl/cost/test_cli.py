@@ -46,6 +46,19 @@ def test_in_a_region_without_prices_the_cost_is_unknown(monkeypatch: pytest.Monk
     assert after["total"] == {"min": None, "expected": None, "max": None}
 
 
+@pytest.mark.parametrize(
+    ("region", "sentence"),
+    [
+        ("cn-north-1", "AWS sells cn-north-1 in yuan, and costs are told in US dollars only: they are not known"),
+        ("eu-centrl-1", "'eu-centrl-1' is not a region with EKS; did you mean 'eu-central-1'? use af-south-1, "),
+    ],
+)
+def test_prices_that_aws_cannot_tell_are_not_asked_for(region: str, sentence: str) -> None:
+    done = run("stackctl", "cost", "refresh", region)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {sentence}")
+
+
 def test_a_stack_file_with_a_mistake_is_an_error_with_the_code_of_every_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

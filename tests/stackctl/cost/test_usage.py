@@ -20,6 +20,7 @@ from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
 from stackctl.cost.usage import Amounts, Nodes
 from tests.paths import ROOT
+from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
 
 TODAY = date(2026, 11, 21)
 DAY = date(2026, 1, 2)
@@ -135,6 +136,28 @@ def test_network_is_counted_by_zone() -> None:
     fixed = 730 * (3 * Decimal("0.05") + 15 * 3 * Decimal("0.01") + Decimal("0.0225"))
     unit = 730 * Decimal("0.006")
     assert part(stack("prod"), table, "network") == Amounts(fixed, fixed + unit, fixed + unit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "whose", "keys"),
+    [
+        (
+            {"network": IN_A_VPC["network"]},
+            ["control plane: taken in", "control plane: kept 365 days"],
+            "the VPC (NAT gateways, endpoints, flow logs)",
+            4,
+        ),
+        (IN_A_CLUSTER, [], "the VPC (NAT gateways, endpoints, flow logs), the control plane and its logs", 3),
+    ],
+)
+def test_what_is_there_already_is_not_counted_again(changes: dict[str, Any], what: list[str], whose: str, keys: int) -> None:
+    found = estimate(stack("prod", lambda sections: sections.update(changes)), prices(), TODAY)
+    named = [item.what for item in found.items if item.part in ("network", "control plane", "logs")]
+    plane = ["EKS"] if what else []
+    containers = ["containers: taken in", "containers: kept 90 days"]
+    assert named == [*plane, "load balancer, one capacity unit", *what, *containers]
+    assert f"not in it, as somebody pays for it already: {whose}" in found.notes
+    assert usage.keys(stack("prod", lambda sections: sections.update(changes))) == keys
 
 
 def test_a_public_load_balancer_has_addresses() -> None:

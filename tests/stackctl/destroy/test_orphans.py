@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from stackctl.cost import prices
 from stackctl.cost.prices import PriceTable
 from stackctl.orphans import computing, networking, storing
 from stackctl.orphans.find import FINDERS, leftovers
+from stackctl.orphans.report import document
 from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, STRANGERS, Tags, client, new_search
+from tests.system.component import existing_account
+from twin.aws.base.clients import Clients
 
 CLUSTERS_TAG = [{"Key": f"kubernetes.io/cluster/{CLUSTER}", "Value": "owned"}]
 ASSUME = "arn:aws:iam::123456789012:role/eks"
@@ -398,3 +402,22 @@ def test_of_a_stack_that_is_up_nothing_is_suggested_for_removal(account: str, mo
     assert done.exit_code == 1
     assert done.output.startswith("dev is up: this is what it has, and nobody can say yet what will be left of it.\n")
     assert "delete-cluster" not in done.output
+
+
+def test_in_a_cluster_that_was_there_only_the_stacks_own_node_groups_are_found(account: str) -> None:
+    """They say too that the stack is up: its VPC and its cluster are somebody else's, and never listed."""
+    private = existing_account.make_vpc(Clients("us-west-2")).private
+    config = {"subnetIds": list(private.values())}
+    client("eks").create_cluster(name="shared", roleArn=ASSUME, resourcesVpcConfig=config)
+    search = replace(new_search(), existing_cluster="shared")
+    assert leftovers(search) == []
+    for name, tags in (("triton-dev-system", {"project": "triton-eks", "environment": "dev"}), ("owners", {})):
+        client("eks").create_nodegroup(
+            clusterName="shared", nodegroupName=name, nodeRole=ASSUME, subnets=["subnet-0"], tags=tags
+        )
+    [found] = leftovers(search, ["node group"])
+    assert (found.kind, found.id, found.name) == ("node group", "triton-dev-system", "of shared")
+    assert found.remove.startswith("aws eks delete-nodegroup --cluster-name shared --nodegroup-name triton-dev-system ")
+    assert document([found])["up"] is True
+    assert leftovers(new_search(), ["node group"]) == []
+    assert leftovers(replace(search, existing_cluster="gone"), ["node group"]) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.stub import Stubber
+from moto.eks.models import eks_backends
 
 from stackctl.account.read_only import Readers
 from stackctl.destroy.engine import Engine
@@ -19,7 +21,8 @@ from stackctl.pulumi_program import PulumiFailed
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
-from tests.stackctl.destroy.conftest import CLUSTER, OURS, Pulumi, client, new_search, resource
+from tests.stackctl.conftest import ApiServer
+from tests.stackctl.destroy.conftest import CLUSTER, OURS, REGION, Pulumi, client, new_search, resource
 
 NODE_POOL = resource("kubernetes:karpenter.sh/v1:NodePool", "pool")
 NODE_CLASS = resource("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", "class")
@@ -226,6 +229,25 @@ def test_the_command_deletes_a_stack_that_is_named_twice(
         "dev: nothing is left in AWS",
         "To remove the empty stack from Pulumi's state too: pulumi stack rm dev --preserve-config",
     ]
+
+
+def test_an_engine_that_fails_where_the_api_server_is_not_reached_says_how_it_is(
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path, api: ApiServer
+) -> None:
+    role = f"arn:aws:iam::{account}:role/control-plane"
+    client("eks").create_cluster(name=CLUSTER, roleArn=role, resourcesVpcConfig={"endpointPublicAccess": True})
+    made = eks_backends[account][REGION].clusters[CLUSTER]
+    made.endpoint = "https://127.0.0.1:1"
+    made.certificate_authority = {"data": base64.b64encode(api.authority).decode()}
+    pulumi.holds(NODE_POOL, VPC)
+    pulumi.fails()
+    done = destroy("dev", "--confirm", "dev", checkout=let_go, monkeypatch=monkeypatch)
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        1,
+        "The API server 127.0.0.1 does not answer this machine ([Errno 111] Connection refused): add the address of this "
+        "machine to cluster.publicAccessCidrs, or go through a node: `python3 -m stackctl tunnel dev -- COMMAND` "
+        "(docs/private-api.md)",
+    )
 
 
 @pytest.mark.parametrize("confirm", [[], ["--confirm", ""], ["--confirm", "prod"], ["--confirm", "yes"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,20 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
+from moto.eks.models import eks_backends
 
 from spec.versions import example_digest
-from stackctl.preflight.checks import images, instance_offerings, model_release, spot_role, subnet_addresses
+from stackctl.preflight.checks import (
+    api_access,
+    images,
+    instance_offerings,
+    model_release,
+    spot_role,
+    subnet_addresses,
+)
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
+from tests.stackctl.conftest import ApiServer
 
 REGION = "us-west-2"
 BUCKET = "triton-models-staging-123456789012-us-west-2"
@@ -139,11 +149,11 @@ def test_a_private_subnet_with_room_for_every_node_is_ok(subject: Callable[..., 
 
 
 def test_a_private_subnet_that_others_have_filled_is_told(subject: Callable[..., Subject]) -> None:
-    # One node takes 130 addresses (7 blocks of 16 for 110 pods, one in advance, 2 interfaces), a p4d.24xlarge 276.
+    # One node takes 130 addresses (7 blocks of 16 for 110 pods, one in advance, 2 interfaces), a p4d.24xlarge 274.
     private_subnet("10.30.0.0/24", "us-west-2a")
     private_subnet("10.31.0.0/22", "us-west-2b")
     first, second = results(subnet_addresses, subject())
-    assert (first[0], first[1].partition("free, ")[2]) == (Status.FAIL, "and the next node takes up to 276")
+    assert (first[0], first[1].partition("free, ")[2]) == (Status.FAIL, "and the next node takes up to 274")
     assert (second[0], second[1].partition("free, ")[2].rstrip("0123456789")) == (
         Status.WARN,
         "and nodes still to come take up to ",
@@ -250,3 +260,33 @@ def test_what_aws_answers_otherwise_is_told(subject: Callable[..., Subject]) -> 
         Status.UNKNOWN,
         "AWS answered ec2:DescribeVpcs with InternalError: try later",
     )
+
+
+def test_who_reaches_the_api_server_is_said_before_there_is_one(subject: Callable[..., Subject]) -> None:
+    assert results(api_access, subject()) == [
+        (Status.OK, "reached by the nodes, 10.30.0.0/16 inside of the VPC or connected to it")
+    ]
+    (finding,) = api_access.check(subject({"cluster.apiAccess": REMOVED}))
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.WARN,
+        "reached by the nodes",
+        "give cluster.apiAccess, or go through a node: "
+        "`python3 -m stackctl tunnel staging -- COMMAND` (docs/private-api.md)",
+    )
+
+
+def test_an_api_server_that_this_machine_does_not_reach_is_a_warning(
+    subject: Callable[..., Subject], account: str, api: ApiServer
+) -> None:
+    boto3.client("eks", region_name=REGION).create_cluster(
+        name="triton-staging", roleArn=f"arn:aws:iam::{account}:role/control-plane", resourcesVpcConfig={}
+    )
+    made = eks_backends[account][REGION].clusters["triton-staging"]
+    made.endpoint = "https://127.0.0.1:1"
+    made.certificate_authority = {"data": base64.b64encode(api.authority).decode()}
+    _, finding = api_access.check(subject())
+    assert (finding.status, finding.message) == (
+        Status.WARN,
+        "127.0.0.1 does not answer this machine ([Errno 111] Connection refused); `pulumi up` from here would end there",
+    )
+    assert finding.remedy.startswith("come from a network or security group of cluster.apiAccess, or go through a node: ")

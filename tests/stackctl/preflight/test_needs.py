@@ -10,6 +10,7 @@ from spec.settings import load_stack_file
 from stackctl import quotas as needs
 from stackctl.quotas import Quota, instance_quota, needed_quotas
 from tests.paths import ROOT
+from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
 from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 from tests.spec.test_stack_mistakes_relations import WORKER
@@ -31,6 +32,11 @@ def test_a_stack_needs_what_its_groups_and_its_network_take() -> None:
         needs.NAT_GATEWAYS: (1, 1),
         needs.CLUSTERS: (1, 1),
     }
+
+
+def test_what_is_there_already_takes_no_quota_again() -> None:
+    assert amounts(IN_A_VPC).keys() == {needs.STANDARD, needs.G, needs.P, needs.CLUSTERS}
+    assert amounts(IN_A_CLUSTER).keys() == {needs.STANDARD, needs.G, needs.P}
 
 
 def test_nodes_for_workers_take_what_their_fewest_and_their_most_fill() -> None:
@@ -90,6 +96,8 @@ def test_an_autoscaler_starts_nodes_for_the_fewest_pods_and_the_warm_ones() -> N
         ("p5.48xlarge", False, needs.P),
         ("p4de.24xlarge", True, needs.P4_SPOT),
         ("p5.48xlarge", True, needs.P5_SPOT),
+        ("p6-b200.48xlarge", False, needs.P),
+        ("p6-b200.48xlarge", True, None),
         ("inf2.xlarge", False, None),
         ("trn1.2xlarge", True, None),
         ("mac2.metal", False, None),

@@ -18,15 +18,19 @@ import kubernetes
 import pytest
 from moto.server import ThreadedMotoServer
 
+from stackctl.account.guard import caller
 from stackctl.account.read_only import Readers
+from stackctl.preflight.checks import api_access
+from stackctl.preflight.checks.check import Status, Subject
 from stackctl.tunnel import command
-from stackctl.tunnel.cluster import api_server
+from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Surroundings, variables
 from stackctl.tunnel.ssm import TunnelUnusable
 from tests.command import run
 from tests.spec.stack_config import settings
-from tests.stackctl.tunnel.conftest import HOST, REGION, ApiServer, Programs
+from tests.stackctl.conftest import HOST, ApiServer
+from tests.stackctl.tunnel.conftest import REGION, Programs
 from twin.host.processes import wait_until
 
 # What a program does that knows nothing of the tunnel: the real name, the real certificate, HTTPS_PROXY.
@@ -51,7 +55,7 @@ def through(cluster: str, node: Callable[..., str], programs: Programs) -> Itera
 
 def _opened() -> Any:
     stack, readers = settings(), Readers(REGION, OPERATIONS)
-    return command._tunnel(stack, readers, api_server(stack, readers), Surroundings.of(os.environ))
+    return command._tunnel(stack, readers, api_server_of(stack, readers), Surroundings.of(os.environ))
 
 
 def _client(through: Mapping[str, str], api: ApiServer, tmp_path: Path) -> httpx.Client:
@@ -81,6 +85,16 @@ def test_the_kubernetes_client_takes_the_kubeconfig_as_it_is(through: Mapping[st
     assert made.configuration.proxy == through["HTTPS_PROXY"]
     assert kubernetes.client.VersionApi(made).get_code().git_version == "v1.35.2-eks"
     assert api.asked == [("/version/", "Bearer token-of-triton-staging")]
+
+
+def test_preflight_says_that_the_api_server_answers_through_it(
+    through: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", through["HTTPS_PROXY"])
+    monkeypatch.setenv("NO_PROXY", "")
+    readers = Readers(REGION, OPERATIONS)
+    _, finding = api_access.check(Subject(settings(), readers, caller(readers)))
+    assert (finding.status, finding.message) == (Status.OK, f"{HOST} answers this machine")
 
 
 def test_nothing_of_it_stays(cluster: str, node: Callable[..., str], programs: Programs) -> None:
@@ -146,7 +160,8 @@ def test_what_is_no_connection_to_a_host_is_refused(through: Mapping[str, str], 
 
 
 def test_a_node_that_lets_no_session_in_is_left_out(cluster: str, node: Callable[..., str], programs: Programs) -> None:
-    first, second = sorted((node(), node()))
+    node(), node()
+    first, second = system_nodes(settings(), Readers(REGION, OPERATIONS))
     programs.refuses(first)
     with _opened():
         assert [call["arguments"][call["arguments"].index("--target") + 1] for call in programs.sessions()] == [
@@ -168,8 +183,8 @@ def test_before_there_is_a_cluster_or_a_node_it_says_what_to_do(
     ended = run("stackctl", "tunnel", "staging")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "error: there is no cluster triton-staging in us-west-2 yet: `pulumi up --stack staging` makes it and its nodes and "
-        "ends at the API server, which it does not reach; then run it again through the tunnel\n",
+        "error: triton-staging in us-west-2 has no API server yet: `pulumi up --stack staging` makes it and its nodes and "
+        "ends where it does not reach it; then run it again through the tunnel\n",
     )
     request.getfixturevalue("cluster")
     request.getfixturevalue("node")(project="another")

@@ -13,6 +13,9 @@ import pytest
 from infra import app
 from spec.settings import load
 from spec.versions import PROJECT
+from tests.bootstrap import aws_calls
+from tests.bootstrap.authorization import refusals
+from tests.bootstrap.roles import DEPLOY, PREVIEW
 from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, living, seed_roles
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
@@ -190,3 +193,13 @@ def test_a_stack_that_does_not_ask_for_it_has_nothing_of_it(stack_runs: Any) -> 
 
 def _triton(up: Recording) -> Any:
     return next(item for item in up.of_type("kubernetes:apps/v1:Deployment") if item.checked["metadata"]["name"] == "triton")
+
+
+def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
+    stack = aws_calls.Stack(
+        aws_calls.Made(item.type.removeprefix("aws:"), item.name, item.id, item.checked)
+        for item in up.registrations
+        if item.custom and item.type.startswith("aws:")
+    )
+    assert list(refusals(DEPLOY, aws_calls.calls(stack))) == []
+    assert list(refusals(PREVIEW, aws_calls.reads(stack))) == []

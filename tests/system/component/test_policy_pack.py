@@ -18,6 +18,7 @@ from triton_policies.pods import DEPLOYMENT
 
 _DAY = {"asOf": TODAY.isoformat()}
 _PACK = ROOT / "policies"
+_REGION = {"aws:region": "us-west-2"}
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def pack() -> Iterator[Pack]:
     """The pack, which judges Kubernetes versions by the day by which the stack files are judged."""
     with running(_PACK) as pack:
         pack.configure({"eks-version-supported": _DAY, "eks-version-ageing": _DAY})
+        pack.configure_stack("any", _REGION)
         yield pack
 
 
@@ -67,6 +69,35 @@ def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program
     ]
     found = pack.judge(Recording(asked, up.exports))
     assert {(one.policy, one.level) for one in found} == {("scaling-one-owner", "mandatory")}
+
+
+def test_a_stack_is_judged_as_what_it_is_configured_to_be_whatever_its_name_is(
+    stack_runs: Callable[[str], StackRun], pack: Pack
+) -> None:
+    def told(stack: str, config: dict[str, str]) -> set[str]:
+        pack.configure_stack(stack, {**_REGION, **config})
+        return {found.policy for found in pack.judge(stack_runs(stack).up)}
+
+    try:
+        strict = told("local", {"triton-eks:environment": "prod"})
+        assert {"lasting-protected", "budget-present", "eks-deletion-protection"} <= strict
+        assert told("local", {"triton-eks:environment": "something new"}) == strict
+        assert told("local", {}) == set()
+        assert told("prod", {"triton-eks:environment": "dev"}) == {
+            "ng-instance-allowlist",
+            "ng-max-size-cap",
+            "scaling-bounds",
+        }
+    finally:
+        pack.configure_stack("any", _REGION)
+
+
+def test_what_is_in_another_region_than_the_stack_is_a_violation(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:
+    try:
+        pack.configure_stack("local", {"aws:region": "eu-central-1"})
+        assert {found.policy for found in pack.judge(stack_runs("local").up)} == {"region-allowed"}
+    finally:
+        pack.configure_stack("any", _REGION)
 
 
 def test_settings_that_no_policy_has_are_refused_and_told_once(stack_runs: Callable[[str], StackRun]) -> None:

@@ -22,15 +22,13 @@ _NAMES = {
     "aws:cloudwatch/eventRule:EventRule": "name",
     "aws:cloudwatch/logGroup:LogGroup": "name",
     "aws:cloudwatch/metricAlarm:MetricAlarm": "name",
-    "aws:costexplorer/anomalyMonitor:AnomalyMonitor": "name",
-    "aws:costexplorer/anomalySubscription:AnomalySubscription": "name",
     "aws:eks/cluster:Cluster": "name",
     "aws:iam/role:Role": "name",
     "aws:kms/alias:Alias": "name",
     "aws:s3/bucket:Bucket": "bucket",
     "aws:sqs/queue:Queue": "name",
 }
-"""What the program calls by a name of its own. All other names are the engine's, with characters drawn by chance."""
+"""The property with the name that the program gives, by type. Other names are the engine's, partly drawn by chance."""
 _OF_THE_ACCOUNT = ("aws:budgets/", "aws:costexplorer/", "aws:iam/", "aws:s3/")
 """Their names are there once for all regions of an account, those of buckets once in the world."""
 _WORDS = {

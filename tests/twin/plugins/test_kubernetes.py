@@ -18,6 +18,7 @@ from twin.charts.registry import CHARTS
 from twin.cluster.kube_api import ApiResource
 from twin.cluster.kube_errors import ApiError
 from twin.plugins import kube_objects
+from twin.plugins import kubeconfig as kubeconfigs
 from twin.plugins.errors import PluginError
 from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.plugins.kubernetes import KubernetesProvider
@@ -309,3 +310,13 @@ def test_a_release_moved_to_another_namespace_is_replaced(provider: Any) -> None
 def test_fields_that_somebody_else_has_set_are_told_with_a_way_to_give_them_back(error: ApiError, remedy: str) -> None:
     inputs = {"kind": "Deployment", "metadata": {"name": "triton"}}
     assert str(kube_objects._refused(error, inputs)) == f"the API server refused Deployment triton: {error}{remedy}"
+
+
+def test_a_kubeconfig_whose_tokens_are_eks_is_the_twins_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cluster of the twin's account is its one control plane, and nothing is sent to any other."""
+    own = kubeconfig("https://127.0.0.1:1")
+    monkeypatch.setattr(kubeconfigs, "twin_kubeconfig", lambda: own)
+    get_token = {"command": "aws", "args": ["--region", "us-west-2", "eks", "get-token", "--cluster-name", "shared"]}
+    assert kubeconfigs.instead_of_eks(kubeconfig("https://example.eks.amazonaws.com", exec=get_token)) is own
+    other = kubeconfig("https://example.eks.amazonaws.com", exec={"command": "aws"})
+    assert kubeconfigs.instead_of_eks(other) is other

@@ -15,8 +15,11 @@ _STATEMENT_KEYS = frozenset(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the document; ValueError when it is not a JSON object."""
-    document = json.loads(text)
+    """Return the document; ValueError when it is not a JSON object, or one that nests deeper than any policy."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     return document

@@ -18,6 +18,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
+from spec.versions import PROJECT
 from tests.system.component.engine.recording import Recording, Registration
 from twin.plugins.values import RESOURCE, SIGNATURE, to_struct
 
@@ -62,6 +63,11 @@ class Pack:
             }
         )
         self._stub.Configure(request, timeout=CALL_SECONDS)
+
+    def configure_stack(self, stack: str, config: Mapping[str, str]) -> None:
+        """Tell of the stack as the engine does before it sends the first resource. `config`: full names of keys -> text."""
+        request = analyzer_pb2.AnalyzerStackConfigureRequest(stack=stack, project=PROJECT, config=config)
+        self._stub.ConfigureStack(request, timeout=CALL_SECONDS)
 
     def judge_resources(self, registrations: Iterable[Registration], recording: Recording) -> list[Diagnostic]:
         """Return what the pack says of each resource, on the inputs that the provider has checked."""

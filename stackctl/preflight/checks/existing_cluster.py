@@ -1,0 +1,141 @@
+"""Does the cluster that is there already do for the stack, and may the caller work in it?
+
+Version, access entries and OIDC provider by the same rules as the program (`spec.existing.cluster`). Add-ons are the
+owner's: EKS knows only those that it manages, so that one that it does not list may still run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from spec.existing.cluster import ClusterFacts, mistakes
+from spec.settings import Settings
+from spec.settings.existing import ExistingCluster
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
+
+_NOT_THERE = ("ResourceNotFoundException", "NoSuchEntity")
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Yield what is wrong with the cluster, with the caller's access to it, and with its add-ons."""
+    existing = subject.settings.cluster.existing
+    if existing is None:
+        yield ok("the stack makes its own cluster")
+        return
+    cluster = _read(subject, existing)
+    found = mistakes(subject.settings, existing, cluster)
+    for problem in found:
+        message, _, remedy = str(problem).partition("; ")
+        yield fail(message, remedy)
+    if cluster is None:
+        return
+    if not found:
+        yield ok(f"{cluster.name}: Kubernetes {cluster.version}, access entries, an OIDC provider")
+    yield _access(subject, cluster)
+    yield from _add_ons(subject, cluster.name)
+
+
+def needed_add_ons(settings: Settings) -> dict[str, str]:
+    """Return the add-ons that the stack rests on, each with what fails without it."""
+    found = {
+        "vpc-cni": "no pod gets an address",
+        "coredns": "no pod finds another by its name",
+        "kube-proxy": "no Service answers",
+    }
+    if settings.monitoring is not None:
+        found["aws-ebs-csi-driver"] = "Prometheus gets no volume"
+    if settings.node_autoscaler == "karpenter":
+        found["eks-pod-identity-agent"] = "Karpenter gets no rights"
+    if settings.models.access == "mountpoint":
+        found["aws-mountpoint-s3-csi-driver"] = "pods cannot mount the bucket"
+    if settings.models.access == "fsx-lustre":
+        found["aws-fsx-csi-driver"] = "pods cannot mount the file system"
+    return found
+
+
+def _read(subject: Subject, existing: ExistingCluster) -> ClusterFacts | None:
+    try:
+        found = subject.readers("eks").describe_cluster(name=existing.name)["cluster"]
+    except ClientError as error:
+        if _code(error) not in _NOT_THERE:
+            raise
+        return None
+    issuer = found["identity"]["oidc"]["issuer"].removeprefix("https://")
+    return ClusterFacts(
+        name=existing.name,
+        arn=found["arn"],
+        version=found["version"],
+        status=found["status"],
+        endpoint=found["endpoint"],
+        certificate_authority=found["certificateAuthority"]["data"],
+        issuer=issuer,
+        authentication_mode=found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP"),
+        vpc_id=found["resourcesVpcConfig"]["vpcId"],
+        security_group_id=found["resourcesVpcConfig"].get("clusterSecurityGroupId", ""),
+        oidc_provider_arn=_provider(subject, issuer),
+    )
+
+
+def _provider(subject: Subject, issuer: str) -> str | None:
+    arn = f"arn:{subject.partition}:iam::{subject.caller.account}:oidc-provider/{issuer}"
+    try:
+        subject.readers("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    except ClientError as error:
+        if _code(error) not in _NOT_THERE:
+            raise
+        return None
+    return arn
+
+
+def _access(subject: Subject, cluster: ClusterFacts) -> Finding:
+    """Return whether the cluster has an entry of the caller. STS leaves out the path of a role: names are compared."""
+    name = subject.caller.arn.split(":", maxsplit=5)[5].split("/")[1:][:1]
+    pages = subject.readers("eks").get_paginator("list_access_entries").paginate(clusterName=cluster.name)
+    principals = [principal for page in pages for principal in page["accessEntries"]]
+    if any(principal.split("/")[-1:] == name for principal in principals):
+        return ok(f"{subject.caller.arn} has an access entry of {cluster.name}")
+    says = f"{cluster.name} has no access entry of {subject.caller.arn}"
+    remedy = (
+        f"aws eks create-access-entry --cluster-name {cluster.name} --principal-arn ROLE, then aws eks "
+        f"associate-access-policy --cluster-name {cluster.name} --principal-arn ROLE --access-scope type=cluster "
+        f"--policy-arn arn:{subject.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy, for the "
+        "role that runs `pulumi up`"
+    )
+    if cluster.authentication_mode == "API":
+        return fail(says, remedy)
+    return warn(f"{says}; the ConfigMap aws-auth may name it", remedy)
+
+
+def _add_ons(subject: Subject, cluster: str) -> Iterator[Finding]:
+    eks = subject.readers("eks")
+    there = {name for page in eks.get_paginator("list_addons").paginate(clusterName=cluster) for name in page["addons"]}
+    for name, consequence in needed_add_ons(subject.settings).items():
+        if name not in there:
+            yield warn(
+                f"EKS manages no {name} in {cluster}; where it does not run in another way, {consequence}",
+                f"aws eks create-addon --cluster-name {cluster} --addon-name {name}, if it does not run",
+            )
+    if "vpc-cni" in there:
+        yield _prefixes(eks.describe_addon(clusterName=cluster, addonName="vpc-cni")["addon"], cluster)
+
+
+def _prefixes(add_on: dict[str, Any], cluster: str) -> Finding:
+    """Return whether nodes take /28 blocks: with single addresses they have fewer pods than their kubelets are told."""
+    configured = json.loads(add_on.get("configurationValues") or "{}").get("env", {})
+    if configured.get("ENABLE_PREFIX_DELEGATION") == "true":
+        return ok(f"vpc-cni of {cluster}: prefix delegation is on")
+    values = '{"env":{"ENABLE_PREFIX_DELEGATION":"true","WARM_PREFIX_TARGET":"1"}}'
+    return warn(
+        f"vpc-cni of {cluster} has no ENABLE_PREFIX_DELEGATION in its configuration; a node would take more pods than "
+        "it has addresses for, and the rest of them would wait",
+        f"aws eks update-addon --cluster-name {cluster} --addon-name vpc-cni --configuration-values '{values}' (with what "
+        "it has configured already)",
+    )
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code"))

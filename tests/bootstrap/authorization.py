@@ -1,0 +1,87 @@
+"""Judge a call by a role's policies, as IAM does, for the few kinds of conditions that ours have.
+
+An explicit Deny wins, else one Allow is enough. What this does not know is an error, never a guess. IAM's rules:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from spec.iam_policy import Statement
+
+Context = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One action on one resource; AWS asks about each resource of a call apart. `context`: condition keys and values.
+
+    `by`: the resource of the stack for which it is made.
+    """
+
+    action: str
+    resource: str
+    context: Context = field(default_factory=dict)
+    by: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.by}: {self.action} on {self.resource}"
+
+
+def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator[str]:
+    """Yield a sentence for each call that is not allowed: what it is, and what each statement with its action lacks."""
+    for call in calls:
+        denied = [one for one in statements if one["Effect"] == "Deny" and _misses(one, call) == []]
+        if denied:
+            yield f"{call}: denied by {', '.join(one['Sid'] for one in denied)}"
+            continue
+        near = [one for one in statements if one["Effect"] == "Allow" and call.action in one["Action"]]
+        missed = {one["Sid"]: _misses(one, call) for one in near}
+        if not any(found == [] for found in missed.values()):
+            told = "; ".join(f"{sid}: {', '.join(found)}" for sid, found in missed.items())
+            yield f"{call}: {told or 'no statement has the action'}"
+
+
+def _misses(statement: Statement, call: Call) -> list[str]:
+    """What keeps the statement from being about the call; empty where it is."""
+    unknown = statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}
+    if unknown:
+        raise ValueError(f"{statement['Sid']}: {', '.join(sorted(unknown))} is not evaluated here")
+    found = [] if call.action in statement["Action"] else ["another action"]
+    if not any(_glob(pattern).fullmatch(call.resource) for pattern in statement["Resource"]):
+        found.append("another resource")
+    for operator, wanted in statement.get("Condition", {}).items():
+        for key, values in wanted.items():
+            if not _holds(operator, call.context.get(key), values if isinstance(values, list) else [values]):
+                found.append(f"{operator} {key} {values}, and it is {call.context.get(key)}")
+    return found
+
+
+def _holds(operator: str, value: str | None, wanted: list[str]) -> bool:
+    if operator == "Null":
+        return (value is None) == (wanted == ["true"])
+    match: Any = {"StringEquals": str.__eq__, "StringLike": _is_like, "ArnLike": _arn_is_like}.get(operator)
+    if match is None:
+        raise ValueError(f"the operator {operator} is not evaluated here")
+    return value is not None and any(match(value, one) for one in wanted)
+
+
+def _is_like(value: str, pattern: str) -> bool:
+    return _glob(pattern).fullmatch(value) is not None
+
+
+def _arn_is_like(value: str, pattern: str) -> bool:
+    parts, patterns = value.split(":", 5), pattern.split(":", 5)
+    return len(parts) == len(patterns) and all(map(_is_like, parts, patterns))
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    if "${" in pattern:
+        raise ValueError(f"the variable in {pattern} is not evaluated here")
+    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern))

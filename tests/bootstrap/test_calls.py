@@ -1,0 +1,170 @@
+"""Every AWS call that a stack takes is held against the policies of the role that makes it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+
+from spec.iam_policy import Statement
+from tests.bootstrap import aws_calls
+from tests.bootstrap.authorization import Call, refusals
+from tests.bootstrap.aws_calls import Made, Stack
+from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.paths import ROOT
+from tests.system.component import iam_lint
+
+SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
+STACKS = ("local", "dev", "staging", "prod")
+TAGS = {"project": "triton-eks", "environment": "prod", "owner": "ml-platform"}
+MODELS_KEY = "arn:aws:kms:us-west-2:123456789012:key/<models-encryption-key.id>"
+CLUSTERS_GROUP = "sg-that-eks-makes"
+OPTIONS = (
+    Made("autoscaling/tag:Tag", "tag", "asg,k8s.io/x", {}),
+    Made("costexplorer/anomalyMonitor:AnomalyMonitor", "monitor", "monitor", {"tags": TAGS}),
+    Made("costexplorer/anomalySubscription:AnomalySubscription", "subscription", "subscription", {"tags": TAGS}),
+    Made(
+        "fsx/lustreFileSystem:LustreFileSystem",
+        "files",
+        "fs-1",
+        {"tags": TAGS, "kmsKeyId": MODELS_KEY},
+    ),
+    Made("fsx/dataRepositoryAssociation:DataRepositoryAssociation", "link", "dra-1", {"tags": TAGS, "fileSystemId": "fs-1"}),
+    Made("vpc/securityGroupEgressRule:SecurityGroupEgressRule", "out", "sgr-1", {"tags": TAGS, "securityGroupId": "files"}),
+    Made(
+        "vpc/securityGroupIngressRule:SecurityGroupIngressRule", "in", "r", {"tags": TAGS, "securityGroupId": CLUSTERS_GROUP}
+    ),
+    Made("ec2/securityGroup:SecurityGroup", "files", "files", {"tags": TAGS, "vpcId": "<network-vpc.id>"}),
+)
+"""What no stack of this repository has, and others may."""
+
+
+@cache
+def resources(stack: str) -> tuple[Made, ...]:
+    """The AWS resources of a stack, as the snapshot has them: ids are `<name.id>`."""
+    found = json.loads((SNAPSHOTS / f"{stack}.json").read_text(encoding="utf-8"))["resources"]
+    return tuple(
+        Made(label.rpartition(" (aws:")[2].removesuffix(")"), name, f"<{name}.id>", made["inputs"])
+        for label, made in found.items()
+        if " (aws:" in label
+        for name in [label.partition(" ")[0]]
+    )
+
+
+def written() -> set[str]:
+    """The AWS types that the program names anywhere (`aws.MODULE.TYPE`), those of options that no stack has too."""
+    found = set()
+    for file in (ROOT / "infra").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Attribute(value=ast.Attribute(value=ast.Name(id="aws"), attr=module), attr=name):
+                    named: Any = getattr(getattr(aws, module), name)
+                    if pulumi.CustomResource in getattr(named, "__mro__", ()):
+                        found.add(named.pulumi_type.removeprefix("aws:"))
+    return found
+
+
+def test_every_type_that_the_program_can_register_has_its_calls() -> None:
+    """A new type needs a rule in aws_calls.py, and rights in bootstrap/."""
+    assert {made.type for stack in STACKS for made in resources(stack)} | written() == aws_calls.TYPES
+    assert {made.type for made in (*resources("prod"), *OPTIONS)} == aws_calls.TYPES
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_deployment_may_make_change_and_delete_a_whole_stack(stack: str) -> None:
+    assert list(refusals(DEPLOY, aws_calls.calls(Stack(resources(stack))))) == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_preview_may_read_a_whole_stack(stack: str) -> None:
+    assert list(refusals(PREVIEW, aws_calls.reads(Stack(resources(stack))))) == []
+
+
+def with_options() -> Stack:
+    return Stack((*resources("prod"), *OPTIONS))
+
+
+def test_the_roles_suffice_for_what_no_stack_here_has() -> None:
+    assert list(refusals(DEPLOY, aws_calls.calls(with_options()))) == []
+    assert list(refusals(PREVIEW, aws_calls.reads(with_options()))) == []
+
+
+def test_every_call_is_one_that_aws_knows_and_names_what_it_takes() -> None:
+    told = {
+        str(finding)
+        for call in aws_calls.calls(with_options())
+        for finding in iam_lint.lint(
+            iam_lint.Document(
+                call.by,
+                "aws:iam/policy:Policy",
+                ({"Sid": "", "Effect": "Allow", "Action": [call.action], "Resource": [call.resource]},),
+            )
+        )
+    }
+    assert told == set()
+
+
+def without(sid: str) -> list[Statement]:
+    """The deploy role without one of its statements."""
+    found = [one for one in DEPLOY if one["Sid"] != sid]
+    assert len(found) == len(DEPLOY) - 1
+    return found
+
+
+def test_a_provider_of_identities_without_our_tag_could_be_neither_made_nor_deleted() -> None:
+    bare = [
+        replace(made, inputs={**made.inputs, "tags": {}}) if made.type.endswith("OpenIdConnectProvider") else made
+        for made in resources("prod")
+    ]
+    wants = "StringEquals aws:{}Tag/project triton-eks, and it is None"
+    who = "iam/openIdConnectProvider:OpenIdConnectProvider cluster-control-plane-oidcProvider"
+    arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123456789ABCDEF"
+    assert list(refusals(DEPLOY, aws_calls.calls(Stack(bare)))) == [
+        f"{who}: iam:CreateOpenIDConnectProvider on {arn}: MakeProviders: {wants.format('Request')}",
+        f"{who}: iam:DeleteOpenIDConnectProvider on {arn}: ChangeOurProviders: {wants.format('Resource')}",
+        f"{who}: iam:UpdateOpenIDConnectProviderThumbprint on {arn}: ChangeOurProviders: {wants.format('Resource')}",
+    ]
+
+
+@pytest.mark.parametrize("sid", sorted(one["Sid"] for one in DEPLOY if one["Effect"] == "Allow"))
+def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
+    assert next(refusals(without(sid), aws_calls.calls(with_options())), None) is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "context", "allowed"),
+    [
+        ({}, {}, True),
+        ({"StringEquals": {"k": "v"}}, {"k": "v"}, True),
+        ({"StringEquals": {"k": "v*"}}, {"k": "vw"}, False),
+        ({"StringEquals": {"k": ["u", "v"]}}, {"k": "v"}, True),
+        ({"StringEquals": {"k": "v"}}, {}, False),
+        ({"StringLike": {"k": "v*"}}, {"k": "vw"}, True),
+        ({"StringLike": {"k": "v?"}}, {"k": "v"}, False),
+        ({"ArnLike": {"k": "arn:aws:ec2:*:1:vpc/*"}}, {"k": "arn:aws:ec2:x:1:vpc/y"}, True),
+        ({"ArnLike": {"k": "arn:aws:ec2:*:vpc/*"}}, {"k": "arn:aws:ec2:x:1:vpc/y"}, False),
+        ({"Null": {"k": "true"}}, {}, True),
+        ({"Null": {"k": "true"}}, {"k": "v"}, False),
+        ({"Null": {"k": "false"}}, {"k": "v"}, True),
+        ({"StringEquals": {"k": "v"}, "StringLike": {"l": "w"}}, {"k": "v"}, False),
+    ],
+)
+def test_a_condition_holds_as_iam_has_it(condition: dict[str, Any], context: dict[str, str], allowed: bool) -> None:
+    statement = {"Sid": "S", "Effect": "Allow", "Action": ["a:B"], "Resource": ["arn:x:*"], "Condition": condition}
+    assert (list(refusals([statement], [Call("a:B", "arn:x:y", context)])) == []) is allowed
+
+
+def test_a_deny_wins_and_what_is_not_understood_is_an_error() -> None:
+    allow = {"Sid": "A", "Effect": "Allow", "Action": ["a:B"], "Resource": ["*"]}
+    deny = {**allow, "Sid": "D", "Effect": "Deny"}
+    assert list(refusals([allow, deny], [Call("a:B", "r", by="it")])) == ["it: a:B on r: denied by D"]
+    assert list(refusals([allow], [Call("a:C", "r", by="it")])) == ["it: a:C on r: no statement has the action"]
+    for unknown in ({"Condition": {"Bool": {"k": "true"}}}, {"NotAction": ["a:C"]}, {"Resource": ["${aws:username}"]}):
+        with pytest.raises(ValueError, match="not evaluated here"):
+            list(refusals([{**allow, **unknown}], [Call("a:B", "r")]))

@@ -1,0 +1,13 @@
+"""Documents in JSON that resources are given: read, or refused in words."""
+
+import pytest
+
+from twin.aws.base import documents
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[" * 100_000, "nested too deep"), ("[]", "not a JSON object"), ("{", "Expecting property name")]
+)
+def test_what_is_no_document_is_told(text: str, said: str) -> None:
+    (problem,) = documents.json_problems({"policy": text}, "policy")
+    assert said in str(problem)
