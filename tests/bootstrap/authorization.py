@@ -63,6 +63,8 @@ def _misses(statement: Statement, call: Call) -> list[str]:
 
 
 def _holds(operator: str, value: str | None, wanted: list[str]) -> bool:
+    if operator == "BoolIfExists":
+        return value is None or value in wanted
     if operator == "Null":
         return (value is None) == (wanted == ["true"])
     if operator == "BoolIfExists":

@@ -74,6 +74,7 @@ class Stack:
 def calls(stack: Stack) -> Iterator[Call]:
     """Every call of the stack's whole life, and the questions of the program itself. KeyError for a type without a rule."""
     yield from (Call(action, "*", by="the program") for action in PROGRAM)
+    yield from (replace(call, by="the tunnel") for call in _tunnel())
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
             yield replace(call, by=f"{made.type} {made.name}")
@@ -109,6 +110,16 @@ def requested(tags: Mapping[str, str]) -> dict[str, str]:
 def carried(tags: Mapping[str, str]) -> dict[str, str]:
     """The condition keys of tags that a resource has."""
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
+
+
+def _tunnel() -> Iterator[Call]:
+    """`stackctl tunnel`, as deploy.yml and destroy.yml open it: the session has the name of the role's."""
+    document = f"arn:aws:ssm:{REGION}::document/AWS-StartPortForwardingSessionToRemoteHost"
+    checked = {"ssm:SessionDocumentAccessCheck": "true"}
+    yield from _on("ssm:StartSession", _ec2("instance"), {"ssm:resourceTag/project": "triton-eks"}, checked)
+    yield from _on("ssm:StartSession", document, checked)
+    for run in ("deploy-dev-1", "destroy-dev-1"):
+        yield from _on("ssm:ResumeSession ssm:TerminateSession", _arn("ssm", f"session/{run}-0123456789abcdef0"))
 
 
 def _on(actions: str, resource: str, *contexts: Mapping[str, str]) -> Iterator[Call]:

@@ -161,6 +161,9 @@ def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
         ({"BoolIfExists": {"k": "true"}}, {"k": "false"}, False),
         ({"Null": {"k": "true"}}, {"k": "v"}, False),
         ({"Null": {"k": "false"}}, {"k": "v"}, True),
+        ({"BoolIfExists": {"k": "true"}}, {}, True),
+        ({"BoolIfExists": {"k": "true"}}, {"k": "true"}, True),
+        ({"BoolIfExists": {"k": "true"}}, {"k": "false"}, False),
         ({"StringEquals": {"k": "v"}, "StringLike": {"l": "w"}}, {"k": "v"}, False),
     ],
 )
