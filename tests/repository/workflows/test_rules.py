@@ -28,6 +28,7 @@ WRITES = {
     ("deploy", "dev"): {"id-token"},
     ("deploy", "staging"): {"id-token"},
     ("deploy", "prod"): {"id-token"},
+    ("deploy-stack", "plan"): {"id-token"},
     ("deploy-stack", "up"): {"id-token"},
     ("drift", "look"): {"id-token"},
     ("drift", "tell"): {"issues"},
@@ -185,6 +186,13 @@ def test_credentials_that_read_are_for_branches_of_this_repository(name: str, jo
     content = files.load(name)["jobs"][job]
     assert "vars.AWS_PREVIEW_ROLE" in content["if"]
     assert "vars.AWS_DEPLOY_ROLE" not in files.text(name)
+
+
+def test_approvers_are_asked_when_there_is_something_to_read() -> None:
+    jobs = files.load("deploy-stack")["jobs"]
+    assert (jobs["up"]["needs"], "environment" in jobs["plan"]) == ("plan", False)
+    assert "AWS_DEPLOY_ROLE" not in str(jobs["plan"])
+    assert "vars.AWS_PREVIEW_ROLE != ''" in files.load("deploy")["jobs"]["dev"]["if"]
 
 
 def test_who_changes_an_environment_is_approved_by_it() -> None:
