@@ -189,6 +189,7 @@ def test_a_stack_whose_pods_would_wait_is_refused_with_the_numbers(
             f"5 nodes or {LARGER}",
         ),
         ("prod", {"worker.maxReplicas": 12}, "nodes.cpu.max", "5, larger types, or fewer workers"),
+        ("prod", {"worker.maxReplicas": 1000}, "nodes.cpu.max", "334, larger types, or fewer workers"),
         (
             "prod",
             {"gateway.memoryMiB": 8192},
