@@ -18,6 +18,7 @@ from spec.names import (
     INFERENCE_CLIENT_LABEL,
     TRITON_GRPC_URL,
     TRITON_HTTP_PORT,
+    TRITON_HTTP_URL,
     TRITON_NAMESPACE,
     TRITON_SERVICE,
 )
@@ -164,11 +165,10 @@ def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
 
 def _tell(stack: str, answer: Answer, way: str, url: str | None, say: Callable[[str], None]) -> None:
     outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
-    inside = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
     lines: Sequence[str] = (
         f"\n{MODEL} answered {outputs} in {answer.milliseconds} ms ({way})\n",
         *([f"clients outside   {url}"] if url is not None else []),
-        f"clients inside    {inside}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
+        f"clients inside    {TRITON_HTTP_URL}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
         f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{TRITON_SERVICE} {TRITON_HTTP_PORT}",
         f"price             {hour_and_day(of_settings(settings_of(stack)))}",
         f"to end it         python3 -m stackctl destroy {stack}",
