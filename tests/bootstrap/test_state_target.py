@@ -50,7 +50,7 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """The calls of Pulumi since the last one was asked for: in the bucket or beside Pulumi's own files, as `bucket` and `local`."""
+        """The calls of Pulumi since the last time: in the bucket or beside Pulumi's own files, as `bucket` and `local`."""
         book = self.folder / "calls"
         lines = book.read_text().replace(BUCKET, "bucket").replace(f"file://{self.local}", "local").splitlines()
         book.unlink()
