@@ -26,7 +26,7 @@ MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.dock
 PLATFORM = {"os": "linux", "architecture": "amd64"}
 """Of all instance types that a stack may have."""
 _LARGEST_MANIFEST = 4 * 1024 * 1024
-"""What registries have to take at least (distribution-spec, "Pushing Manifests")."""
+"""Bytes that registries have to take at least (distribution-spec, "Pushing Manifests")."""
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
