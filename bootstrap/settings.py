@@ -30,8 +30,8 @@ class Settings:
     """`repository` is GitHub's `ORG/REPO`; `environments` are those of GitHub that may deploy; `branch` is the default one.
     Without a repository there is nothing of GitHub.
 
-    `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
     `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
+    `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 

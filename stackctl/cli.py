@@ -199,6 +199,17 @@ def review_gate(reports: Reports) -> int:
     return command.gate(reports)
 
 
+@review.command("same")
+def review_same(
+    approved: Annotated[Path, typer.Argument(metavar="APPROVED", help="Report of the preview that was approved.")],
+    now: Annotated[Path, typer.Argument(metavar="NOW", help="Report of a preview of the same stack, made since.")],
+) -> int:
+    """Fail when a preview would do something else than the one that was approved."""
+    from stackctl.review import command
+
+    return command.same(approved, now)
+
+
 @review.command("unchanged")
 def review_unchanged(reports: Reports) -> int:
     """Fail when a report has a change or a failure."""

@@ -14,6 +14,7 @@ from stackctl.review import collect as collecting
 from stackctl.review import document, redaction, report_files, verdict
 from stackctl.review import preview as preview_of_the_engine
 from stackctl.review.plan import Plan
+from stackctl.review.report import Report
 
 
 class WrongPreview(Failure):
@@ -57,6 +58,24 @@ def unchanged(reports: Sequence[Path]) -> int:
     if differing:
         print(f"changes or failures: {', '.join(differing)}", file=sys.stderr)
     return FAILED if differing else 0
+
+
+def same(approved: Path, now: Path) -> int:
+    """Name what differs from the approved preview; return the exit code, FAILED when something does. Raises NoReport."""
+    before, after = _only(approved), _only(now)
+    if before.stack != after.stack:
+        raise WrongPreview(f"{now} is of the stack {after.stack}, and what was approved of {before.stack}")
+    differences = verdict.departures(before, after)
+    for line in differences:
+        print(f"{after.stack}: {line}", file=sys.stderr)
+    return FAILED if differences else 0
+
+
+def _only(path: Path) -> Report:
+    found = report_files.read_all([path])
+    if len(found) > 1:
+        raise WrongPreview(f"{path} has the reports of {', '.join(made.stack for made in found)}; name the file of one")
+    return found[0]
 
 
 def _write(text: str, output: Path | None) -> None:

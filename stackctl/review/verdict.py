@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stackctl.review.plan import Plan
+from stackctl.review.plan import Plan, Step
 from stackctl.review.report import Report
 
 _NO_PACK = "no policy pack ran: preview with --policy-pack policies"
@@ -18,6 +18,28 @@ def objections(plan: Plan) -> list[str]:
     if not plan.packs and not plan.errors:
         problems.append(_NOT_TOLD if plan.packs is None else _NO_PACK)
     return problems
+
+
+def departures(approved: Report, now: Report) -> list[str]:
+    """Return what a preview would do that the approved one would not, and the other way round; empty: it is the same.
+
+    Resources with their action and the properties that change. Values are left out: the same program asks for them, and
+    names that the engine makes up are other ones each time.
+    """
+    before, after = _intents(approved.plan), _intents(now.plan)
+    return [
+        *(f"was not approved: {one}" for one in sorted(after - before)),
+        *(f"was approved, and would not happen: {one}" for one in sorted(before - after)),
+    ]
+
+
+def _intents(plan: Plan) -> set[str]:
+    return {f"{step.action} {step.type} {step.name}{_properties(step)}" for step in plan.steps}
+
+
+def _properties(step: Step) -> str:
+    paths = sorted({*(change.path for change in step.changed), *step.replace_reasons})
+    return f" ({', '.join(paths)})" if paths else ""
 
 
 def changes_something(made: Report) -> bool:

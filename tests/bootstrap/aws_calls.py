@@ -74,14 +74,29 @@ class Stack:
 def calls(stack: Stack) -> Iterator[Call]:
     """Every call of the stack's whole life, and the questions of the program itself. KeyError for a type without a rule."""
     yield from (Call(action, "*", by="the program") for action in PROGRAM)
+    yield from (replace(call, by="the tunnel") for call in _tunnel())
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
             yield replace(call, by=f"{made.type} {made.name}")
+    yield from tunnel()
 
 
 def reads(stack: Stack) -> Iterator[Call]:
     """The calls of a preview with a refresh."""
     yield from (call for call in calls(stack) if _READS.match(call.action))
+
+
+def tunnel(
+    document: str = "AWS-StartPortForwardingSessionToRemoteHost", node: Mapping[str, str] | None = None
+) -> Iterator[Call]:
+    """What `aws ssm start-session` asks, and the plugin at its end; `node` has the tags of the instance."""
+    tags = {"project": "triton-eks"} if node is None else node
+    checked = {"ssm:SessionDocumentAccessCheck": "true"}
+    context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}
+    yield Call("ssm:StartSession", _ec2("instance"), context, by="the tunnel")
+    yield Call("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/{document}", checked, by="the tunnel")
+    session = _arn("ssm", "session/deploy-prod-1-0123456789abcdef0")
+    yield from (Call(f"ssm:{action}Session", session, by="the tunnel") for action in ("Resume", "Terminate"))
 
 
 PROGRAM = ("ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "sts:GetCallerIdentity")
@@ -95,6 +110,16 @@ def requested(tags: Mapping[str, str]) -> dict[str, str]:
 def carried(tags: Mapping[str, str]) -> dict[str, str]:
     """The condition keys of tags that a resource has."""
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
+
+
+def _tunnel() -> Iterator[Call]:
+    """`stackctl tunnel`, as deploy.yml and destroy.yml open it: the session has the name of the role's."""
+    document = f"arn:aws:ssm:{REGION}::document/AWS-StartPortForwardingSessionToRemoteHost"
+    checked = {"ssm:SessionDocumentAccessCheck": "true"}
+    yield from _on("ssm:StartSession", _ec2("instance"), {"ssm:resourceTag/project": "triton-eks"}, checked)
+    yield from _on("ssm:StartSession", document, checked)
+    for run in ("deploy-dev-1", "destroy-dev-1"):
+        yield from _on("ssm:ResumeSession ssm:TerminateSession", _arn("ssm", f"session/{run}-0123456789abcdef0"))
 
 
 def _on(actions: str, resource: str, *contexts: Mapping[str, str]) -> Iterator[Call]:

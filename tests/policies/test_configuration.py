@@ -23,7 +23,13 @@ def test_it_sets_what_policies_have() -> None:
 
 @pytest.mark.parametrize(
     ("role", "refused"),
-    [("platform-admin", 0), ("triton-eks-deploy", 0), ("triton-eks-preview", 1), ("x/platform-admin", 1)],
+    [
+        ("platform-admin", 0),
+        ("triton-eks-deploy", 0),
+        ("triton-eks-deploy-eu-central-1", 0),
+        ("triton-eks-preview", 1),
+        ("x/platform-admin", 1),
+    ],
 )
 def test_people_and_the_workflows_role_may_administer(role: str, refused: int) -> None:
     case = next(case for case in CASES if case.policy == ADMINISTRATORS)

@@ -28,6 +28,7 @@ WRITES = {
     ("deploy", "dev"): {"id-token"},
     ("deploy", "staging"): {"id-token"},
     ("deploy", "prod"): {"id-token"},
+    ("deploy-stack", "plan"): {"id-token"},
     ("deploy-stack", "up"): {"id-token"},
     ("drift", "look"): {"id-token"},
     ("drift", "tell"): {"issues"},
@@ -187,6 +188,13 @@ def test_credentials_that_read_are_for_branches_of_this_repository(name: str, jo
     assert "vars.AWS_DEPLOY_ROLE" not in files.text(name)
 
 
+def test_approvers_are_asked_when_there_is_something_to_read() -> None:
+    jobs = files.load("deploy-stack")["jobs"]
+    assert (jobs["up"]["needs"], "environment" in jobs["plan"]) == ("plan", False)
+    assert "AWS_DEPLOY_ROLE" not in str(jobs["plan"])
+    assert "vars.AWS_PREVIEW_ROLE != ''" in files.load("deploy")["jobs"]["dev"]["if"]
+
+
 def test_who_changes_an_environment_is_approved_by_it() -> None:
     assert files.load("deploy-stack")["jobs"]["up"]["environment"] == "${{ inputs.environment }}"
     options = files.load("destroy")[True]["workflow_dispatch"]["inputs"]["stack"]["options"]
@@ -210,6 +218,18 @@ def test_every_stack_is_deployed_with_its_environment_and_one_after_the_other() 
     assert deployed == {stack: environment for stack, environment in _ENVIRONMENTS.items() if environment != "local"}
     assert {job["with"]["stack"] for job in jobs.values()} == {"${{ matrix.stack }}"}
     assert {job["strategy"]["max-parallel"] for job in jobs.values()} == {1}
+
+
+def test_each_stack_can_have_roles_of_its_own() -> None:
+    assert {(one.workflow, one.job): one.content["with"]["role-to-assume"] for one in CREDENTIALS} == {
+        (workflow, job): f"${{{{ fromJSON(vars.AWS_{kind}_ROLES || '{{}}')[{stack}] || vars.AWS_{kind}_ROLE }}}}"
+        for workflow, job, kind, stack in (
+            ("preview", "preview", "PREVIEW", "matrix.stack"),
+            ("drift", "look", "PREVIEW", "matrix.stack"),
+            ("deploy-stack", "up", "DEPLOY", "inputs.stack"),
+            ("destroy", "destroy", "DEPLOY", "inputs.stack"),
+        )
+    }
 
 
 @pytest.mark.parametrize(("name", "job"), [(one.workflow, one.job) for one in CREDENTIALS])

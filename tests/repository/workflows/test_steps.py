@@ -110,10 +110,10 @@ def test_a_report_is_made_of_the_events(workflow: str, job: str, checkout: Path)
     assert made.base == (None if workflow == "drift" else head.stdout.strip())
 
 
-@runs("{workflow}/preview/" + _GATE)
-@pytest.mark.parametrize("workflow", ["preview", "offline"])
-def test_the_gate_is_the_last_word(workflow: str, checkout: Path) -> None:
-    gate = files.step(workflow, "preview", _GATE)
+@runs("{workflow}/{job}/" + _GATE)
+@pytest.mark.parametrize(("workflow", "job"), [("preview", "preview"), ("offline", "preview"), ("deploy-stack", "plan")])
+def test_the_gate_is_the_last_word(workflow: str, job: str, checkout: Path) -> None:
+    gate = files.step(workflow, job, _GATE)
     write_reports(checkout, scenarios.nothing())
     assert run(gate, checkout, STATUS="0").returncode == 0
     write_reports(checkout, scenarios.much())
@@ -216,6 +216,20 @@ PREVIEWS = [
         id="preview",
     ),
     pytest.param(
+        "deploy-stack",
+        "plan",
+        "Preview",
+        f"pulumi preview --stack dev --json --non-interactive {PACK}",
+        id="plan",
+    ),
+    pytest.param(
+        "deploy-stack",
+        "up",
+        "Preview again",
+        f"pulumi preview --stack dev --json --non-interactive {PACK}",
+        id="up",
+    ),
+    pytest.param(
         "drift",
         "look",
         "Preview with a refresh",
@@ -250,7 +264,13 @@ def test_a_preview_leaves_its_events_and_its_exit_code(
 
 @runs("{workflow}/{job}/{name}")
 @pytest.mark.parametrize(
-    ("workflow", "job", "name"), [("preview", "preview", _GATE), ("offline", "preview", _GATE), ("drift", "look", _UNSAID)]
+    ("workflow", "job", "name"),
+    [
+        ("preview", "preview", _GATE),
+        ("offline", "preview", _GATE),
+        ("deploy-stack", "plan", _GATE),
+        ("drift", "look", _UNSAID),
+    ],
 )
 def test_a_preview_that_failed_and_has_told_nobody_fails_the_job(workflow: str, job: str, name: str, checkout: Path) -> None:
     """A stream that ends too early may look like a preview without changes."""
@@ -317,12 +337,42 @@ def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand
     assert stand_ins.calls[-1] == failing
 
 
+_PLAN, _SAME = "Report, for the approvers to read in the run's summary", "Fail where it is not what was approved"
+_DELETES = scenarios.stream(
+    scenarios.step("delete", "aws:sqs/queue:Queue", "q", old={}), scenarios.summary({"triton-eks": "1.0.0"}, delete=1)
+)
+_CREATES = scenarios.stream(
+    scenarios.step("create", "aws:sqs/queue:Queue", "q", new={}), scenarios.summary({"triton-eks": "1.0.0"}, create=1)
+)
+
+
+@runs("deploy-stack/plan/" + _PLAN, "deploy-stack/up/" + _SAME)
+@pytest.mark.parametrize(("now", "code"), [(_DELETES, 0), (_CREATES, 1)])
+def test_what_is_done_is_what_the_approvers_have_read(now: str, code: int, checkout: Path, tmp_path: Path) -> None:
+    (checkout / "events.json").write_text(_DELETES, encoding="utf-8")
+    summary = tmp_path / "summary"
+    done = run(files.step("deploy-stack", "plan", _PLAN), checkout, STACK="prod", GITHUB_STEP_SUMMARY=str(summary))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "What approving prod does" in (read := summary.read_text(encoding="utf-8")) and "`q`" in read
+    (checkout / "reports").rename(checkout / "approved")
+    (checkout / "events.json").write_text(now, encoding="utf-8")
+    compare = files.step("deploy-stack", "up", _SAME)
+    assert run(compare, checkout, STACK="prod", STATUS="137", PLANNED="success").returncode == 1
+    assert run(compare, checkout, STACK="prod", STATUS="0", PLANNED="skipped").returncode == 0
+    done = run(compare, checkout, STACK="prod", STATUS="0", PLANNED="success")
+    assert done.returncode == code
+    assert done.stderr.splitlines() == [
+        *["prod: was not approved: create aws:sqs/queue:Queue q"] * code,
+        *["prod: was approved, and would not happen: delete aws:sqs/queue:Queue q"] * code,
+    ]
+
+
 COMMANDS = [
     (
         "deploy-stack",
         "up",
         "Up",
-        f"pulumi up --stack dev --yes --non-interactive --suppress-outputs {PACK}",
+        f"pulumi up --stack dev --yes --skip-preview --non-interactive --suppress-outputs {PACK}",
     ),
     ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),

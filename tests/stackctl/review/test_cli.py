@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +138,39 @@ def test_an_unreadable_report_is_named(command: str, tmp_path: Path) -> None:
     )
     done = review(command, str(tmp_path / "none.json"))
     assert (done.exit_code, done.stderr) == (2, f"error: {tmp_path}/none.json: there is no such file; check the path\n")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (scenarios.step("update", "a:b/c:D", "x", {"p": 1}, {"p": 3}, diffs=["p"]), []),
+        (
+            scenarios.step("update", "a:b/c:D", "x", {"p": 1, "q": 1}, {"p": 2, "q": 2}, diffs=["p", "q"]),
+            ["was not approved: update a:b/c:D x (p, q)", "was approved, and would not happen: update a:b/c:D x (p)"],
+        ),
+        (
+            scenarios.replacement("a:b/c:D", "x", {"p": 1}, {"p": 2}),
+            ["was not approved: replace a:b/c:D x (p)", "was approved, and would not happen: update a:b/c:D x (p)"],
+        ),
+        (scenarios.step("same", "a:b/c:D", "x", {}, {}), ["was approved, and would not happen: update a:b/c:D x (p)"]),
+    ],
+)
+def test_what_would_be_done_is_held_against_what_was_approved(now: Any, said: list[str], tmp_path: Path) -> None:
+    approved = scenarios.step("update", "a:b/c:D", "x", {"p": 1}, {"p": 2}, diffs=["p"])
+    for name, step in (("approved", approved), ("now", now)):
+        plan = preview.read(scenarios.stream(step, scenarios.summary()))
+        (tmp_path / f"{name}.json").write_text(report.Report("dev", plan).to_json(), encoding="utf-8")
+    done = review("same", str(tmp_path / "approved.json"), str(tmp_path / "now.json"))
+    assert done.stderr.splitlines() == [f"dev: {line}" for line in said]
+    assert done.exit_code == bool(said)
+
+
+def test_a_preview_of_another_stack_is_not_what_was_approved(reports: Path) -> None:
+    done = review("same", str(reports / "dev.json"), str(reports / "prod.json"))
+    told = f"error: {reports}/prod.json is of the stack prod, and what was approved of dev\n"
+    assert (done.exit_code, done.stderr) == (2, told)
+    done = review("same", str(reports), str(reports / "prod.json"))
+    assert (done.exit_code, done.stderr) == (2, f"error: {reports} has the reports of dev, prod; name the file of one\n")
 
 
 @pytest.mark.parametrize("command", ["render", "gate", "unchanged"])
