@@ -50,7 +50,7 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """Return what Pulumi was asked since the last call: in the bucket or beside Pulumi's own files, as `bucket` and `local`."""
+        """Return what Pulumi was asked since the last call: in the bucket, or, as `local`, beside its own files."""
         book = self.folder / "calls"
         lines = book.read_text().replace(BUCKET, "bucket").replace(f"file://{self.local}", "local").splitlines()
         book.unlink()

@@ -40,8 +40,10 @@ GIVEN = {
     "server": NOWHERE,
     "slo_p95_ms": "50",
     "stack": "dev",
+    "version": "25.01",
 }
-"""What is given for parameters: those that have to be, the stack, and the address of a server, so that it is nobody's."""
+"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, and of a
+release of Triton that is refused, so that no registry is asked."""
 
 
 def lines() -> Iterator[tuple[str, str, list[str]]]:
