@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -167,6 +168,27 @@ def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
         "  --api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32\n"
         "  --cost-center NAME: what everything is tagged with\n",
     )
+
+
+def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
+    account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["198.51.100.7/32", "trials"])
+    asked: list[str] = []
+    monkeypatch.setattr("stackctl.init.command.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+
+    def prompt(question: str) -> str:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("stackctl.init.command.typer.prompt", prompt)
+    assert init("--image", IMAGE).exit_code == 0
+    assert asked == [
+        "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
+        "Cost center that everything is tagged with",
+    ]
+    made = load_stack_file(checkout / FILE)
+    assert (made.region, made.tags["cost-center"]) == ("us-west-2", "trials")
 
 
 def test_what_a_person_gives_wrong_is_told_before_anything_is_made(account: Account, checkout: Path, pulumi: Pulumi) -> None:
