@@ -40,9 +40,10 @@ GIVEN = {
     "server": NOWHERE,
     "slo_p95_ms": "50",
     "stack": "dev",
-    "version": "26.07",
+    "version": "25.01",
 }
-"""Values for parameters: those that have to be, the stack, and the address of a server, so that it is nobody's.
+"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, and of a
+release of Triton that is refused, so that no registry is asked.
 
 Another one is given its own name, like a file that is not there.
 """
