@@ -15,7 +15,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+.PHONY: help venv up down status preview cost preflight state destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
   reference docs clean slow-groups
 
 help: ## this list
@@ -51,6 +51,30 @@ cost: $(VENV)/.installed ## what an environment costs a month at list prices: ma
 
 preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; reads only: make preflight STACK=prod
 	@$(PY) -m stackctl preflight $(STACK)
+
+# Before the bucket is there, what is made is remembered beside Pulumi's own files; from there it is moved into the bucket at the
+# end, so that a run that is cut short anywhere is followed by one that goes on.
+state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and region, without GitHub: make state REGION=us-west-2
+	@[ -n "$(REGION)" ] || { echo "make: name the region: make state REGION=us-west-2" >&2; exit 1; }
+	account=$$(aws sts get-caller-identity --query Account --output text)
+	bucket="s3://pulumi-state-$$account-$(REGION)?region=$(REGION)"
+	first="$${PULUMI_HOME:-$$HOME/.pulumi}/triton-eks-state/$$account-$(REGION)"
+	export PULUMI_CONFIG_PASSPHRASE="$${PULUMI_CONFIG_PASSPHRASE-}"
+	here="$$bucket"
+	if [ -e "$$first" ] || ! aws s3api head-bucket --bucket "pulumi-state-$$account-$(REGION)" >/dev/null 2>&1; then
+	  mkdir -p "$$first"
+	  here="file://$$first"
+	fi
+	cd bootstrap
+	PULUMI_BACKEND_URL="$$here" pulumi stack select --create main
+	PULUMI_BACKEND_URL="$$here" pulumi up --stack main --config "aws:region=$(REGION)" --target '**triton:bootstrap:State**'
+	if [ "$$here" != "$$bucket" ]; then
+	  PULUMI_BACKEND_URL="$$here" pulumi stack export --stack main --file "$$first/state.json"
+	  PULUMI_BACKEND_URL="$$bucket" pulumi stack select --create main
+	  PULUMI_BACKEND_URL="$$bucket" pulumi stack import --stack main --file "$$first/state.json"
+	  rm -r "$$first"
+	fi
+	echo "state: $$bucket; \`python3 -m stackctl init NAME\` finds it"
 
 destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
 	@$(PY) -m stackctl destroy $(STACK) --confirm "$(CONFIRM)"

@@ -32,6 +32,7 @@ from infra.serving.inference import serve_models
 from infra.serving.request_path import answer_requests
 from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
+from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.stack_names import stack_file
@@ -103,7 +104,8 @@ def deploy(settings: Settings) -> None:
     install_collector(cluster, settings, longest_request_seconds=longest, after=[*ready, *gateway])
 
     # Serving: inference, and the asynchronous path to it
-    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons])
+    worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []
+    requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons, *worker_nodes])
     gpu_nodes = [nodes, *node_autoscaler, plugin]
     serve_models(
         cluster,
@@ -126,6 +128,12 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
+    if release is not None:
+        pulumi.export("inferenceUrl", TRITON_HTTP_URL)
+    if settings.gateway is not None:
+        # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
+        get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"
+        pulumi.export("gatewayAddressCommand", f"{get} --output jsonpath='{{.status.addresses[0].value}}'")
     if requests is not None:
         pulumi.export("requestQueueUrl", requests.url)
         pulumi.export("requestBucket", stack.request_bucket)

@@ -11,9 +11,6 @@ from spec import kubelet
 GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
 
-# What a pod of the node's own add-ons asks for (vpc-cni, kube-proxy, ebs-csi, device plugin), rounded up.
-_ADDON_CPU_MILLIS = 200
-_ADDON_MEMORY_MIB = 128
 # EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it.
 _INVISIBLE_MEMORY_SHARE = 0.02
 
@@ -82,23 +79,22 @@ class InstanceType:
         return min(most, self.pods_limit or most)
 
     @property
-    def usable_memory_gib(self) -> float:
-        """Memory that one pod can request when it has the node to itself (beside the node's add-ons).
+    def allocatable_mib(self) -> int:
+        """MiB of memory that the kubelet leaves to pods, those of DaemonSets among them.
 
         On a g5.xlarge that is a little more than 14 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
-        reserved = kubelet.reserved_memory_mib(self.max_pods) + _ADDON_MEMORY_MIB + total * _INVISIBLE_MEMORY_SHARE
-        return (total - reserved) / 1024
+        return int(total - total * _INVISIBLE_MEMORY_SHARE - kubelet.reserved_memory_mib(self.max_pods))
 
     def allocatable_disk_gib(self, root_gib: int) -> int:
         """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB."""
         return kubelet.disk_for_pods_gib(self.nvme_gib or root_gib)
 
     @property
-    def usable_cpu_millis(self) -> int:
-        """CPU that one pod can request when it has the node to itself, in thousandths of a vCPU."""
-        return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus) - _ADDON_CPU_MILLIS
+    def allocatable_cpu_millis(self) -> int:
+        """Thousandths of a vCPU that the kubelet leaves to pods, those of DaemonSets among them."""
+        return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus)
 
 
 def _gpu(

@@ -24,9 +24,14 @@ def local_chart(chart: str) -> str:
     return f"./{_CHARTS / chart}"
 
 
+def folder(chart: str) -> Path:
+    """Return the folder of a chart's values."""
+    return _VALUES / chart
+
+
 def value_files(chart: str, environment: str) -> list[Path]:
     """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's."""
-    return [_VALUES / chart / f"{layer}.yaml" for layer in ("base", environment)]
+    return [folder(chart) / f"{layer}.yaml" for layer in ("base", environment)]
 
 
 def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
@@ -34,12 +39,12 @@ def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
     return {str(path): read(path) for path in value_files(chart, environment)}
 
 
-def base_values(chart: str) -> dict[str, Any]:
+def base_values(chart: str, checkout: Path = Path()) -> dict[str, Any]:
     """Read `helm-values/<chart>/base.yaml`. Raises SettingsError.
 
     For `helm.v3.Release`, whose values are all that a preview shows of it: read here, each of them is shown.
     """
-    return read(_VALUES / chart / "base.yaml")
+    return read(checkout / folder(chart) / "base.yaml")
 
 
 def default_values(chart: str) -> dict[str, Any]:

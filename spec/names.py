@@ -29,6 +29,8 @@ TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
 """Resolves to every pod, so that a gRPC client balances over them."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+TRITON_HTTP_URL = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
+"""For clients in the cluster, as is the next."""
 TRITON_GRPC_URL = f"dns:///{TRITON_HEADLESS_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
 INFERENCE_CLIENT_LABEL = "triton-eks/inference-client"
 """Namespaces with this label, `"true"`, may call Triton: its NetworkPolicy lets them in (helm-values/triton)."""

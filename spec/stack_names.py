@@ -19,6 +19,8 @@ ENVIRONMENTS = ("local", "dev", "staging", "prod")
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _AN_ACCOUNT = "0" * 12
+_OF_THE_WORKFLOWS = ("eks-preview", "eks-deploy")
+"""Roles that begin so are refused to the deploy role by their names (`bootstrap.deploy_identity`)."""
 
 
 class NoSuchStack(Failure):
@@ -59,6 +61,11 @@ def mistakes_in_name(stack: str, region: str | None = None) -> list[str]:
         mistakes.append(
             f"'{stack}' cannot be part of a bucket's name; begin with a lower-case letter, and go on with lower-case "
             "letters, digits and single hyphens between them, like prod-eu"
+        )
+    if stack.startswith(_OF_THE_WORKFLOWS):
+        mistakes.append(
+            f"a cluster '{aws_names.cluster_name(stack)}' would be taken for one of the roles of GitHub's workflows, which "
+            "nobody who deploys may change; give another name"
         )
     most = longest_name(region) if region is not None else None
     if most is not None and len(stack) > most:

@@ -250,6 +250,8 @@ ENVOY_GATEWAY = ChartPin(
     # It brings Gateway API 1.6.1. A newer one may need newer CRDs, which Helm does not upgrade.
     version="v1.9.0",
 )
+ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
+"""Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
 
 OPENTELEMETRY_COLLECTOR = ChartPin(
     name="opentelemetry-collector",

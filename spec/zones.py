@@ -45,7 +45,7 @@ class Offering:
 def select_zones(
     wanted: int | Sequence[str],
     pools: Sequence[PoolPlacement],
-    system_types: Sequence[str],
+    cpu_types: Sequence[str],
     offering: Offering,
     source: str,
     path_of_zone: Callable[[int, str], str] = lambda index, _: f"network.zones[{index}]",
@@ -54,13 +54,13 @@ def select_zones(
 
     `wanted` is how many to choose (the first by name that will do), or the zones themselves, which are then only
     checked. A pool that names its own zones, which settings allow among listed ones only, must find its types there;
-    every other pool must find them in all zones of the network, and the system group its `system_types`. A number
+    every other pool must find them in all zones of the network, as nodes without GPUs must find `cpu_types`. A number
     follows the offering, and with it may come to mean other zones one day; what must not move lists its zones.
 
     `path_of_zone`: where the file names a zone. Raises SettingsError about the stack file `source`: which types are missing
     where, and where they are offered.
     """
-    everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *system_types]
+    everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *cpu_types]
     problems = _confined_pool_problems(pools, offering)
     if isinstance(wanted, int):
         candidates = sorted(offering.zones_of(everywhere))

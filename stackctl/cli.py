@@ -54,6 +54,18 @@ def init(
 
 
 @app.command()
+def image(
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="NGC release of Triton, like 26.07.")],
+    stack: Annotated[str, typer.Option(metavar="STACK", help="Stack whose file is written.")],
+    mirror: Annotated[bool, typer.Option("--mirror", help="Copy it to ECR of the stack's account first.")] = False,
+) -> None:
+    """Look up the digest of Triton's image at NVIDIA's registry, and write it into a stack file."""
+    from stackctl.images import command
+
+    command.image(version, stack, mirrored=mirror)
+
+
+@app.command()
 def preflight(stack: StackArgument = "", as_json: Json = False) -> int:
     """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""
     from stackctl.preflight import command

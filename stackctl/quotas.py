@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spec.capacity import nodes_for
+from spec.capacity import nodes_for, nodes_for_workers
 from spec.catalog import InstanceType
 from spec.settings import GpuPool, Settings
+from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
 from spec.subnets import nat_zones
 
 
@@ -95,7 +96,11 @@ def nodes_at_start(settings: Settings, pool: GpuPool) -> int:
 
 def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     system = settings.nodes.system
-    yield from _group("system", system.types, "on-demand", system.desired, system.max)
+    yield from _group(SYSTEM_GROUP_NAME, system.types, "on-demand", system.desired, system.max)
+    cpu = settings.nodes.cpu
+    if cpu is not None:
+        fewest = settings.worker.fewest if settings.worker is not None else 0
+        yield from _group(CPU_POOL_NAME, cpu.types, "on-demand", nodes_for_workers(settings, fewest), cpu.max)
     for pool in settings.gpu.pools:
         yield from _group(pool.name, pool.types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 

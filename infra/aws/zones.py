@@ -44,8 +44,8 @@ def choose_zones(settings: Settings, source: str) -> tuple[tuple[str, ...], tupl
     """
     network = settings.network
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    system_types = settings.nodes.system.instance_types
-    asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *system_types]
+    cpu_types = settings.nodes.instance_types
+    asked = [*(instance_type for pool in pools for instance_type in pool.instance_types), *cpu_types]
     offering = read_offering(settings.region, asked)
-    zones = select_zones(network.node_zones, pools, system_types, offering, source, network.path_of_zone)
+    zones = select_zones(network.node_zones, pools, cpu_types, offering, source, network.path_of_zone)
     return zones, control_plane_zones(zones, offering, source) if network.existing is None else ()

@@ -31,7 +31,7 @@ from spec.names import (
 from spec.settings import Settings
 from spec.settings.fields import cpu_millis
 from spec.settings.gateway import Gateway
-from spec.versions import ENVOY_GATEWAY
+from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
 
 Manifest = dict[str, Any]
 
@@ -91,7 +91,8 @@ class InferenceGateway(InstalledChart):
                 "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
             },
         )
-        last: pulumi.Resource = self._install(ENVOY_GATEWAY, GATEWAY_NAMESPACE, chart_values(ENVOY_GATEWAY, {}), namespace)
+        values = chart_values(ENVOY_GATEWAY, controller_values(args.gateway))
+        last: pulumi.Resource = self._install(ENVOY_GATEWAY, GATEWAY_NAMESPACE, values, namespace)
         for manifest in manifests(args):
             last = custom_resource(f"{name}-{manifest['kind'].lower()}", manifest, self._after(last))
         self.register_outputs({})
@@ -113,6 +114,11 @@ def install_gateway(
         tags=cluster.stack.tags,
     )
     return [InferenceGateway("gateway", cluster, args, pulumi.ResourceOptions(depends_on=[controller]))]
+
+
+def controller_values(gateway: Gateway) -> dict[str, Any]:
+    """Return the values of the chart that follow from the stack: of the controller's images, Envoy's own is none."""
+    return {} if gateway.image_registry is None else {"global": {"imageRegistry": gateway.image_registry}}
 
 
 def ports(gateway: Gateway) -> Mapping[str, int]:
@@ -206,7 +212,11 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                     "container": {
                         "resources": {"requests": {"cpu": gateway.cpu, "memory": memory}, "limits": {"memory": memory}}
                     },
-                    "pod": {"topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER]},
+                    "pod": {
+                        # Without one it would be of priority 0, and give its place to any cluster service that finds none.
+                        "priorityClassName": "system-cluster-critical",
+                        "topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER],
+                    },
                 },
                 "envoyPDB": {"maxUnavailable": 1},
                 "envoyService": {
@@ -224,6 +234,9 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
         "concurrency": max(1, math.ceil(cpu_millis(gateway.cpu) / 1000)),
         "shutdown": {"drainTimeout": f"{drain}s", "minDrainDuration": f"{TARGET_LEAVES_SECONDS}s"},
     }
+    if gateway.image_registry is not None:
+        container = spec["provider"]["kubernetes"]["envoyDeployment"]["container"]
+        container["image"] = f"{gateway.image_registry}/{ENVOY_IMAGE}"
     if args.traced:
         spec["telemetry"] = {"tracing": _tracing()}
     return spec

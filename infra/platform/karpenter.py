@@ -11,16 +11,18 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from infra.platform.karpenter_policy import controller_policy
-from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
+from infra.platform.karpenter_pools import cpu_pool_spec, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions
 from spec.names import KARPENTER as CONTROLLER
 from spec.settings import Settings
+from spec.settings.gpu import GpuPool
+from spec.settings.nodes import CpuPool
 from spec.versions import KARPENTER, KARPENTER_CRDS
 
 
 class Karpenter(InstalledChart):
     """The two pinned charts (CRDs and controller), the controller's role and its queue of interruptions, and a NodePool for
-    each GPU pool.
+    each GPU pool and for the workers' nodes.
 
     Its nodes take `node_role_name`, the role of the managed nodes, for which EKS itself has made the access entry that lets
     nodes join. Give `opts.depends_on` the system nodes and the Pod Identity agent.
@@ -49,7 +51,10 @@ class Karpenter(InstalledChart):
             tags=cluster.stack.named(f"{cluster.stack.cluster_name}-karpenter-nodes"),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        for pool in settings.gpu.pools:
+        pools: list[GpuPool | CpuPool] = [*settings.gpu.pools]
+        if settings.nodes.cpu is not None:
+            pools.append(settings.nodes.cpu)
+        for pool in pools:
             node_class = custom_resource(
                 f"{name}-class-{pool.name}",
                 {
@@ -66,7 +71,7 @@ class Karpenter(InstalledChart):
                     "apiVersion": "karpenter.sh/v1",
                     "kind": "NodePool",
                     "metadata": {"name": pool.name},
-                    "spec": node_pool_spec(pool),
+                    "spec": cpu_pool_spec(pool) if isinstance(pool, CpuPool) else node_pool_spec(pool),
                 },
                 # It goes first, and its nodes with it: a class that nodes are of cannot be deleted.
                 self._after(node_class),

@@ -1,6 +1,6 @@
-"""GPU pools as Karpenter knows them: an EC2NodeClass (how an instance starts) and a NodePool (which ones, and when they go).
+"""Pools as Karpenter knows them: an EC2NodeClass (how an instance starts) and a NodePool (which ones, and when they go).
 
-From the same settings as the managed node groups, with the same labels, taint, disk and metadata service.
+Of GPUs: from the same settings as the managed node groups, with the same labels, taint, disk and metadata service.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import yaml
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.launch import node_config
-from spec import gpu_pool
+from spec import cpu_pool, gpu_pool
 from spec.catalog import max_pods
-from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT
+from spec.cpu_pool import CPU_TAINT
+from spec.gpu_pool import GPU_RESOURCE, GPU_TAINT, Taint
 from spec.settings.gpu import GpuPool
+from spec.settings.nodes import CpuPool
 
 KEEP_EMPTY = "15m"
 """How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""
+_KEEP_EMPTY_CPU = "5m"
+"""The same for nodes without GPUs, which start in a minute or two."""
 _EXPIRE_AFTER = "Never"
 """Age asks no disruption budget: nodes that were started together would all go together. Patches come with a newer AMI
 release (`spec.versions`), for which nodes are replaced one at a time."""
@@ -36,12 +40,13 @@ _CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
 """Where the chain reserved, spot, on-demand begins: Karpenter takes the first that there is. A block is for itself alone."""
 
 
-def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pulumi.Input[str]) -> dict[str, Any]:
+def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_profile: pulumi.Input[str]) -> dict[str, Any]:
     """Return the spec of the pool's EC2NodeClass."""
     types = pool.types
-    zones = pool.zones or sorted(cluster.node_subnet_ids)
+    confined, reservation = (pool.zones, pool.reservation_id) if isinstance(pool, GpuPool) else (None, None)
+    zones = confined or sorted(cluster.node_subnet_ids)
     spec: dict[str, Any] = {
-        # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver.
+        # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver, of others the standard one.
         "amiSelectorTerms": [{"alias": ami_alias(cluster.pins.ami_release)}],
         "instanceProfile": instance_profile,
         "subnetSelectorTerms": [{"id": cluster.node_subnet_ids[zone]} for zone in zones],
@@ -66,40 +71,62 @@ def node_class_spec(pool: GpuPool, cluster: ClusterAccess, instance_profile: pul
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"
-    if pool.image_pull == "soci":
+    if isinstance(pool, GpuPool) and pool.image_pull == "soci":
         # Karpenter puts its own NodeConfig beside this one, and nodeadm merges them.
         spec["userData"] = yaml.safe_dump(node_config({}, parallel_image_pull=True), sort_keys=True)
-    if pool.reservation_id is not None:
-        spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation_id}]
+    if reservation is not None:
+        spec["capacityReservationSelectorTerms"] = [{"id": reservation}]
     return spec
 
 
 def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
-    """Return the spec of the pool's NodePool."""
-    gpus = pool.types[0].gpus
+    """Return the spec of a GPU pool's NodePool."""
     return {
-        "template": {
-            "metadata": {"labels": gpu_pool.labels(pool)},
-            "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
-                "requirements": [
-                    _one_of("node.kubernetes.io/instance-type", pool.instance_types),
-                    _one_of("karpenter.sh/capacity-type", _CAPACITY_TYPES[pool.capacity]),
-                    _one_of("kubernetes.io/arch", ("amd64",)),
-                    _one_of("kubernetes.io/os", ("linux",)),
-                ],
-                "taints": [{"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect}],
-                "expireAfter": _EXPIRE_AFTER,
-                "terminationGracePeriod": _EVICT_AFTER,
-            },
-        },
-        "limits": {GPU_RESOURCE: str(pool.max * gpus)},
+        "template": _template(pool, gpu_pool.labels(pool), GPU_TAINT, _CAPACITY_TYPES[pool.capacity]),
+        "limits": {GPU_RESOURCE: str(pool.max * pool.types[0].gpus)},
         "disruption": {
             # A node with a pod on it stays: moving the pod to a cheaper node costs a start, and its warm caches.
             "consolidationPolicy": "WhenEmpty",
             "consolidateAfter": KEEP_EMPTY,
             # For empty nodes and for those whose pool or image has changed.
             "budgets": [{"nodes": "1"}],
+        },
+    }
+
+
+def cpu_pool_spec(pool: CpuPool) -> dict[str, Any]:
+    """Return the spec of the NodePool of the workers' nodes.
+
+    Here a node goes when its workers fit others, too: they start in seconds, and give back what they have not finished.
+    """
+    return {
+        "template": _template(pool, cpu_pool.LABELS, CPU_TAINT, ("on-demand",)),
+        # Its types have the same vCPUs.
+        "limits": {"cpu": str(pool.max * pool.types[0].vcpus)},
+        "disruption": {
+            "consolidationPolicy": "WhenEmptyOrUnderutilized",
+            "consolidateAfter": _KEEP_EMPTY_CPU,
+            "budgets": [{"nodes": "1"}],
+        },
+    }
+
+
+def _template(
+    pool: GpuPool | CpuPool, labels: Mapping[str, str], taint: Taint, capacity_types: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": dict(labels)},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
+            "requirements": [
+                _one_of("node.kubernetes.io/instance-type", pool.instance_types),
+                _one_of("karpenter.sh/capacity-type", capacity_types),
+                _one_of("kubernetes.io/arch", ("amd64",)),
+                _one_of("kubernetes.io/os", ("linux",)),
+            ],
+            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect}],
+            "expireAfter": _EXPIRE_AFTER,
+            "terminationGracePeriod": _EVICT_AFTER,
         },
     }
 

@@ -47,6 +47,7 @@ def answer_requests(
         cluster,
         worker,
         concurrency=concurrency,
+        own_nodes=settings.nodes.cpu is not None,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
     )
     if worker.autoscaler == "keda":

@@ -12,6 +12,7 @@ from infra.aws.identity import irsa_annotations, known_role_arn
 from infra.aws.stack import Stack
 from infra.platform.installed_chart import namespace
 from infra.serving.local_chart import install_local_chart
+from spec import cpu_pool
 from spec.iam_policy import allow, document
 from spec.names import (
     FAILURES_PREFIX,
@@ -36,7 +37,7 @@ ROLE = "worker"
 
 
 class Workers(pulumi.ComponentResource):
-    """The worker's namespace and our chart.
+    """The worker's namespace and our chart. `own_nodes`: the pods run on the nodes of `nodes.cpu` alone.
 
     Give `opts.depends_on` what its pods cannot start without: nodes, the queue, their role.
     """
@@ -48,6 +49,7 @@ class Workers(pulumi.ComponentResource):
         worker: Worker,
         *,
         concurrency: int,
+        own_nodes: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:Workers", name, None, opts)
@@ -59,7 +61,8 @@ class Workers(pulumi.ComponentResource):
             # Triton's NetworkPolicy lets it in.
             {INFERENCE_CLIENT_LABEL: "true"},
         )
-        computed, after = values(cluster.stack, worker, concurrency), cluster.in_cluster(self, own_namespace)
+        computed = values(cluster.stack, worker, concurrency) | (cpu_pool.placement() if own_nodes else {})
+        after = cluster.in_cluster(self, own_namespace)
         install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
 

@@ -275,7 +275,7 @@ Evidence = Annotated[
     matching(
         r"(?!(.*/)?\.\./)/?([^/\x00-\x1f]+/)*[^/\x00-\x1f]+\.json",
         "is not the path of a report",
-        "`modelctl tune` writes one like benchmarks/results/classify-2026-01-31-0123abcd.json",
+        "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json",
         quote=True,
     ),
 ]

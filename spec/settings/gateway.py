@@ -8,7 +8,7 @@ from pydantic import Field
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
 from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
-from spec.settings.kind import between
+from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
@@ -64,6 +64,21 @@ class Gateway(Section):
     replicas: Annotated[int, between(1, 100, "pods")] = Field(description="the number of Envoy's pods, like 2")
     cpu: Cpu = Field(description='vCPUs of a pod of Envoy in quotes, like "1"')
     memory_mib: Annotated[int, between(128, 65_536, "MiB")] = Field(description="memory of such a pod in MiB, like 512")
+    image_registry: (
+        Annotated[
+            str,
+            matching(
+                r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*",
+                "is not a registry with lower-case names, without a scheme and without a slash at its end",
+                "give one like 123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="the registry, with a path, that Envoy's images come from instead of Docker Hub, such as a pull-through "
+        "cache of ECR; below it they are called as upstream calls them",
+    )
     canaries: dict[ModelName, Canary] = Field(
         default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )

@@ -86,14 +86,12 @@ class InstanceFacts(Section):
 
     @rule
     def _something_is_left_for_pods(self, at: Place) -> Iterator[Problem]:
-        """Require more CPU and memory than the kubelet and the add-ons take."""
+        """Require more CPU and memory than the kubelet takes."""
         known = self.as_type(at.path.removeprefix("instanceTypes."))
-        if known.usable_cpu_millis <= 0:
-            yield at.problem("vcpus", f"{self.vcpus} vCPUs are what the kubelet and the add-ons take; use a larger type")
-        if known.usable_memory_gib <= 0:
-            yield at.problem(
-                "memoryGiB", f"{self.memory_gib} GiB are what the kubelet and the add-ons take; use a larger type"
-            )
+        if known.allocatable_cpu_millis <= 0:
+            yield at.problem("vcpus", f"{self.vcpus} vCPUs are what the kubelet takes; use a larger type")
+        if known.allocatable_mib <= 0:
+            yield at.problem("memoryGiB", f"{self.memory_gib} GiB are what the kubelet takes; use a larger type")
 
     @rule
     def _gpus_are_described(self, at: Place) -> Iterator[Problem]:

@@ -136,8 +136,8 @@ class Document(Section):
                 with suppress(Absent):
                     found[name] = facts.as_type(name)
         nodes, gpu = self.__dict__.get("nodes"), self.__dict__.get("gpu")
-        system = nodes.__dict__.get("system") if nodes is not None else None
-        for group in (system, *(gpu.__dict__.get("pools", ()) if gpu is not None else ())):
+        own = [nodes.__dict__.get(key) for key in ("system", "cpu")] if nodes is not None else []
+        for group in (*own, *(gpu.__dict__.get("pools", ()) if gpu is not None else ())):
             if group is not None:
                 group.describe(found)
 

@@ -15,6 +15,8 @@ from spec.wording import did_you_mean, one_of
 
 SYSTEM_GROUP_NAME = "system"
 """The name of the system group among node groups: in names, tags and node labels."""
+CPU_POOL_NAME = "cpu"
+"""That of the nodes for workers."""
 
 NodeAutoscaler = Literal["none", "karpenter", "cluster-autoscaler"]
 GroupMin = Annotated[int, between(0, 450, "nodes")]
@@ -34,6 +36,8 @@ def sizes_in_order(at: Place, least: int, desired: int, most: int) -> Iterator[P
 
 class NodeGroup(Section):
     """The instance types of a group, and what is known of them."""
+
+    called: ClassVar[str] = "nodes"
 
     if TYPE_CHECKING:  # a field of each group, in the place where its reference has it
         instance_types: tuple[str, ...]
@@ -55,8 +59,31 @@ class NodeGroup(Section):
         return self._described.get(name) or INSTANCE_TYPES.get(name)
 
 
+def types_without_gpu(group: NodeGroup, at: Place) -> Iterator[Problem]:
+    """Require known types without a GPU, each once."""
+    cpu_types = [known.name for known in INSTANCE_TYPES.values() if not known.gpus]
+    for index, name in enumerate(group.instance_types):
+        key, found = f"instanceTypes[{index}]", group.known(name)
+        if name in group.instance_types[:index]:
+            yield at.problem(key, f"'{name}' is listed twice; list each type once")
+        elif found is None:
+            yield at.problem(
+                key,
+                f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use a type of {one_of(CPU_FAMILIES)}, "
+                "or describe it in instanceTypes",
+            )
+        elif found.gpus:
+            yield at.problem(
+                key,
+                f"'{name}' has a GPU, which {group.called} would waste; use {one_of(CPU_FAMILIES)}, "
+                "and gpu.pools for GPU nodes",
+            )
+
+
 class SystemGroup(NodeGroup):
     """The node group of cluster services: no GPU, no taint."""
+
+    called: ClassVar[str] = "system nodes"
 
     instance_types: InstanceTypes = Field(description="a list like [m7i.large]")
     min: GroupMin = Field(description="the smallest number of nodes")
@@ -78,22 +105,36 @@ class SystemGroup(NodeGroup):
     @rule
     def _types_have_no_gpu(self, at: Place) -> Iterator[Problem]:
         """Require known types without a GPU, which system nodes would waste, each once."""
-        cpu_types = [known.name for known in INSTANCE_TYPES.values() if not known.gpus]
-        for index, name in enumerate(self.instance_types):
-            key, found = f"instanceTypes[{index}]", self.known(name)
-            if name in self.instance_types[:index]:
-                yield at.problem(key, f"'{name}' is listed twice; list each type once")
-            elif found is None:
+        yield from types_without_gpu(self, at)
+
+
+class CpuPool(NodeGroup):
+    """Nodes for the workers, which Karpenter starts when there are some and ends when there are none."""
+
+    called: ClassVar[str] = "nodes for workers"
+    name: ClassVar[str] = CPU_POOL_NAME
+
+    instance_types: InstanceTypes = Field(
+        description="a list like [m7i.xlarge, m6i.xlarge], of the same size: Karpenter takes the cheapest that there is"
+    )
+    max: GroupMax = Field(description="the largest number of nodes")
+    disk_gib: Annotated[int, between(20, 16384, "GiB")] = Field(description="the root volume in GiB, like 50")
+
+    @rule
+    def _types_are_usable(self, at: Place) -> Iterator[Problem]:
+        """Require known types without a GPU, each once."""
+        yield from types_without_gpu(self, at)
+
+    @rule
+    def _types_are_of_a_size(self, at: Place) -> Iterator[Problem]:
+        """Require types with the same vCPUs, of which `max` is a number."""
+        first = self.types[0] if self.types else None
+        for found in self.types[1:]:
+            if first is not None and found.vcpus != first.vcpus:
                 yield at.problem(
-                    key,
-                    f"unknown instance type '{name}'; {did_you_mean(name, cpu_types)}use a type of {one_of(CPU_FAMILIES)}, "
-                    "or describe it in instanceTypes",
-                )
-            elif found.gpus:
-                yield at.problem(
-                    key,
-                    f"'{name}' has a GPU, which system nodes would waste; use {one_of(CPU_FAMILIES)}, "
-                    "and gpu.pools for GPU nodes",
+                    "instanceTypes",
+                    f"{first.name} has {first.vcpus} vCPUs and {found.name} {found.vcpus}, so that max would be no number "
+                    "of nodes; give types of the same size",
                 )
 
 
@@ -103,8 +144,22 @@ class Nodes(Section):
     guide: ClassVar[str] = "docs/autoscaling.md"
 
     system: SystemGroup = Field(description="the node group of cluster services")
+    cpu: CpuPool | None = Field(
+        default=None,
+        description="nodes for the workers alone, which Karpenter starts and ends; without it: workers run on system nodes",
+    )
     autoscaler: NodeAutoscaler | None = Field(
         default=None,
         description="who changes the number of nodes; without it: karpenter where Triton's pods are scaled, else none, and "
         "`desired` stays the number of nodes",
     )
+
+    @property
+    def groups(self) -> list[SystemGroup | CpuPool]:
+        """Return the groups that there are."""
+        return [self.system, *([self.cpu] if self.cpu is not None else [])]
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Return the types of all of them, each once."""
+        return tuple(dict.fromkeys(name for group in self.groups for name in group.instance_types))

@@ -83,6 +83,11 @@ class Worker(Section):
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
         return owner_of_pods(self.scaler, self.max_replicas)
 
+    @property
+    def fewest(self) -> int:
+        """Return how many workers there are at least, whoever owns their number."""
+        return self.replicas or self.min_replicas or 0
+
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
         """Require the image of the worker by its digest."""

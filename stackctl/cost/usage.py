@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from spec.capacity import nodes_for
+from spec.capacity import nodes_for, nodes_for_workers
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Network, Settings
-from spec.settings.nodes import SYSTEM_GROUP_NAME
+from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
 from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
@@ -117,6 +117,15 @@ def system_nodes(settings: Settings) -> Nodes:
     return Nodes(fewest, group.desired, group.max)
 
 
+def cpu_nodes(settings: Settings) -> Nodes:
+    """Return the nodes for workers: those of the fewest workers, and as long as there is work, of one at least."""
+    group, worker = settings.nodes.cpu, settings.worker
+    if group is None or worker is None:
+        return Nodes(0, 0, 0)
+    fewest = nodes_for_workers(settings, worker.fewest)
+    return Nodes(fewest, max(fewest, 1), group.max)
+
+
 def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
     """Return the nodes of a GPU pool: as many as Triton's pods need where they run on it, and `desired` in the others."""
     fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
@@ -211,6 +220,11 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     part = f"{SYSTEM_GROUP_NAME} nodes"
     yield Item(part, " or ".join(system.instance_types), _instances(nodes, system.instance_types, prices, {}))
     yield Item(part, "root volumes", nodes * (disk * system.disk_gib))
+    cpu = settings.nodes.cpu
+    if cpu is not None:
+        nodes, part = cpu_nodes(settings).amounts, f"{CPU_POOL_NAME} nodes"
+        yield Item(part, " or ".join(cpu.instance_types), _instances(nodes, cpu.instance_types, prices, {}))
+        yield Item(part, "root volumes", nodes * (disk * cpu.disk_gib))
     for pool in settings.gpu.pools:
         nodes = pool_nodes(settings, pool).amounts
         share = _price_shares(settings, pool)
@@ -285,7 +299,7 @@ def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     worker = settings.worker
     if worker is None:
         return
-    fewest = worker.replicas if worker.replicas is not None else worker.min_replicas or 0
+    fewest = worker.fewest
     most = worker.replicas if worker.replicas is not None else worker.max_replicas or fewest
     polls = HOURS * 3600 / POLL_SECONDS / 1_000_000
     asked = Amounts(Decimal(fewest), Decimal(max(fewest, 1)), Decimal(most)) * polls
@@ -294,7 +308,7 @@ def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    nodes = system_nodes(settings).amounts
+    nodes = system_nodes(settings).amounts + cpu_nodes(settings).amounts
     for pool in settings.gpu.pools:
         nodes = nodes + pool_nodes(settings, pool).amounts
     sources = []

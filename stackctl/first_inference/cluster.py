@@ -25,6 +25,7 @@ from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON, TRITON_DEPLOYMENT, TR
 _TIMEOUT = (5.0, 30.0)
 _ANSWER_SECONDS = 60.0
 _ROLE = "eks.amazonaws.com/role-arn"
+_LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
 """Reasons for which a container waits that do not go away by themselves."""
 
@@ -86,6 +87,16 @@ class Cluster:
             selector = f"app.kubernetes.io/name={TRITON_DEPLOYMENT}"
             found = self._core.list_namespaced_pod(TRITON.namespace, label_selector=selector, _request_timeout=_TIMEOUT)
         return [_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
+
+    def last_lines(self, pod: str) -> list[str]:
+        """Return the end of a pod's log; nothing where there is none."""
+        try:
+            said = self._core.read_namespaced_pod_log(
+                pod, TRITON.namespace, tail_lines=_LOG_LINES, _request_timeout=_TIMEOUT
+            )
+        except (ApiException, HTTPError):
+            return []
+        return str(said).splitlines()
 
     def gateway_address(self) -> str | None:
         """Return the name or address that the gateway's load balancer has; None while it has none."""

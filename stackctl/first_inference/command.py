@@ -18,6 +18,7 @@ from spec.names import (
     INFERENCE_CLIENT_LABEL,
     TRITON_GRPC_URL,
     TRITON_HTTP_PORT,
+    TRITON_HTTP_URL,
     TRITON_NAMESPACE,
     TRITON_SERVICE,
 )
@@ -125,12 +126,15 @@ def wait_until_ready(cluster: Cluster, say: Callable[[str], None], seconds: floa
         ready = sorted(pod.name for pod in pods if pod.ready)
         if done and ready:
             return ready[0]
-        unready = [f"  {pod.name}: {pod.status}" for pod in pods if not pod.ready]
         hopeless = any(pod.hopeless for pod in pods)
         if hopeless or time.monotonic() > deadline:
             why = "Triton does not start" if hopeless else f"Triton is not ready after {seconds:g} s"
-            look = f"kubectl --namespace {TRITON_NAMESPACE} describe pods, and logs"
-            raise NotServing("\n".join([f"{why}:", *unready, f"look at `{look}`; mend it, then {_AGAIN}"]))
+            lines = [f"{why}:"]
+            for pod in pods:
+                if not pod.ready:
+                    lines += [f"  {pod.name}: {pod.status}", *(f"    {line}" for line in cluster.last_lines(pod.name))]
+            look = f"`kubectl --namespace {TRITON_NAMESPACE} describe pods` says more"
+            raise NotServing("\n".join([*lines, f"{look}; mend it, then {_AGAIN}"]))
         time.sleep(_POLL_SECONDS)
 
 
@@ -161,14 +165,13 @@ def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
 
 def _tell(stack: str, answer: Answer, way: str, url: str | None, say: Callable[[str], None]) -> None:
     outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
-    inside = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
     lines: Sequence[str] = (
         f"\n{MODEL} answered {outputs} in {answer.milliseconds} ms ({way})\n",
         *([f"clients outside   {url}"] if url is not None else []),
-        f"clients inside    {inside}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
+        f"clients inside    {TRITON_HTTP_URL}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
         f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{TRITON_SERVICE} {TRITON_HTTP_PORT}",
-        f"price             {hour_and_day(of_settings(settings_of(stack)))}, until",
-        f"the end           python3 -m stackctl destroy {stack}",
+        f"price             {hour_and_day(of_settings(settings_of(stack)))}",
+        f"to end it         python3 -m stackctl destroy {stack}",
     )
     for line in lines:
         say(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,10 +80,11 @@ def ask(asked: Question, post: Post, *, busy_seconds: float = _BUSY_SECONDS) -> 
         raise WrongAnswer(f"{MODEL} answers {status}: {said or 'nothing'}")
     try:
         form = {"outputs": [{"name": str, "data": []}]}
-        found = reading.checked(reading.json_object(content), form, "the answer")["outputs"]
-    except Unreadable as error:
+        # Not by reading.json_object: an ensemble's answer has keys of its `parameters` twice, once for each of its steps.
+        found = reading.checked(json.loads(content), form, "the answer")["outputs"]
+    except (Unreadable, ValueError, KeyError, RecursionError) as error:
         raise WrongAnswer(f"{MODEL} answers with what is no inference ({error}): {said}") from None
-    outputs = {output["name"]: output["data"] for output in found}
+    outputs = {str(output.get("name")): output.get("data") or [] for output in found}
     for name, values in asked.expected.items():
         if outputs.get(name) != values:
             raise WrongAnswer(f"{MODEL} answers {name} {outputs.get(name)}, and {SOURCE} says {values}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +83,7 @@ class Registry:
     def __init__(self, host: str, authorization: str | None = None) -> None:
         self.host = host
         self._authorization = authorization
+        self._logged_in = authorization is not None
         self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=False)
 
     @property
@@ -115,51 +116,42 @@ class Registry:
         return answer.status_code != 404
 
     @contextmanager
-    def blob(self, repository: str, digest: str, start: int = 0) -> Iterator[Iterator[bytes]]:
-        """Open a part of an image from byte `start` on: pieces of it, in order. Raises RegistryFailed."""
-        headers = {"Range": f"bytes={start}-"} if start else {}
+    def blob(self, repository: str, digest: str) -> Iterator[Iterator[bytes]]:
+        """Open a part of an image: pieces of it, in order. Raises RegistryFailed."""
         path = f"/v2/{repository}/blobs/{digest}"
         with self._sentences():
-            request = self._request("GET", path, headers)
-            answer = self._client.send(request, stream=True)
+            answer = self._client.send(self._request("GET", path, {}), stream=True)
             if answer.status_code == 401:
                 answer.close()
                 self._log_in(answer, repository)
-                answer = self._client.send(self._request("GET", path, headers), stream=True)
+                answer = self._client.send(self._request("GET", path, {}), stream=True)
             if answer.status_code in (301, 302, 303, 307, 308):  # to a store of its own, which must not see the token
                 answer.close()
                 place = str(httpx.URL(self.url + path).join(answer.headers.get("location", "")))
-                answer = self._client.send(self._client.build_request("GET", place, headers=headers), stream=True)
+                answer = self._client.send(self._client.build_request("GET", place), stream=True)
             try:
-                if answer.status_code != (206 if start else 200):
+                if answer.status_code != 200:
                     raise self._unexpected(answer, f"{repository}@{digest[:19]}")
                 yield answer.iter_bytes(_BLOCK)
             finally:
                 answer.close()
 
-    def begin_upload(self, repository: str) -> str:
-        """Begin to send a part, and return the address that takes it. Raises RegistryFailed."""
-        answer = self._send("POST", f"/v2/{repository}/blobs/uploads/", scope=repository)
-        return self._next(answer, 202, repository)
+    def send_blob(self, repository: str, blob: Blob, content: Iterable[bytes]) -> None:
+        """Send a part of an image, in one request after which the registry compares it with its digest.
 
-    def send_chunk(self, place: str, repository: str, start: int, chunk: bytes) -> str:
-        """Send the next bytes, of which the first is number `start`; return the address for those after them.
-
-        Raises RegistryFailed.
+        In the way of go-containerregistry, which ECR takes: one PATCH for the whole of a part, then a PUT
+        (https://github.com/google/go-containerregistry/blob/main/pkg/v1/remote/write.go). Raises RegistryFailed.
         """
-        headers = {
-            "Content-Type": "application/octet-stream",
-            "Content-Range": f"{start}-{start + len(chunk) - 1}",
-            "Content-Length": str(len(chunk)),
-        }
-        return self._next(self._send("PATCH", place, headers=headers, content=chunk, scope=repository), 202, repository)
-
-    def end_upload(self, place: str, repository: str, digest: str) -> None:
-        """End the upload of a part: the registry compares it with its digest. Raises RegistryFailed."""
-        where = httpx.URL(place).copy_merge_params({"digest": digest})
-        answer = self._send("PUT", str(where), headers={"Content-Length": "0"}, scope=repository)
-        if answer.status_code != 201:
-            raise self._unexpected(answer, f"{repository}@{digest[:19]}")
+        what = f"{repository}@{blob.digest[:19]}"
+        with self._sentences():
+            begun = self._send("POST", f"/v2/{repository}/blobs/uploads/", scope=repository)
+            place = self._next(begun, what)
+            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(blob.size)}
+            request = self._request("PATCH", place, headers, content)
+            place = self._next(self._client.send(request), what)
+            ended = self._send("PUT", str(httpx.URL(place).copy_merge_params({"digest": blob.digest})), scope=repository)
+        if ended.status_code != 201:
+            raise self._unexpected(ended, what)
 
     def put_manifest(self, repository: str, tag: str, manifest: Manifest) -> None:
         """Give an image, all of whose parts are there, its name. Raises RegistryFailed."""
@@ -200,7 +192,9 @@ class Registry:
                 answer = self._client.send(self._request(method, path, headers or {}, content))
             return answer
 
-    def _request(self, method: str, path: str, headers: Mapping[str, str], content: bytes = b"") -> httpx.Request:
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] = b""
+    ) -> httpx.Request:
         own = {"Authorization": self._authorization} if self._authorization is not None else {}
         return self._client.build_request(
             method, httpx.URL(self.url).join(path), headers={**headers, **own}, content=content
@@ -210,7 +204,7 @@ class Registry:
         """Get an anonymous token from the place that the refusal names. Raises RegistryFailed."""
         challenge = refused.headers.get("www-authenticate", "")
         given = dict(_CHALLENGE.findall(challenge))
-        if self._authorization is not None or not challenge.lower().startswith("bearer ") or "realm" not in given:
+        if self._logged_in or not challenge.lower().startswith("bearer ") or "realm" not in given:
             raise RegistryFailed(f"{self.host} does not let {repository} be read or written; check the name and the rights")
         realm = httpx.URL(given["realm"])
         own = {} if "scope" in realm.params else {"scope": f"repository:{repository}:pull"}
@@ -224,11 +218,11 @@ class Registry:
             raise RegistryFailed(f"{realm.host} gives no token for {repository}; does a proxy answer in its place?")
         self._authorization = f"Bearer {token}"
 
-    def _next(self, answer: httpx.Response, expected: int, repository: str) -> str:
+    def _next(self, answer: httpx.Response, what: str) -> str:
         """Return the address that an upload goes on at."""
         place = answer.headers.get("location")
-        if answer.status_code != expected or not place:
-            raise self._unexpected(answer, f"an upload to {repository}")
+        if answer.status_code != 202 or not place:
+            raise self._unexpected(answer, what)
         return str(httpx.URL(self.url).join(place))
 
     def _unexpected(self, answer: httpx.Response, what: str) -> RegistryFailed:

@@ -20,7 +20,7 @@ from spec.catalog import REGIONS
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 from spec.settings import Settings, load, read_config
-from spec.stack_names import stack_file
+from spec.stack_names import mistakes_in_name, stack_file
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
 from spec.wording import did_you_mean
 from stackctl.account.guard import Caller, caller
@@ -50,6 +50,8 @@ def init(name: str, region: str | None, api_from: Sequence[str], cost_center: st
 
     `image` is Triton's, by its digest; None: NVIDIA's, as its registry has it now.
     """
+    if mistakes := mistakes_in_name(name):
+        raise NotMade("\n".join(mistakes))
     file = Path(stack_file(name))
     if not file.parent.is_dir():
         raise NotMade(f"there is no directory {file.parent} here; run this from the root of the checkout")

@@ -63,11 +63,14 @@ class Way:
     def __init__(self, begin: Callable[[], Session]) -> None:
         self._begin = begin
         self._session: Session | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     def open(self) -> Session:
         """Return the session; begin one where none is open. Raises TunnelUnusable and AwsUnusable."""
         with self._lock:
+            if self._closed:  # a connection that comes at the end would leave a session behind
+                raise TunnelUnusable("the tunnel is closed")
             if self._session is None or self._session.ended:
                 self._session = self._begin()
             return self._session
@@ -77,8 +80,9 @@ class Way:
         return socket.create_connection(("localhost", self.open().port), timeout=30)
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, and begin no other."""
         with self._lock:
+            self._closed = True
             if self._session is not None:
                 self._session.end()
 

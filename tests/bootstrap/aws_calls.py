@@ -83,6 +83,7 @@ def calls(stack: Stack) -> Iterator[Call]:
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
             yield replace(call, by=f"{made.type} {made.name}")
+    yield from tunnel()
 
 
 def of_recording(recording: Recording, strangers: Collection[str] = ()) -> Stack:
@@ -94,6 +95,19 @@ def of_recording(recording: Recording, strangers: Collection[str] = ()) -> Stack
 def reads(stack: Stack) -> Iterator[Call]:
     """The calls of a preview with a refresh."""
     yield from (call for call in calls(stack) if _READS.match(call.action))
+
+
+def tunnel(
+    document: str = "AWS-StartPortForwardingSessionToRemoteHost", node: Mapping[str, str] | None = None
+) -> Iterator[Call]:
+    """What `aws ssm start-session` asks, and the plugin at its end; `node` has the tags of the instance."""
+    tags = {"project": "triton-eks"} if node is None else node
+    checked = {"ssm:SessionDocumentAccessCheck": "true"}
+    context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}
+    yield Call("ssm:StartSession", _ec2("instance"), context, by="the tunnel")
+    yield Call("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/{document}", checked, by="the tunnel")
+    session = _arn("ssm", "session/deploy-prod-1-0123456789abcdef0")
+    yield from (Call(f"ssm:{action}Session", session, by="the tunnel") for action in ("Resume", "Terminate"))
 
 
 PROGRAM = ("ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "sts:GetCallerIdentity")

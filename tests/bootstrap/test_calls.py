@@ -132,6 +132,13 @@ def test_a_provider_of_identities_without_our_tag_could_be_neither_made_nor_dele
     ]
 
 
+def test_through_a_node_goes_the_deploy_role_alone_and_only_to_forward_a_port() -> None:
+    assert list(refusals(DEPLOY, aws_calls.tunnel())) == []
+    assert len(list(refusals(DEPLOY, aws_calls.tunnel(document="SSM-SessionManagerRunShell")))) == 1
+    assert len(list(refusals(DEPLOY, aws_calls.tunnel(node={"project": "another"})))) == 1
+    assert len(list(refusals(PREVIEW, aws_calls.tunnel()))) == 4
+
+
 @pytest.mark.parametrize("sid", sorted(one["Sid"] for one in DEPLOY if one["Effect"] == "Allow"))
 def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
     assert next(refusals(without(sid), aws_calls.calls(with_options())), None) is not None
@@ -150,6 +157,8 @@ def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
         ({"ArnLike": {"k": "arn:aws:ec2:*:1:vpc/*"}}, {"k": "arn:aws:ec2:x:1:vpc/y"}, True),
         ({"ArnLike": {"k": "arn:aws:ec2:*:vpc/*"}}, {"k": "arn:aws:ec2:x:1:vpc/y"}, False),
         ({"Null": {"k": "true"}}, {}, True),
+        ({"BoolIfExists": {"k": "true"}}, {}, True),
+        ({"BoolIfExists": {"k": "true"}}, {"k": "false"}, False),
         ({"Null": {"k": "true"}}, {"k": "v"}, False),
         ({"Null": {"k": "false"}}, {"k": "v"}, True),
         ({"BoolIfExists": {"k": "true"}}, {}, True),

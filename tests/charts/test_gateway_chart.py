@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.platform.gateway import controller_values
 from spec import helm_values
 from spec.names import GATEWAY_NAMESPACE
-from spec.versions import ENVOY_GATEWAY
+from spec.settings.gateway import Gateway
+from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
@@ -36,12 +38,12 @@ def gateway_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def render(chart: Path, minor: str) -> list[dict[str, Any]]:
+def render(chart: Path, minor: str, computed: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     return helm.render(
         chart,
         name=ENVOY_GATEWAY.name,
         namespace=GATEWAY_NAMESPACE,
-        values=helm_values.base_values(ENVOY_GATEWAY.name),
+        values=helm_values.merge(helm_values.base_values(ENVOY_GATEWAY.name), computed or {}),
         kube_version=f"v{minor}.0",
         api_versions=["policy/v1"],
     )
@@ -67,6 +69,20 @@ def test_the_controller_is_what_our_values_say(gateway_chart: Path, minor: str) 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)
 def test_every_object_is_valid(gateway_chart: Path, minor: str) -> None:
     assert_valid(render(gateway_chart, minor), minor)
+
+
+def test_with_a_registry_of_ones_own_no_image_comes_from_docker_hub(gateway_chart: Path) -> None:
+    """Check Envoy's own image too: the chart leaves it to the controller, which takes a constant of its own."""
+    registry = "123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub"
+    gateway = Gateway.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "imageRegistry": registry})
+    text = yaml.safe_dump_all(render(gateway_chart, KUBERNETES_MINORS[0], controller_values(gateway)))
+    assert "docker.io" not in text
+    assert sorted(set(re.findall(rf"{re.escape(registry)}/([a-z/-]+):", text))) == [
+        "envoyproxy/gateway",
+        "envoyproxy/ratelimit",
+    ]
+    types = (module(ENVOY_GATEWAY.name) / "api" / "v1alpha1" / "shared_types.go").read_text()
+    assert f'DefaultEnvoyProxyImage = "docker.io/{ENVOY_IMAGE}"' in types
 
 
 def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:

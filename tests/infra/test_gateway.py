@@ -53,10 +53,21 @@ def annotations(**keys: Any) -> dict[str, str]:
     return {key.removeprefix(prefix): value for key, value in service["annotations"].items()}
 
 
-@pytest.mark.parametrize("keys", [WITH_ACM, WITH_SECRET, PLAIN, {**WITH_ACM, "traced": True}], ids=str)
+@pytest.mark.parametrize(
+    "keys", [WITH_ACM, WITH_SECRET, PLAIN, {**WITH_ACM, "traced": True, "imageRegistry": "a.example/b"}], ids=str
+)
 def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any]) -> None:
     for manifest in made(**keys).values():
         assert crds.problems("gateway-helm", manifest) == []
+
+
+def test_envoys_image_is_named_where_it_comes_from_another_registry() -> None:
+    def container(**keys: Any) -> Any:
+        return made(**keys)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyDeployment"]["container"]
+
+    assert "image" not in container(**WITH_ACM)
+    named = container(**WITH_ACM, imageRegistry="registry.example.com:5000/hub")
+    assert named["image"] == "registry.example.com:5000/hub/envoyproxy/envoy:distroless-v1.39.0"
 
 
 def test_each_object_names_only_what_is_there() -> None:
@@ -156,6 +167,12 @@ def test_health_is_what_envoy_says_of_itself() -> None:
 
 def test_the_load_balancer_has_the_tags_that_an_annotation_can_say() -> None:
     assert annotations(**WITH_ACM)["additional-resource-tags"] == "environment=prod,owner=ml-platform"
+
+
+def test_no_cluster_service_takes_the_place_of_an_envoy() -> None:
+    """Without a class it has priority 0, and the scheduler evicts it for whatever has system-cluster-critical."""
+    deployment = made(**WITH_ACM)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyDeployment"]
+    assert deployment["pod"]["priorityClassName"] == "system-cluster-critical"
 
 
 def test_envoy_runs_as_often_and_as_large_as_the_stack_says() -> None:

@@ -11,14 +11,16 @@ import yaml
 
 from infra.platform import cluster_autoscaler, karpenter, node_interruptions
 from infra.platform.karpenter_policy import controller_policy
-from infra.platform.karpenter_pools import ami_alias, node_class_spec, node_pool_spec
-from spec import gpu_pool
+from infra.platform.karpenter_pools import ami_alias, cpu_pool_spec, node_class_spec, node_pool_spec
+from spec import cpu_pool, gpu_pool
 from spec.settings.gpu import GpuPool
+from spec.settings.nodes import CpuPool
 from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
 from tests import crds
 from tests.infra.access import ACCOUNT, access
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
+from tests.spec.test_stack_mistakes_relations import WORKER
 
 CLUSTER = access()
 RESERVATION = "cr-0123456789abcdef0"
@@ -109,6 +111,37 @@ def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
         "consolidateAfter": "15m",
         "budgets": [{"nodes": "1"}],
     }
+
+
+def workers_pool() -> CpuPool:
+    section = {"instanceTypes": ["m7i.xlarge", "m6i.xlarge"], "max": 4, "diskGiB": 50}
+    found = settings({**KARPENTER, "worker": WORKER, "nodes.cpu": section}).nodes.cpu
+    assert found is not None
+    return found
+
+
+def test_nodes_for_workers_are_for_nobody_else() -> None:
+    of = workers_pool()
+    spec = cpu_pool_spec(of)
+    node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": of.name}, "spec": spec}
+    assert crds.problems("karpenter-crd", node_pool) == []
+    placement = cpu_pool.placement()
+    assert spec["template"]["metadata"]["labels"] == placement["nodeSelector"] == {"triton-eks/pool": "cpu"}
+    (taint,), (toleration,) = spec["template"]["spec"]["taints"], placement["tolerations"]
+    assert toleration == {**taint, "operator": "Equal"}
+    assert requirement(spec, "node.kubernetes.io/instance-type") == ["m7i.xlarge", "m6i.xlarge"]
+    assert requirement(spec, "karpenter.sh/capacity-type") == ["on-demand"]
+    assert spec["limits"] == {"cpu": "16"}, "four nodes of four vCPUs"
+
+
+def test_their_instances_start_without_a_driver_in_every_zone() -> None:
+    of = workers_pool()
+    spec = node_class_spec(of, CLUSTER, "profile")
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": of.name}}
+    assert crds.problems("karpenter-crd", {**node_class, "spec": spec}) == []
+    assert [term["id"] for term in spec["subnetSelectorTerms"]] == ["subnet-0a", "subnet-0b", "subnet-0c"]
+    assert "instanceStorePolicy" not in spec and "capacityReservationSelectorTerms" not in spec
+    assert spec["tags"] == CLUSTER.stack.named("triton-staging-cpu")
 
 
 def test_instances_start_as_those_of_a_node_group_do() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -28,10 +29,12 @@ def test_no_docstring_begins_with_what() -> None:
     listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = [file for file in listed.stdout.split("\0") if file and (ROOT / file).is_file()]
     assert "tests/repository/test_docstrings.py" in files
+    sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in files}
     assert [
         f"{file}:{line}"
-        for file in files
-        for line, text in docstrings((ROOT / file).read_text(encoding="utf-8"))
+        for file, source in sources.items()
+        if re.search(r"[\"']\s*What\b", source)  # parsing takes longer than looking
+        for line, text in docstrings(source)
         if begins_with_what(text)
     ] == []
 

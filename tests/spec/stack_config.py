@@ -49,7 +49,7 @@ _STAGING: dict[str, Any] = {
         "deletionProtection": True,
         "logRetentionDays": 365,
     },
-    "nodes": {"system": {"instanceTypes": ["m7i.large"], "min": 2, "desired": 2, "max": 4, "diskGiB": 50}},
+    "nodes": {"system": {"instanceTypes": ["m7i.xlarge"], "min": 2, "desired": 3, "max": 3, "diskGiB": 50}},
     "gpu": {
         "pools": [
             {

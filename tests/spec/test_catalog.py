@@ -86,14 +86,14 @@ def test_the_ami_follows_from_the_gpu() -> None:
 
 
 def test_a_node_keeps_a_part_of_its_memory_and_cpu_for_itself() -> None:
-    """At most 14 GiB of a g5.xlarge can be requested: docs/facts/gpu-nodes.md#memory-of-a-node."""
+    """A little more than 14 GiB of a g5.xlarge are left: docs/facts/gpu-nodes.md#memory-of-a-node."""
     g5 = INSTANCE_TYPES["g5.xlarge"]
-    assert int(g5.usable_memory_gib) == 14
-    assert g5.usable_cpu_millis == 4000 - 80 - 200
+    assert g5.allocatable_mib == int(16_384 * 0.98) - 255 - 11 * 110 - 100 == 14_491
+    assert g5.allocatable_cpu_millis == 4000 - 80
     assert (g5.max_pods, INSTANCE_TYPES["g5.8xlarge"].max_pods) == (110, 250)
     for known in INSTANCE_TYPES.values():
-        assert 0 < known.usable_memory_gib < known.memory_gib
-        assert 0 < known.usable_cpu_millis < known.vcpus * 1000
+        assert 0 < known.allocatable_mib < known.memory_gib * 1024
+        assert 0 < known.allocatable_cpu_millis < known.vcpus * 1000
 
 
 def test_no_family_is_both_offered_and_refused() -> None:

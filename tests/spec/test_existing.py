@@ -123,7 +123,7 @@ def without(*services: str) -> Callable[[VpcFacts], VpcFacts]:
         (
             first(cidr=IPv4Network("10.60.0.0/25")),
             [
-                f"{PATH}.privateSubnetIds.us-west-2a: {FIRST} (10.60.0.0/25) has 123 addresses and the nodes need 184 "
+                f"{PATH}.privateSubnetIds.us-west-2a: {FIRST} (10.60.0.0/25) has 123 addresses and the nodes need 162 "
                 "at least (every node group at max, one block of 16 for the pods of each node); give a larger subnet "
                 "or lower max"
             ],

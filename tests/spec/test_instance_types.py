@@ -38,8 +38,8 @@ _AWS_SAYS = "`aws ec2 describe-instance-types` and NVIDIA's list of CUDA GPUs ha
 def test_a_described_type_is_what_the_nodes_pods_quotas_and_digest_are_computed_from() -> None:
     stack = settings(ON_IT)
     pool = stack.gpu.pools[0]
-    assert (pool.types[0].usable_cpu_millis, pool.types[0].max_pods, pool.types[0].ami_type) == (
-        8000 - 90 - 200,
+    assert (pool.types[0].allocatable_cpu_millis, pool.types[0].max_pods, pool.types[0].ami_type) == (
+        8000 - 90,
         110,
         "AL2023_x86_64_NVIDIA",
     )
@@ -112,7 +112,7 @@ def test_a_described_type_has_to_hold_the_pods_too() -> None:
         "most 6",
         "triton.cpu: 3 vCPUs are more than a g9.2xlarge of pool 'g5' has left beside the kubelet and "
         "the add-ons; use at most "
-        '"1730m"',
+        '"1690m"',
     ]
 
 

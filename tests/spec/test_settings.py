@@ -72,7 +72,7 @@ def test_settings_cannot_be_changed() -> None:
             "gpu.pools[1].zones": ["us-west-2a"],
         },
         {"triton.pool": "p4d", "triton.gpus": 8, "triton.cpu": "90", "triton.memoryGiB": 1100, "gpu.pools[1].desired": 2},
-        {"triton.memoryGiB": 14, "triton.cpu": "3720m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
+        {"triton.memoryGiB": 13, "triton.cpu": "3680m", "triton.replicas": 4, "gpu.pools[0].desired": 4},
         {"models.release.bytes": LARGEST_ON_G5_XLARGE},
         {"triton.image": f"{ECR}:443/nvidia/tritonserver@{DIGEST}"},
         {"aws:defaultTags": {"tags": {"owner": "ml-platform", "cost-center": "inference"}}},
@@ -126,7 +126,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
 
 def test_a_check_whose_inputs_are_invalid_neither_hides_nor_repeats_what_was_said() -> None:
     assert complaints({"gpu.pools[0].max": "many", "nodes.system.min": 6}) == [
-        "nodes.system.min: 6 is more than max 4; give min <= desired <= max",
+        "nodes.system.min: 6 is more than max 3; give min <= desired <= max",
         "gpu.pools[0].max: 'many' is text; give a whole number",
     ]
 

@@ -23,7 +23,7 @@ def stack_path(stack: str) -> Path:
 def test_a_shipped_stack_is_valid_and_warns_of_little_beside_the_example_digest(stack: str) -> None:
     read = load_stack_file(stack_path(stack), today=TODAY)
     assert read.environment == stack
-    expected = {"local": [], "dev": ["triton.image"], "prod": ["triton.image", "worker.image", "worker.maxReplicas"]}
+    expected = {"local": [], "dev": ["triton.image"], "prod": ["triton.image", "worker.image"]}
     assert [problem.path for problem in read.warnings] == expected.get(stack, ["triton.image", "worker.image"])
 
 

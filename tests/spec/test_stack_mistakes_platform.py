@@ -151,7 +151,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network.cidr": "10.30.0.0/20", "gpu.pools[0].max": 40},
         [
-            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 828 at least "
+            "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses and the nodes need 810 at least "
             "(every "
             "node group at max, one block of 16 for the pods of each node); use a larger range or lower max"
         ],
@@ -364,7 +364,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"nodes.system.min": 0}, ["nodes.system.min: 0 leaves no node for DNS and the metrics server; use at least 1"]),
     ({"nodes.system.diskGiB": 5}, ["nodes.system.diskGiB: 5 is out of range; use 20 to 16384 GiB"]),
-    ({"nodes.system.min": 6}, ["nodes.system.min: 6 is more than max 4; give min <= desired <= max"]),
+    ({"nodes.system.min": 6}, ["nodes.system.min: 6 is more than max 3; give min <= desired <= max"]),
 ]
 
 

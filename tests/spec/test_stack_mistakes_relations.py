@@ -81,7 +81,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         described(memoryGiB=1),
-        "instanceTypes.c9.medium.memoryGiB: 1 GiB are what the kubelet and the add-ons take; use a larger type",
+        "instanceTypes.c9.medium.memoryGiB: 1 GiB are what the kubelet takes; use a larger type",
     ),
     (
         {**UNPINNED, "models.serving": {"resnet50": {**MODEL, "sequence": {"strategy": "oldest", "maxIdleMs": 100}}}},
@@ -272,38 +272,23 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"gateway": {**GATEWAY, "cpu": "500"}},
-        "gateway.cpu: 500 vCPUs are more than a m7i.large of nodes.system has left beside the kubelet and the"
-        ' add-ons; use at most "1730m", or larger system nodes',
+        "gateway.cpu: 500 vCPUs are more than a m7i.xlarge of the system nodes has left beside the kubelet and the"
+        ' add-ons; use at most "3720m", or larger nodes',
     ),
     (
         {"gateway": {**GATEWAY, "memoryMiB": 60_000}},
-        "gateway.memoryMiB: 60000 MiB are more than a m7i.large of nodes.system has left beside the kubelet "
-        "and the add-ons; use at most 6335, or larger system nodes",
+        "gateway.memoryMiB: 60000 MiB are more than a m7i.xlarge of the system nodes has left beside the kubelet "
+        "and the add-ons; use at most 14309, or larger nodes",
     ),
     (
-        {"gateway": {**GATEWAY, "replicas": 100}},
-        "gateway.replicas: 100 pods do not fit the 2 system nodes (nodes.system.desired), which hold 6; use "
-        "at most 6, smaller pods, or more or larger nodes",
+        {"worker": {**WORKER, "cpu": "3800m"}},
+        "worker.cpu: 3.8 vCPUs are more than a m7i.xlarge of the system nodes has left beside the kubelet and "
+        'the add-ons; use at most "3730m", or larger nodes',
     ),
     (
-        {"worker": {**WORKER, "cpu": "1800m"}},
-        "worker.cpu: 1800m vCPUs are more than a m7i.large of nodes.system has left beside the kubelet and "
-        'the add-ons; use at most "1730m", or larger system nodes',
-    ),
-    (
-        {"worker": {**WORKER, "memoryMiB": 8192}},
-        "worker.memoryMiB: 8192 MiB are more than a m7i.large of nodes.system has left beside the kubelet and"
-        " the add-ons; use at most 6335, or larger system nodes",
-    ),
-    (
-        {"worker": {**WORKER, "minReplicas": 4, "cpu": "1"}},
-        "worker.minReplicas: 4 pods do not fit the 2 system nodes (nodes.system.desired), which hold 2; use "
-        "at most 2, smaller pods, or more or larger nodes",
-    ),
-    (
-        {"worker": {**{key: value for key, value in WORKER.items() if key != "maxReplicas"}, "replicas": 7}},
-        "worker.replicas: 7 pods do not fit the 2 system nodes (nodes.system.desired), which hold 6; use at "
-        "most 6, smaller pods, or more or larger nodes",
+        {"worker": {**WORKER, "memoryMiB": 16_384}},
+        "worker.memoryMiB: 16384 MiB are more than a m7i.xlarge of the system nodes has left beside the kubelet and"
+        " the add-ons; use at most 14341, or larger nodes",
     ),
     (
         {"nodes.system.instanceTypes": ["m7i.large", "m7i.large"]},
@@ -316,7 +301,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"monitoring": MONITORING, "triton.cpu": "3700m"},
         "triton.cpu: 3700m vCPUs are more than a g5.xlarge of pool 'g5' has left beside the kubelet and the "
-        'add-ons; use at most "3610m"',
+        'add-ons; use at most "3570m"',
     ),
     (
         {"monitoring": MONITORING, "triton.memoryGiB": 14},
@@ -458,8 +443,8 @@ IN_PROD: list[tuple[dict[str, Any], str]] = [
 ]
 
 RIGHT: list[dict[str, Any]] = [
-    {"triton.cpu": "3700m", "triton.memoryGiB": 14},
-    {"monitoring": MONITORING, "triton.cpu": "3610m", "triton.memoryGiB": 13},
+    {"triton.cpu": "3680m", "triton.memoryGiB": 13},
+    {"monitoring": MONITORING, "triton.cpu": "3570m", "triton.memoryGiB": 13},
     {
         "aws:region": "us-gov-west-1",
         "network.zones": 2,
@@ -540,12 +525,7 @@ WARNED: list[tuple[dict[str, Any], str]] = [
     (
         {"network.cidr": "10.30.0.0/20"},
         "network.cidr: 10.30.0.0/20 gives each zone's private subnet 507 addresses, and nodes that are full "
-        "of pods would need up to 1588 (prefix delegation, every node group at max); pods beyond them wait",
-    ),
-    (
-        {"worker": {**WORKER, "maxReplicas": 100, "alarmTopicArn": "arn:aws:sns:us-west-2:123456789012:oncall"}},
-        "worker.maxReplicas: 100 pods do not fit the 2 system nodes (nodes.system.desired), which hold 6; use"
-        " at most 6, smaller pods, or more or larger nodes",
+        "of pods would need up to 1458 (prefix delegation, every node group at max); pods beyond them wait",
     ),
 ]
 

@@ -9,7 +9,7 @@ from tests.spec.stack_config import complaints, settings
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
 GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
-REPORT = "`modelctl tune` writes one like benchmarks/results/classify-2026-01-31-0123abcd.json"
+REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "preferredBatchSizes, warmup, priorities, sequence, decoupled, responseCache, rateLimiter, tensorrtFp16, cudaGraphs, "

@@ -65,6 +65,11 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
             "narrower",
         ),
         (
+            {"gateway": {**GATEWAY, "imageRegistry": "https://registry.example.com/hub/"}},
+            "gateway.imageRegistry: 'https://registry.example.com/hub/' is not a registry with lower-case names, without a "
+            "scheme and without a slash at its end; give one like 123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub",
+        ),
+        (
             {"gateway": {**GATEWAY, "tlsSecret": "inference-tls"}},
             "gateway.tlsSecret: TLS ends at the load balancer (certificateArn) or in Envoy (tlsSecret), not in both; "
             "remove one",

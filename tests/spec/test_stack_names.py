@@ -25,6 +25,14 @@ def test_a_name_that_s3_refuses_is_refused(name: str) -> None:
     assert mistakes_in_name(name) == [f"'{name}' {NOT_A_NAME}"]
 
 
+@pytest.mark.parametrize("name", ["eks-deploy", "eks-preview-2"])
+def test_a_name_whose_roles_the_deploy_role_must_not_touch_is_refused(name: str) -> None:
+    assert mistakes_in_name(name) == [
+        f"a cluster 'triton-{name}' would be taken for one of the roles of GitHub's workflows, which nobody who deploys may "
+        "change; give another name"
+    ]
+
+
 @pytest.mark.parametrize("name", [*ENVIRONMENTS, "a", "prod-eu", "team-7", "x1"])
 def test_a_name_that_fits_everywhere(name: str) -> None:
     assert [mistakes_in_name(name, region) for region in REGIONS if mistakes_in_name(name, region)] == []

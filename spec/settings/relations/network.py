@@ -135,8 +135,8 @@ def addresses_per_zone(document: Document, zones: Sequence[str], *, full: bool =
 
     `full`: with as many pods as they may have; else with a block of addresses each, without which there is none.
     """
-    system = document.nodes.system
-    needed = dict.fromkeys(zones, addresses_of_nodes(system.types, system.max, full=full))
+    own = sum(addresses_of_nodes(group.types, group.max, full=full) for group in document.nodes.groups)
+    needed = dict.fromkeys(zones, own)
     for pool in document.gpu.pools:
         for zone in pool.zones or zones:
             if zone in needed:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from spec.problem import Problem
+from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.relations.subject import PoolSubject, Subject, of_each_pool
 from spec.settings.rule import rule
 
@@ -16,6 +17,44 @@ def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
             "nodes.system.min",
             f"{nodes.system.min} node cannot hold both of Karpenter's pods, which refuse to share one; use at least 2",
         )
+
+
+@rule
+def _karpenter_starts_no_system_nodes(subject: Subject) -> Iterator[Problem]:
+    """Require nodes.system.max that is desired with Karpenter: nothing else adds system nodes, and EKS itself goes beyond
+    max while it replaces nodes.
+    """
+    system = subject.document.nodes.system
+    if subject.document.node_autoscaler == "karpenter" and system.max > system.desired:
+        yield Problem(
+            "nodes.system.max",
+            f"nothing starts more than the {system.desired} system nodes of desired: Karpenter starts those of gpu.pools "
+            f"and nodes.cpu alone; use {system.desired}, or raise desired",
+        )
+
+
+@rule
+def _nodes_for_workers_have_both(subject: Subject) -> Iterator[Problem]:
+    """Require Karpenter and workers for nodes.cpu."""
+    document = subject.document
+    if document.nodes.cpu is None:
+        return
+    if document.node_autoscaler != "karpenter":
+        yield Problem(
+            "nodes.cpu",
+            f"Karpenter starts these nodes, and nodes.autoscaler is {document.node_autoscaler}; remove it, with enough "
+            "nodes.system for the workers, or use nodes.autoscaler: karpenter",
+        )
+    if document.worker is None:
+        yield Problem("nodes.cpu", "only workers run on these nodes, and the stack has none; remove it, or add worker")
+
+
+@rule
+@of_each_pool
+def _names_differ(subject: PoolSubject) -> Iterator[Problem]:
+    """Refuse a GPU pool with the name of nodes.cpu: pods for one could land on the other."""
+    if subject.document.nodes.cpu is not None and subject.pool.name == CPU_POOL_NAME:
+        yield Problem(f"{subject.path}.name", f"'{CPU_POOL_NAME}' is the name of the nodes for workers; use another")
 
 
 def _is_karpenters(subject: PoolSubject) -> bool:

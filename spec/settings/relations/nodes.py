@@ -1,4 +1,4 @@
-"""System nodes and the stack's region."""
+"""Nodes without GPUs and the stack's region."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,16 @@ from spec.wording import one_of
 
 @rule
 def _types_are_in_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require types of system nodes that the region has, where spec/catalog.py knows it (not of GovCloud and China)."""
+    """Require types without GPUs that the region has, where spec/catalog.py knows it (not of GovCloud and China)."""
     region = subject.document.region
     if region not in LISTED_REGIONS:
         return
     here = [family for family in CPU_FAMILIES if region in FAMILY_REGIONS[family]]
-    for index, name in enumerate(subject.document.nodes.system.instance_types):
-        known = INSTANCE_TYPES.get(name)
-        if known and not known.gpus and known.family not in here:
-            yield Problem(
-                f"nodes.system.instanceTypes[{index}]", f"EC2 has no {known.family} in {region}; use {one_of(here)}"
-            )
+    nodes = subject.document.nodes
+    for key, group in (("system", nodes.system), ("cpu", nodes.cpu)):
+        for index, name in enumerate(group.instance_types if group is not None else ()):
+            known = INSTANCE_TYPES.get(name)
+            if known and not known.gpus and known.family not in here:
+                yield Problem(
+                    f"nodes.{key}.instanceTypes[{index}]", f"EC2 has no {known.family} in {region}; use {one_of(here)}"
+                )

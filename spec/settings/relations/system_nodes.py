@@ -1,117 +1,144 @@
-"""The pods that run on system nodes, and the room that there is: the gateway's and the workers'."""
+"""The pods that run on nodes without GPUs, and the room that there is for them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from spec.catalog import InstanceType
+from spec.catalog import INSTANCE_TYPES, InstanceType
 from spec.problem import Problem
-from spec.settings.fields import cpu_millis
+from spec.settings.nodes import NodeGroup
 from spec.settings.relations.subject import Subject
-from spec.settings.rule import rule, warning
+from spec.settings.rule import rule
+from spec.settings.scheduling.packing import after_losing_a_zone, room_of, surge, total, without_room
+from spec.settings.scheduling.pods import Pods, daemons, envoys, on_system_nodes, workers
 from spec.settings.section import Absent
+from spec.subnets import zone_names
+from spec.wording import one_of
+
+_WITHOUT_A_ZONE = ("staging", "prod")
+_MOST_NODES = 100
+_MOST_NAMED = 4
 
 
-@dataclass(frozen=True)
-class _Pods:
-    """The pods of one section: what each asks for, how many there are in any case (at `key`) and, scaled, at most."""
+def _types(group: NodeGroup) -> list[InstanceType]:
+    if not group.types or len(group.types) != len(group.instance_types):
+        raise Absent("instanceTypes")
+    return group.types
 
-    section: str
-    cpu: str
-    memory_mib: int
-    key: str
-    always: int
-    most: int | None = None
 
-    def on(self, known: InstanceType) -> int:
-        """Return how many a node of a type has room for, beside the kubelet and the add-ons."""
-        return min(
-            known.usable_cpu_millis // cpu_millis(self.cpu),
-            int(known.usable_memory_gib * 1024) // self.memory_mib,
-            known.max_pods,
+@rule
+def _an_envoy_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require pods of the gateway that a system node has room for."""
+    yield from _fits_a_node(subject, "gateway", envoys(subject.document), subject.document.nodes.system)
+
+
+@rule
+def _a_worker_fits_a_node(subject: Subject) -> Iterator[Problem]:
+    """Require workers that a node of theirs has room for."""
+    nodes = subject.document.nodes
+    yield from _fits_a_node(subject, "worker", workers(subject.document), nodes.cpu or nodes.system)
+
+
+def _fits_a_node(subject: Subject, section: str, pods: Sequence[Pods], group: NodeGroup) -> Iterator[Problem]:
+    room = room_of(_types(group), daemons(subject.document, gpu=False))
+    for one in pods:
+        most = room.free + one.beside * -1
+        left = f"more than a {_names(group)} of the {group.called} has left beside the kubelet and the add-ons; use at most"
+        if one.request.millis > room.free.millis:
+            asked = one.request.millis - one.beside.millis
+            yield Problem(f"{section}.cpu", f'{asked / 1000:g} vCPUs are {left} "{most.millis}m", or larger nodes')
+        if one.request.mib > room.free.mib:
+            asked = one.request.mib - one.beside.mib
+            yield Problem(f"{section}.memoryMiB", f"{asked} MiB are {left} {most.mib}, or larger nodes")
+
+
+@rule
+def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
+    """Require system nodes with room for every pod that runs on them at most, one more for an update among them.
+
+    Nodes of `min` to `max` are started by cluster-autoscaler alone; else `desired` is their number, and in staging and prod
+    the pods have to fit the nodes that are left when the zone with the most of them is lost.
+    """
+    document = subject.document
+    system = document.nodes.system
+    types, others = _types(system), on_system_nodes(document)
+    pods = [*others, *(workers(document) if document.nodes.cpu is None else [])]
+    grows = document.node_autoscaler == "cluster-autoscaler"
+    key, nodes = ("max", system.max) if grows else ("desired", system.desired)
+    zones = len(zone_names(document.network.node_zones))
+    loses = subject.environment in _WITHOUT_A_ZONE and not grows and zones > 1
+    on_each = daemons(document, gpu=False)
+    room = room_of(types, on_each)
+    if any(not room.holds(one.request) for one in (*envoys(document), *workers(document))):
+        return  # told with the key of that pod
+
+    def left(count: int) -> int:
+        return after_losing_a_zone(count, zones) if loses else count
+
+    def fits(wanted: Sequence[Pods], count: int, of: Sequence[InstanceType]) -> bool:
+        return not without_room([*wanted, *surge(wanted)], left(count), room_of(of, on_each))
+
+    everything = [*pods, *surge(pods)]
+    pending = without_room(everything, left(nodes), room)
+    if not pending:
+        return
+    enough = next((count for count in range(nodes + 1, _MOST_NODES) if fits(pods, count, types)), None)
+    larger = next((one for one in _larger(types) if fits(pods, nodes, [one])), None)
+    ways = [f"{enough} nodes"] if enough is not None else []
+    ways += [f"{larger.name} for nodes.system.instanceTypes"] if larger is not None else []
+    if document.node_autoscaler == "karpenter" and document.nodes.cpu is None and workers(document):
+        ways.append("nodes.cpu for the workers" + ("" if fits(others, nodes, types) else " beside one of these"))
+    lost = f", of which {left(nodes)} {'is' if left(nodes) == 1 else 'are'} left when a zone is lost," if loses else ""
+    yield Problem(
+        f"nodes.system.{key}",
+        f"{nodes} x {_names(system)}{lost} {'has' if nodes == 1 and not lost else 'have'} no room for "
+        f"{_listed(pending, everything)}: the {sum(one.count for one in everything)} pods ask for {total(everything)}, and "
+        f"{_nodes(left(nodes))} for {room.free * left(nodes)} beside the kubelet and DaemonSets; "
+        f"give {one_of(ways) if ways else 'smaller or fewer pods'}",
+    )
+
+
+@rule
+def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
+    """Require nodes.cpu.max that holds every worker, and one more for an update."""
+    document = subject.document
+    group = document.nodes.cpu
+    if group is None:
+        return
+    room, pods = room_of(_types(group), daemons(document, gpu=False)), workers(document)
+    wanted = [*pods, *surge(pods)]
+    if any(not room.holds(one.request) for one in pods):
+        return  # told with the worker's key
+    pending = without_room(wanted, group.max, room)
+    if pending:
+        enough = next(count for count in range(group.max, 10_000) if not without_room(wanted, count, room))
+        yield Problem(
+            "nodes.cpu.max",
+            f"{group.max} x {_names(group)} have no room for {_listed(pending, wanted)}: the "
+            f"{sum(one.count for one in wanted)} pods ask for {total(wanted)}, and {_nodes(group.max)} for "
+            f"{room.free * group.max} beside the kubelet and DaemonSets; give {enough}, larger types, or fewer workers",
         )
 
 
-def _pods(subject: Subject) -> list[_Pods]:
-    """Return the pods of the gateway and of the workers, where their sections are there and valid."""
-    found = []
-    for read in (_of_the_gateway, _of_the_workers):
-        try:
-            found += read(subject)
-        except Absent:
-            continue
-    return found
+def _larger(types: Sequence[InstanceType]) -> list[InstanceType]:
+    """Return the larger types of the first one's family, smallest first."""
+    family = [known for known in INSTANCE_TYPES.values() if known.family == types[0].family]
+    return sorted((known for known in family if known.vcpus > types[0].vcpus), key=lambda known: known.vcpus)
 
 
-def _of_the_gateway(subject: Subject) -> list[_Pods]:
-    gateway = subject.document.gateway
-    return [_Pods("gateway", gateway.cpu, gateway.memory_mib, "replicas", gateway.replicas)] if gateway is not None else []
+def _names(group: NodeGroup) -> str:
+    return " or ".join(group.instance_types)
 
 
-def _of_the_workers(subject: Subject) -> list[_Pods]:
-    worker = subject.document.worker
-    if worker is None:
-        return []
-    if worker.autoscaler == "none":
-        return [_Pods("worker", worker.cpu, worker.memory_mib, "replicas", worker.replicas or 0)]
-    return [_Pods("worker", worker.cpu, worker.memory_mib, "minReplicas", worker.min_replicas or 0, worker.max_replicas)]
+def _nodes(count: int) -> str:
+    return "that node has room" if count == 1 else f"{count} nodes have room"
 
 
-def _types(subject: Subject) -> list[InstanceType]:
-    system = subject.document.nodes.system
-    if len(system.types) != len(system.instance_types):
-        raise Absent("instanceTypes")
-    return system.types
-
-
-def _nodes(subject: Subject) -> tuple[str, int]:
-    """Return the key that says how many system nodes there are at most, and the number: only one autoscaler adds any."""
-    system = subject.document.nodes.system
-    return ("max", system.max) if subject.document.node_autoscaler == "cluster-autoscaler" else ("desired", system.desired)
-
-
-@rule
-def _a_pod_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require pods of the gateway and of workers that a system node has room for."""
-    smallest_cpu = min(_types(subject), key=lambda known: known.usable_cpu_millis)
-    smallest_memory = min(_types(subject), key=lambda known: known.usable_memory_gib)
-    millis, mib = smallest_cpu.usable_cpu_millis, int(smallest_memory.usable_memory_gib * 1024)
-    for pods in _pods(subject):
-        if cpu_millis(pods.cpu) > millis:
-            yield Problem(
-                f"{pods.section}.cpu",
-                f"{pods.cpu} vCPUs are more than a {smallest_cpu.name} of nodes.system has left beside the kubelet and the "
-                f'add-ons; use at most "{millis}m", or larger system nodes',
-            )
-        if pods.memory_mib > mib:
-            yield Problem(
-                f"{pods.section}.memoryMiB",
-                f"{pods.memory_mib} MiB are more than a {smallest_memory.name} of nodes.system has left beside the kubelet "
-                f"and the add-ons; use at most {mib}, or larger system nodes",
-            )
-
-
-@rule
-def _pods_fit_the_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require system nodes that hold the gateway's pods and the fewest workers, each by themselves."""
-    key, nodes = _nodes(subject)
-    for pods in _pods(subject):
-        room = nodes * min(map(pods.on, _types(subject)))
-        if room and pods.always > room:
-            yield Problem(f"{pods.section}.{pods.key}", _too_many(pods.always, key, nodes, room))
-
-
-@warning
-def _workers_fit_the_nodes(subject: Subject) -> Iterator[Problem]:
-    """Warn of more workers than system nodes hold: the rest would wait."""
-    key, nodes = _nodes(subject)
-    for pods in _pods(subject):
-        room = nodes * min(map(pods.on, _types(subject)))
-        if pods.most is not None and room and pods.most > room >= pods.always:
-            yield Problem(f"{pods.section}.maxReplicas", _too_many(pods.most, key, nodes, room))
-
-
-def _too_many(pods: int, key: str, nodes: int, room: int) -> str:
-    return (
-        f"{pods} pods do not fit {'the' if nodes > 1 else 'on the'} {nodes} system node{'s' if nodes > 1 else ''} "
-        f"(nodes.system.{key}), which hold {room}; use at most {room}, smaller pods, or more or larger nodes"
-    )
+def _listed(pending: Counter[str], pods: Sequence[Pods]) -> str:
+    """Name those that find no room, with what each asks for: `envoy (2 of 3, 1010m CPU and 1056 MiB each)`."""
+    found = [
+        f"{one.name} ({pending[one.name]} of {one.count}, {one.request}{' each' if one.count > 1 else ''})"
+        for one in sorted(pods, key=lambda one: -one.request.millis)
+        if pending[one.name]
+    ]
+    more = len(found) - _MOST_NAMED
+    return ", ".join(found[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")

@@ -13,6 +13,8 @@ from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
+from spec.settings.scheduling.packing import Room, room_of
+from spec.settings.scheduling.pods import daemons
 from spec.settings.section import Absent
 from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
@@ -23,8 +25,6 @@ _CACHE_COPIES = 2
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
-# Requests of dcgm-exporter and node-exporter, which the section monitoring puts on every GPU node (helm-values).
-_EXPORTERS_MILLIS, _EXPORTERS_MIB = 100 + 10, 256 + 32
 _UNITS_MIB = {"Mi": 1, "Gi": 1024}
 _ROOT = Path(__file__).resolve().parents[3]
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
@@ -91,8 +91,8 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
-    smallest = min(types, key=lambda known: known.usable_memory_gib)
-    limit, wanted = int(_free_gib(subject.document, smallest)), subject.document.triton.memory_gib
+    smallest = min(types, key=lambda known: known.allocatable_mib)
+    limit, wanted = _room(subject.document, smallest).free.mib // 1024, subject.document.triton.memory_gib
     if wanted > limit:
         yield Problem(
             "triton.memoryGiB",
@@ -130,8 +130,8 @@ def _shared_and_server_mib(environment: str) -> tuple[int, int]:
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
-    smallest = min(types, key=lambda known: known.usable_cpu_millis)
-    limit, wanted = _free_millis(subject.document, smallest), subject.document.triton.cpu
+    smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
+    limit, wanted = _room(subject.document, smallest).free.millis, subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
         yield Problem(
             "triton.cpu",
@@ -191,23 +191,19 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
 
 def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
     """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
-    triton = document.triton
+    triton, room = document.triton, _room(document, known)
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
-        int(_free_gib(document, known) // triton.memory_gib),
-        _free_millis(document, known) // cpu_millis(triton.cpu),
+        room.free.mib // (triton.memory_gib * 1024),
+        room.free.millis // cpu_millis(triton.cpu),
+        room.pods,
         _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
 
 
-def _free_millis(document: Document, known: InstanceType) -> int:
-    """Return the CPU of a GPU node that is left to Triton's pods, in thousandths of a vCPU."""
-    return known.usable_cpu_millis - (_EXPORTERS_MILLIS if document.monitoring is not None else 0)
-
-
-def _free_gib(document: Document, known: InstanceType) -> float:
-    """Return the memory of a GPU node that is left to Triton's pods."""
-    return known.usable_memory_gib - (_EXPORTERS_MIB / 1024 if document.monitoring is not None else 0)
+def _room(document: Document, known: InstanceType) -> Room:
+    """Return what a GPU node has for Triton's pods."""
+    return room_of([known], daemons(document, gpu=True))
 
 
 def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:

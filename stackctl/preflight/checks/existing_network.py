@@ -83,7 +83,9 @@ def _default_routes(ec2: Any, vpc_id: str) -> Mapping[str, str | None]:
     of_it = [{"Name": "vpc-id", "Values": [vpc_id]}]
     for page in ec2.get_paginator("describe_route_tables").paginate(Filters=of_it):
         for table in page["RouteTables"]:
-            default = next((route for route in table["Routes"] if route.get("DestinationCidrBlock") == _ANYWHERE), {})
+            default: dict[str, str] = next(
+                (route for route in table["Routes"] if route.get("DestinationCidrBlock") == _ANYWHERE), {}
+            )
             target = next((default[key] for key in _TARGETS if default.get(key)), None)
             for association in table["Associations"]:
                 found["" if association.get("Main") else association.get("SubnetId", "")] = target

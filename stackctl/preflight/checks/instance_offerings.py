@@ -15,13 +15,13 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield the zones that the stack would span, or what is missing where."""
     settings = subject.settings
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    system_types = settings.nodes.system.instance_types
-    wanted = sorted({*system_types, *(name for pool in pools for name in pool.instance_types)})
+    cpu_types = settings.nodes.instance_types
+    wanted = sorted({*cpu_types, *(name for pool in pools for name in pool.instance_types)})
     offering = read_offering(subject.readers, wanted)
     try:
         network = settings.network
         file = stack_file(settings.stack)
-        zones = select_zones(network.node_zones, pools, system_types, offering, file, network.path_of_zone)
+        zones = select_zones(network.node_zones, pools, cpu_types, offering, file, network.path_of_zone)
     except SettingsError as error:
         for problem in error.problems:
             remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"

@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _judge(subject: Subject, subnet: dict[str, Any], needed: int) -> Finding:
     here = [item["InstanceType"] for item in instances(subject) if item.get("SubnetId") == subnet["SubnetId"]]
-    groups = [subject.settings.nodes.system, *subject.settings.gpu.pools]
+    groups = [*subject.settings.nodes.groups, *subject.settings.gpu.pools]
     known = {**INSTANCE_TYPES, **{one.name: one for group in groups for one in group.types}}
     held = sum(addresses_of_nodes([known[name]], 1) for name in here if name in known)
     to_come, free = max(0, needed - held), subnet["AvailableIpAddressCount"]

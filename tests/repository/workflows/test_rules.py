@@ -220,6 +220,18 @@ def test_every_stack_is_deployed_with_its_environment_and_one_after_the_other() 
     assert {job["strategy"]["max-parallel"] for job in jobs.values()} == {1}
 
 
+def test_each_stack_can_have_roles_of_its_own() -> None:
+    assert {(one.workflow, one.job): one.content["with"]["role-to-assume"] for one in CREDENTIALS} == {
+        (workflow, job): f"${{{{ fromJSON(vars.AWS_{kind}_ROLES || '{{}}')[{stack}] || vars.AWS_{kind}_ROLE }}}}"
+        for workflow, job, kind, stack in (
+            ("preview", "preview", "PREVIEW", "matrix.stack"),
+            ("drift", "look", "PREVIEW", "matrix.stack"),
+            ("deploy-stack", "up", "DEPLOY", "inputs.stack"),
+            ("destroy", "destroy", "DEPLOY", "inputs.stack"),
+        )
+    }
+
+
 @pytest.mark.parametrize(("name", "job"), [(one.workflow, one.job) for one in CREDENTIALS])
 def test_credentials_last_as_long_as_the_job_may_take(name: str, job: str) -> None:
     (step,) = [one for one in CREDENTIALS if (one.workflow, one.job) == (name, job)]

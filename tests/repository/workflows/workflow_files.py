@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import yaml
@@ -17,9 +18,10 @@ NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.yml")))
 Document = dict[Any, Any]
 
 
+@cache
 def load(name: str) -> Document:
     """A workflow. The key `on` is True in YAML 1.1, and so it is here."""
-    document: Document = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
+    document: Document = yaml.load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return document
 
 

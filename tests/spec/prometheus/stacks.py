@@ -35,5 +35,6 @@ def rules(stack: str) -> list[Rule]:
     return [rule for group in rule_groups(stack) for rule in group["rules"]]
 
 
+@cache
 def rule_groups(stack: str) -> list[Group]:
     return groups(settings(stack))

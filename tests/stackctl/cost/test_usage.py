@@ -69,6 +69,21 @@ def test_nodes_and_their_volumes_are_exact() -> None:
     assert two == Decimal("155.168")
 
 
+def test_nodes_for_workers_are_there_while_there_is_work() -> None:
+    """prod: 0 to 4 m7i.xlarge for 0 to 10 workers of a vCPU, three on each; one node while there are any."""
+    table = prices(ec2_m7i_xlarge="0.2", ec2_m6i_xlarge="0.25", ebs_gp3_gib_month="0.08")
+    disk = 50 * Decimal("0.08")
+    assert part(stack("prod"), table, "cpu nodes") == Amounts(
+        Decimal(0), 730 * Decimal("0.2") + disk, 4 * (730 * Decimal("0.25") + disk)
+    )
+
+    def four(sections: dict[str, Any]) -> None:
+        sections["worker"]["minReplicas"] = 4
+
+    assert usage.cpu_nodes(stack("prod", four)) == Nodes(2, 2, 4)
+    assert usage.cpu_nodes(stack("local")) == Nodes(0, 0, 0)
+
+
 def test_spot_is_assumed_cheaper_and_the_dearest_type_is_the_most() -> None:
     """dev: one g5 of g5.xlarge or g5.2xlarge on spot, at most four, by a node group: which never falls back to on demand."""
     table = prices(ec2_g5_xlarge="1.006", ec2_g5_2xlarge="1.212", ebs_gp3_gib_month="0")
@@ -102,7 +117,7 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
 def test_shared_gpus_take_several_pods() -> None:
     def share(sections: dict[str, Any]) -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
-        sections["nodes"]["autoscaler"] = "cluster-autoscaler"
+        sections["nodes"] = {"autoscaler": "cluster-autoscaler", "system": {**sections["nodes"]["system"], "max": 4}}
 
     def small(sections: dict[str, Any]) -> None:
         share(sections)
@@ -162,7 +177,7 @@ def test_storage_queue_and_logs_are_exact() -> None:
     assert found["storage"].min == models + volumes
     polls = Decimal(730 * 3600) / 20 / 10**6 * Decimal("0.40")
     assert found["queue"] == Amounts(Decimal("0.20"), Decimal("0.20") + polls, Decimal("0.20") + 10 * polls)
-    nodes = {"min": 3 + 4, "expected": 3 + 4, "max": 6 + 9 + 2}
+    nodes = {"min": 3 + 4, "expected": 3 + 1 + 4, "max": 3 + 4 + 9 + 2}
     table = prices(logs_ingested_gb="0.50", logs_stored_gb_month="0")
     containers = 1 * Decimal(730) / 24
     for size, count in nodes.items():

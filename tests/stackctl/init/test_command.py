@@ -111,6 +111,18 @@ def test_a_file_that_is_there_is_left_as_it_is(checkout: Path) -> None:
     assert (checkout / FILE).read_text() == "mine"
 
 
+def test_a_name_that_no_bucket_can_have_is_told_first(checkout: Path) -> None:
+    done = run("stackctl", "init", "My_Stack", *GIVEN)
+    assert (done.exit_code, done.stderr.partition(";")[0]) == (2, "error: 'My_Stack' cannot be part of a bucket's name")
+
+
+def test_a_stack_of_any_name_is_one_for_trying(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    done = run("stackctl", "init", "mine", *GIVEN)
+    assert done.exit_code == 0, done.output
+    made = load_stack_file(checkout / "stacks" / "Pulumi.mine.yaml")
+    assert (made.environment, made.cluster_name) == ("dev", "triton-mine")
+
+
 def test_outside_of_a_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = init(*GIVEN)

@@ -41,7 +41,7 @@ def test_types_that_every_zone_offers_are_ok(subject: Callable[..., Subject]) ->
     assert results(instance_offerings, one) == [
         (
             Status.OK,
-            "g5.xlarge, m7i.large, p4d.24xlarge are offered in us-west-2a, us-west-2b; that is no promise of capacity",
+            "g5.xlarge, m7i.xlarge, p4d.24xlarge are offered in us-west-2a, us-west-2b; that is no promise of capacity",
         )
     ]
 

@@ -12,6 +12,8 @@ from stackctl.quotas import Quota, instance_quota, needed_quotas
 from tests.paths import ROOT
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
 from tests.spec.stack_config import TODAY, settings
+from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
+from tests.spec.test_stack_mistakes_relations import WORKER
 
 
 def amounts(changes: dict[str, Any] | None = None, stack: str = "staging") -> dict[Quota, tuple[int, int]]:
@@ -19,9 +21,9 @@ def amounts(changes: dict[str, Any] | None = None, stack: str = "staging") -> di
 
 
 def test_a_stack_needs_what_its_groups_and_its_network_take() -> None:
-    # system: 2 to 4 m7i.large (2 vCPUs), g5: 2 to 4 g5.xlarge (4), p4d: 0 to 2 p4d.24xlarge (96).
+    # system: 3 m7i.xlarge (4 vCPUs), g5: 2 to 4 g5.xlarge (4), p4d: 0 to 2 p4d.24xlarge (96).
     assert amounts() == {
-        needs.STANDARD: (4, 8),
+        needs.STANDARD: (12, 12),
         needs.G: (8, 16),
         needs.P: (0, 192),
         needs.VPCS: (1, 1),
@@ -35,6 +37,14 @@ def test_a_stack_needs_what_its_groups_and_its_network_take() -> None:
 def test_what_is_there_already_takes_no_quota_again() -> None:
     assert amounts(IN_A_VPC).keys() == {needs.STANDARD, needs.G, needs.P, needs.CLUSTERS}
     assert amounts(IN_A_CLUSTER).keys() == {needs.STANDARD, needs.G, needs.P}
+
+
+def test_nodes_for_workers_take_what_their_fewest_and_their_most_fill() -> None:
+    """Of 4 vCPUs each: four workers of 1 fill two nodes, and there are three at most."""
+    worker = {**WORKER, "cpu": "1", "minReplicas": 4, "maxReplicas": 6}
+    pool = {"instanceTypes": ["m7i.xlarge"], "max": 3, "diskGiB": 50}
+    found = amounts({**KARPENTER, "worker": worker, "nodes.cpu": pool})
+    assert found[needs.STANDARD] == (12 + 2 * 4, 12 + 3 * 4)
 
 
 def test_a_nat_gateway_per_zone_takes_an_address_each_and_one_place_in_each_zone() -> None:

@@ -137,9 +137,9 @@ def test_a_comment_that_is_too_long_says_of_each_section_what_is_left_out() -> N
 
 def of_many_stacks(count: int) -> list[Report]:
     """As many as a matrix of regions and environments has: in one a preview failed, and one loses its VPC."""
-    reports = []
+    reports, much = [], scenarios.much()
     for number in range(count):
-        everywhere = replace(scenarios.much(), stack=f"stack-{number:04}")
+        everywhere = replace(much, stack=f"stack-{number:04}")
         quiet = replace(everywhere, plan=Plan((), packs={"p": "1"}), models=None, release_after=everywhere.release_before)
         reports.append(quiet)
     reports[-2] = replace(reports[-2], plan=Plan((Step("delete", "aws:ec2/vpc:Vpc", "the-vpc"),)))

@@ -26,7 +26,7 @@ from stackctl.tunnel import command
 from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Surroundings, variables
-from stackctl.tunnel.ssm import TunnelUnusable
+from stackctl.tunnel.ssm import Session, TunnelUnusable
 from tests.command import run
 from tests.spec.stack_config import settings
 from tests.stackctl.conftest import HOST, ApiServer
@@ -95,6 +95,16 @@ def test_preflight_says_that_the_api_server_answers_through_it(
     readers = Readers(REGION, OPERATIONS)
     _, finding = api_access.check(Subject(settings(), readers, caller(readers)))
     assert (finding.status, finding.message) == (Status.OK, f"{HOST} answers this machine")
+
+
+def test_a_connection_that_comes_at_the_end_begins_no_session() -> None:
+    def begin() -> Session:
+        raise AssertionError("a session was begun")
+
+    way = command.Way(begin)
+    way.close()
+    with pytest.raises(TunnelUnusable, match="the tunnel is closed"):
+        way.connect()
 
 
 def test_nothing_of_it_stays(cluster: str, node: Callable[..., str], programs: Programs) -> None:

@@ -16,6 +16,7 @@ import yaml
 from infra import app
 from spec.settings import load
 from spec.settings.model import Document
+from spec.settings.scheduling import pods as counted
 from spec.versions import PROJECT
 from tests.paths import ROOT
 from tests.system.component.engine.account import living, seed_roles
@@ -44,6 +45,7 @@ def stack_config(pods: str, nodes: str) -> Config:
             config.pop(f"{PROJECT}:{name}", None)
     own["triton"]["autoscaler"] = pods
     own["nodes"]["autoscaler"] = nodes
+    own["nodes"].pop("cpu", None)  # of the workers, which are left out here
     own["triton"].pop("replicas", None)
     if pods == "none":
         own["triton"]["replicas"] = 2
@@ -127,6 +129,8 @@ def test_one_chart_at_most_scales_pods_and_one_nodes(
         "cluster-autoscaler": {"cluster-autoscaler"},
     }[nodes]
     assert charts(programs(pods, nodes)) - {"nvidia-device-plugin"} == for_pods | for_nodes
+    settings = load(stack_config(pods, nodes), STACK, today=TODAY)
+    assert charts(programs(pods, nodes)) == set(counted.charts(settings)), "the rules about room count the same"
 
 
 @pytest.mark.parametrize("nodes", ["none", "karpenter", "cluster-autoscaler"])

@@ -160,9 +160,10 @@ def test_a_cluster_is_made_in_the_private_subnets(in_a_vpc: Lived) -> None:
 
 def test_no_control_plane_key_log_group_or_add_on_is_made_in_a_cluster_that_was_there(in_a_cluster: Lived) -> None:
     assert [item.name for item in in_a_cluster.up.of_type(*CLUSTER_TYPES)] == []
-    assert [item.name for item in in_a_cluster.up.of_type("aws:cloudwatch/logGroup:LogGroup")] == []
+    groups = [item.name for item in in_a_cluster.up.of_type("aws:cloudwatch/logGroup:LogGroup")]
+    assert groups == ["container-logs-log-group"]
     keys = [item.name for item in in_a_cluster.up.of_type("aws:kms/key:Key")]
-    assert keys == ["models-encryption-key", "requests-encryption-key"]
+    assert keys == ["logs-key", "models-encryption-key", "requests-encryption-key"]
 
 
 def test_what_runs_in_a_cluster_that_was_there_knows_it_by_its_name(in_a_cluster: Lived) -> None:

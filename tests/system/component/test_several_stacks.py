@@ -22,8 +22,6 @@ _NAMES = {
     "aws:cloudwatch/eventRule:EventRule": "name",
     "aws:cloudwatch/logGroup:LogGroup": "name",
     "aws:cloudwatch/metricAlarm:MetricAlarm": "name",
-    "aws:costexplorer/anomalyMonitor:AnomalyMonitor": "name",
-    "aws:costexplorer/anomalySubscription:AnomalySubscription": "name",
     "aws:eks/cluster:Cluster": "name",
     "aws:iam/role:Role": "name",
     "aws:kms/alias:Alias": "name",

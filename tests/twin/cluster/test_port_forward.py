@@ -59,7 +59,8 @@ def kubelet() -> Iterator[Kubelet]:
     tasks = asyncio.all_tasks(made.loop)
     for task in tasks:
         task.cancel()
-    made.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    if tasks:
+        made.loop.run_until_complete(asyncio.wait(tasks))
     made.loop.close()
 
 

@@ -1,0 +1,20 @@
+"""Values that follow from `nodes.cpu`: the label and the taint of the nodes for workers, and what brings workers there.
+
+Without the taint every other pod that finds no room would land there and keep the nodes alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec.gpu_pool import POOL_LABEL, Taint
+from spec.settings.nodes import CPU_POOL_NAME
+
+CPU_TAINT = Taint(key=POOL_LABEL, value=CPU_POOL_NAME, effect="NoSchedule")
+LABELS = {POOL_LABEL: CPU_POOL_NAME}
+
+
+def placement() -> dict[str, Any]:
+    """Return the node selector and the tolerations of a pod that runs on these nodes alone."""
+    toleration = {"key": CPU_TAINT.key, "operator": "Equal", "value": CPU_TAINT.value, "effect": CPU_TAINT.effect}
+    return {"nodeSelector": dict(LABELS), "tolerations": [toleration]}

@@ -1,0 +1,144 @@
+"""The pods of a stack, from its settings and the values of its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spec import helm_values, names
+from spec.settings.fields import cpu_millis
+from spec.settings.model import Document
+from spec.settings.scheduling.pod_sets import (
+    ADDONS,
+    ADDONS_OF_EVERY_STACK,
+    CHARTS,
+    OF_MPS,
+    PARITY_EXPORTER,
+    REPLICAS_OF_MONITORING,
+    SHUTDOWN_MANAGER,
+    PodSet,
+    Where,
+)
+from spec.settings.scheduling.requests import NOTHING, Request, requested
+
+_ROOT = Path(__file__).resolve().parents[3]
+_ADDONS_OF_ACCESS: Mapping[str, str] = {"mountpoint": "aws-mountpoint-s3-csi-driver", "fsx-lustre": "aws-fsx-csi-driver"}
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Equal pods: how many, and what each asks for, the containers `beside` the first among it. The rest as of `PodSet`."""
+
+    name: str
+    request: Request
+    count: int
+    surges: bool = True
+    apart: bool = False
+    beside: Request = NOTHING
+
+
+def addons(document: Document) -> list[str]:
+    """Return the names of EKS's add-ons that a stack has."""
+    mounts = _ADDONS_OF_ACCESS.get(document.models.access)
+    return [*ADDONS_OF_EVERY_STACK, *([mounts] if mounts is not None else [])]
+
+
+def charts(document: Document) -> list[str]:
+    """Return the names of the third-party charts that a stack installs."""
+    worker_scaler = document.worker.autoscaler if document.worker is not None else None
+    monitoring = document.monitoring
+    installed = {
+        "nvidia-device-plugin": True,
+        "kube-prometheus-stack": monitoring is not None,
+        "dcgm-exporter": monitoring is not None,
+        "fluent-bit": document.logs is not None,
+        "opencost": monitoring is not None and monitoring.open_cost,
+        "karpenter": document.node_autoscaler == "karpenter",
+        "karpenter-crd": document.node_autoscaler == "karpenter",
+        "cluster-autoscaler": document.node_autoscaler == "cluster-autoscaler",
+        "keda": "keda" in (document.pod_autoscaler, worker_scaler),
+        "prometheus-adapter": document.pod_autoscaler == "hpa",
+        "aws-load-balancer-controller": document.gateway is not None,
+        "gateway-helm": document.gateway is not None,
+        "opentelemetry-collector": document.tracing is not None,
+    }
+    return [chart for chart, there in installed.items() if there]
+
+
+def daemons(document: Document, *, gpu: bool) -> list[Pods]:
+    """Return the pods of DaemonSets on each node, with a GPU or without."""
+    wanted: tuple[Where, ...] = ("every node", "GPU nodes") if gpu else ("every node",)
+    return [pods for where, pods in _others(document) if where in wanted]
+
+
+def on_system_nodes(document: Document) -> list[Pods]:
+    """Return the pods that have only system nodes to run on, but for workers and DaemonSets."""
+    found = [pods for where, pods in _others(document) if where == "system nodes"]
+    found += envoys(document)
+    monitoring = document.monitoring
+    if monitoring is not None and monitoring.parity_image is not None:
+        found.append(Pods(names.PARITY_EXPORTER, PARITY_EXPORTER, 1))
+    return found
+
+
+def envoys(document: Document) -> list[Pods]:
+    """Return the proxies that Envoy Gateway makes."""
+    gateway, beside = document.gateway, SHUTDOWN_MANAGER
+    if gateway is None:
+        return []
+    return [Pods("envoy", Request(cpu_millis(gateway.cpu), gateway.memory_mib) + beside, gateway.replicas, beside=beside)]
+
+
+def workers(document: Document) -> list[Pods]:
+    """Return the workers, as many as there may be."""
+    worker = document.worker
+    if worker is None:
+        return []
+    most = worker.replicas if worker.autoscaler == "none" else worker.max_replicas
+    return [Pods(names.WORKER_DEPLOYMENT, Request(cpu_millis(worker.cpu), worker.memory_mib), most or 0)]
+
+
+def _others(document: Document) -> Iterator[tuple[Where, Pods]]:
+    """Yield the pods of add-ons and third-party charts."""
+    others_cluster = document.cluster.existing is not None
+    for addon in addons(document):
+        for pods in ADDONS[addon]:
+            # Those of a cluster that was there already are its owner's, and run on nodes of the owner.
+            if pods.where != "system nodes" or not others_cluster:
+                yield pods.where, _pods(pods, {}, document)
+    mps = any(pool.sharing.strategy == "mps" for pool in document.gpu.pools)
+    for chart in charts(document):
+        values = _values(chart)
+        extra = OF_MPS if chart == "nvidia-device-plugin" and mps else ()
+        for pods in (*CHARTS[chart], *extra):
+            yield pods.where, _pods(pods, values, document)
+
+
+def _pods(pods: PodSet, values: Mapping[str, Any], document: Document) -> Pods:
+    count = pods.count
+    if count == REPLICAS_OF_MONITORING:
+        count = document.monitoring.replicas if document.monitoring is not None else 0
+    elif isinstance(count, str):
+        count = int(_at(values, count) or 0)
+    return Pods(pods.name, _request(pods, values), int(count), pods.surges, pods.apart)
+
+
+def _request(pods: PodSet, values: Mapping[str, Any]) -> Request:
+    own = requested(_at(values, pods.request) or {}) if isinstance(pods.request, str) else pods.request
+    return own + pods.beside
+
+
+def _at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+@cache
+def _values(chart: str) -> Mapping[str, Any]:
+    """Return `helm-values/<chart>/base.yaml`; nothing where there is no checkout that has it."""
+    return helm_values.base_values(chart, _ROOT) if (_ROOT / helm_values.folder(chart)).is_dir() else {}

@@ -1,0 +1,82 @@
+"""Copy an image into ECR of the account: part by part through this machine, without keeping any."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.filesize import decimal
+
+from console import aws_errors
+from console.not_aws import refuse_others_answers
+from stackctl.account.read_only import AwsUnusable
+from stackctl.images.registry import Blob, Manifest, NoSuchImage, Registry, RegistryFailed
+
+REPOSITORY = "nvidia/tritonserver"
+_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+
+
+def ecr(region: str, tags: Mapping[str, str]) -> Registry:
+    """Make the repository where there is none, and log in to the account's registry. Raises AwsUnusable.
+
+    Its tags cannot be pushed again, and what is pushed is scanned.
+    """
+    try:
+        client: Any = boto3.client("ecr", region_name=region, config=_CONFIG)
+        refuse_others_answers(client)
+        with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
+            client.create_repository(
+                repositoryName=REPOSITORY,
+                imageTagMutability="IMMUTABLE",
+                imageScanningConfiguration={"scanOnPush": True},
+                tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+            )
+        [login] = client.get_authorization_token()["authorizationData"]
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise AwsUnusable(aws_errors.explain(error) or f"ECR cannot be used: {error}") from None
+    return Registry(login["proxyEndpoint"].partition("://")[2], f"Basic {login['authorizationToken']}")
+
+
+def copy(source: Registry, path: str, manifest: Manifest, target: Registry, tag: str, say: Callable[[str], None]) -> None:
+    """Copy an image, and name it by the tag at last, so that what has the name is whole. What is there is not sent again.
+
+    Raises RegistryFailed, also where the tag is another image's.
+    """
+    try:
+        there = target.image(REPOSITORY, tag)
+    except NoSuchImage:
+        pass
+    else:
+        if there.digest != manifest.digest:
+            raise RegistryFailed(
+                f"{target.host}/{REPOSITORY}:{tag} is another image ({there.digest[:19]}…) than {source.host}/{path}:{tag} "
+                f"({manifest.digest[:19]}…), and cannot be pushed again; delete it there, if no stack runs it"
+            )
+        say(f"{target.host}/{REPOSITORY}:{tag} is there already")
+        return
+    parts = source.blobs(manifest)
+    for number, part in enumerate(parts, 1):
+        line = f"  part {number} of {len(parts)}, {decimal(part.size)}:"
+        if target.has_blob(REPOSITORY, part.digest):
+            say(f"{line} there already")
+            continue
+        with source.blob(path, part.digest) as pieces:
+            target.send_blob(REPOSITORY, part, _checked(part, pieces, source.host))
+        say(f"{line} copied")
+    target.put_manifest(REPOSITORY, tag, manifest)
+
+
+def _checked(part: Blob, pieces: Iterable[bytes], host: str) -> Iterator[bytes]:
+    """Yield the pieces. Raises RegistryFailed after them where they are not what the digest says."""
+    found, size = hashlib.sha256(), 0
+    for piece in pieces:
+        found.update(piece)
+        size += len(piece)
+        yield piece
+    if (f"sha256:{found.hexdigest()}", size) != (part.digest, part.size):
+        raise RegistryFailed(f"{host} has sent {size} bytes that are not part {part.digest[:19]}…; run it again")

@@ -1,0 +1,42 @@
+"""Requests of rendered pods, in the terms of `spec.settings.scheduling`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from spec.settings.scheduling.requests import NOTHING, Request, requested
+
+WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod")
+
+
+def of_pod(pod: Mapping[str, Any]) -> Request:
+    """Return what a pod of this specification asks for; containers that end before the others count with the largest."""
+    total, before = NOTHING, NOTHING
+    for container in pod["containers"]:
+        total = total + requested(container.get("resources") or {})
+    for container in pod.get("initContainers") or ():
+        one = requested(container.get("resources") or {})
+        before = Request(max(before.millis, one.millis), max(before.mib, one.mib))
+    return Request(max(total.millis, before.millis), max(total.mib, before.mib))
+
+
+def of_objects(objects: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, Request]]:
+    """Return the replicas of each workload (None: somebody else's number) and what each of its pods asks for, by name."""
+    return {
+        item["metadata"]["name"]: (item["spec"].get("replicas"), of_pod(item["spec"]["template"]["spec"]))
+        for item in objects
+        if item["kind"] in WORKLOADS
+    }
+
+
+def paths_of_requests(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield the paths in a chart's values below which there are requests of CPU or memory."""
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            continue
+        if key == "requests":
+            if {"cpu", "memory"} & value.keys():
+                yield path
+        else:
+            yield from paths_of_requests(value, f"{path}.{key}" if path else key)

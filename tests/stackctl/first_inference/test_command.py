@@ -1,0 +1,316 @@
+"""`stackctl first-inference`, step by step: what it does only where it is left to do, and what holds it up.
+
+All of it, on a real cluster's API: tests/system/e2e/test_first_inference.py.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from spec.settings import Settings
+from stackctl import pulumi_program
+from stackctl.first_inference import command
+from stackctl.first_inference.cluster import Cluster, ClusterUnusable, Pod
+from stackctl.first_inference.command import NotServing, NotUp
+from stackctl.first_inference.question import Question, WrongAnswer, ask, question
+from tests.paths import ROOT
+from tests.spec.stack_config import REMOVED, settings
+
+RIGHT = {"outputs": [{"name": "CLASS", "data": [2, 1]}]}
+ASKED = Question({"inputs": []}, {"CLASS": [2, 1]})
+OUTPUTS = {"clusterName": "triton-staging", "region": "us-west-2", "modelBucket": "b", "tritonRoleArn": "arn"}
+WITHOUT_A_RELEASE = {"models.release": REMOVED}
+PIPELINE = {"models.release.models": {"pipeline": 1}, "models.release.id": "3f2a9c1b7d04"}
+
+
+def post(*answers: tuple[int, Any]) -> Callable[[str, dict[str, Any]], tuple[int, bytes]]:
+    """Answer with these, one after the other, and with the last one ever after."""
+    left = list(answers)
+
+    def answer(_path: str, _body: dict[str, Any]) -> tuple[int, bytes]:
+        status, document = left.pop(0) if len(left) > 1 else left[0]
+        return status, document if isinstance(document, bytes) else json.dumps(document).encode()
+
+    return answer
+
+
+def test_the_question_is_the_samples_own_with_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    asked = question()
+    [given] = asked.body["inputs"]
+    assert (given["name"], given["datatype"], given["shape"], len(given["data"])) == ("FEATURES", "FP32", [2, 4], 8)
+    assert asked.expected == {"CLASS": [2, 1]}
+
+
+def test_an_answer_with_a_key_twice_is_read() -> None:
+    twice = b'{"parameters":{"sequence_id":0,"sequence_id":0},"outputs":[{"name":"CLASS","data":[2,1]}]}'
+    assert ask(ASKED, post((200, twice))).outputs == {"CLASS": [2, 1]}
+
+
+def test_a_triton_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stackctl.first_inference.question._POLL_SECONDS", 0)
+    assert ask(ASKED, post((503, {}), (429, {}), (200, RIGHT))).outputs == {"CLASS": [2, 1]}
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "said"),
+    [
+        (404, b'{"error":"unknown model"}', 'pipeline answers 404: {"error":"unknown model"}'),
+        (503, b"", "pipeline answers 503: nothing"),
+        (200, b"<html>", "pipeline answers with what is no inference ("),
+        (
+            200,
+            b'{"outputs": [{"name": "CLASS", "data": [0]}]}',
+            "pipeline answers CLASS [0], and models/pipeline/1/golden.json ",
+        ),
+        (200, b'{"outputs": []}', "pipeline answers CLASS None, and models/pipeline/1/golden.json says [2, 1]"),
+    ],
+)
+def test_another_answer_is_told_as_it_is(status: int, content: bytes, said: str) -> None:
+    with pytest.raises(WrongAnswer) as told:
+        ask(ASKED, post((status, content)), busy_seconds=0)
+    assert str(told.value).startswith(said)
+
+
+@pytest.fixture
+def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """What Pulumi is asked; an `up` succeeds, and its stack serves the release of `settings()` afterwards."""
+    calls: list[list[str]] = []
+
+    def run(arguments: Sequence[str], *, capture: bool = False) -> SimpleNamespace:
+        calls.append(list(arguments))
+        served = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" if ["up"] in [call[:1] for call in calls] else None}
+        return SimpleNamespace(returncode=0, stdout=json.dumps(served), stderr="")
+
+    monkeypatch.setattr(pulumi_program, "run", run)
+    yield calls
+
+
+@pytest.fixture
+def releases(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What other programs are asked; a release is pinned afterwards."""
+    calls: list[list[str]] = []
+
+    def run(words: Sequence[str], **_: Any) -> SimpleNamespace:
+        calls.append(list(words[1:]))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("stackctl.first_inference.command.subprocess.run", run)
+    monkeypatch.setattr("stackctl.first_inference.command.settings_of", lambda _stack: settings(PIPELINE))
+    return calls
+
+
+def serve(given: Settings, outputs: dict[str, Any], *, yes: bool = True) -> dict[str, Any]:
+    return command._serve("staging", given, outputs, yes=yes, say=lambda _line: None)
+
+
+def test_a_stack_without_a_release_gets_the_samples(pulumi: list[list[str]], releases: list[list[str]]) -> None:
+    assert serve(settings(WITHOUT_A_RELEASE), {**OUTPUTS})["releaseId"] == "3f2a9c1b7d04"
+    assert releases == [
+        ["-m", "modelctl", "release", "models/", "--bucket", "b", "--pin", "stacks/Pulumi.staging.yaml"],
+    ]
+    assert [" ".join(call) for call in pulumi] == [
+        "up --stack staging --yes --skip-preview --non-interactive",
+        "stack output --json --stack staging",
+    ]
+
+
+def test_a_release_that_is_pinned_and_not_up_is_brought_up_and_not_made_again(
+    pulumi: list[list[str]], releases: list[list[str]]
+) -> None:
+    serve(settings(PIPELINE), {**OUTPUTS}, yes=False)
+    assert (releases, pulumi[0]) == ([], ["up", "--stack", "staging"])
+
+
+def test_a_release_that_is_up_is_left_alone(pulumi: list[list[str]], releases: list[list[str]]) -> None:
+    up = {**OUTPUTS, "releaseId": "3f2a9c1b7d04"}
+    assert (serve(settings(PIPELINE), up), pulumi, releases) == (up, [], [])
+
+
+def test_a_release_of_other_models_is_not_replaced(pulumi: list[list[str]], releases: list[list[str]]) -> None:
+    with pytest.raises(NotUp, match=r"pins release 3f2a9c1b7d04, which has no pipeline: ask a model of yours instead$"):
+        serve(settings(), {**OUTPUTS})
+    assert (pulumi, releases) == ([], [])
+
+
+def test_an_up_that_nobody_agreed_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    unchanged = SimpleNamespace(returncode=0, stdout=json.dumps(OUTPUTS), stderr="")
+    monkeypatch.setattr(pulumi_program, "run", lambda *_, **__: unchanged)
+    with pytest.raises(NotUp, match=r"^`pulumi up` was not agreed to"):
+        serve(settings(PIPELINE), {**OUTPUTS})
+
+
+class Fleet:
+    """A cluster whose Triton goes through these states, and stays in the last; it answers right."""
+
+    def __init__(self, *states: list[Pod]) -> None:
+        self._states = list(states)
+        self.asked: list[str] = []
+
+    def rolled_out(self) -> bool:
+        return all(pod.ready for pod in self._states[0])
+
+    def pods(self) -> list[Pod]:
+        return self._states.pop(0) if len(self._states) > 1 else self._states[0]
+
+    def last_lines(self, pod: str) -> list[str]:
+        return [f"the log of {pod}"]
+
+    def post(self, pod: str, _path: str, _body: Any) -> tuple[int, bytes]:
+        self.asked.append(pod)
+        return 200, json.dumps(RIGHT).encode()
+
+
+def test_what_holds_pods_up_is_told_once_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_POLL_SECONDS", 0)
+    pending = [Pod("a", "Unschedulable: 0/2 nodes", hopeless=False)]
+    fleet, said = (
+        Fleet(pending, pending, [Pod("a", "Running", hopeless=False)], [Pod("a", "Ready", hopeless=False)]),
+        list[str](),
+    )
+    assert command.wait_until_ready(cast(Cluster, fleet), said.append) == "a"
+    assert said == ["  a: Unschedulable: 0/2 nodes", "  a: Running", "  a: Ready"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "why"),
+    [
+        (Pod("a", "CrashLoopBackOff: back-off 2s", hopeless=True), 60, "Triton does not start:"),
+        (Pod("a", "Running", hopeless=False), -1, "Triton is not ready after -1 s:"),
+    ],
+)
+def test_a_triton_that_does_not_start_is_told_with_its_log(pod: Pod, seconds: float, why: str) -> None:
+    with pytest.raises(NotServing) as told:
+        command.wait_until_ready(cast(Cluster, Fleet([pod])), lambda _line: None, seconds)
+    assert str(told.value).splitlines()[:3] == [why, f"  a: {pod.status}", "    the log of a"]
+
+
+def test_a_gateway_that_is_not_reached_from_here_is_gone_around() -> None:
+    fleet, said = Fleet([]), list[str]()
+    gone = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    url = f"http://127.0.0.1:{gone.server_port}"
+    gone.server_close()
+    answer, way = command._ask(cast(Cluster, fleet), "a", url, lambda send: ask(ASKED, send), said.append)
+    assert (answer.outputs, way, fleet.asked) == ({"CLASS": [2, 1]}, "pod a, by the API server", ["a"])
+    assert said[0].startswith(f"the gateway at {url} is not reached from here (")
+
+
+class _Gateway(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert (self.path, self.headers["content-type"]) == ("/v2/models/pipeline/infer", "application/json")
+        content = json.dumps(RIGHT).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_gateway_that_is_reached_is_asked() -> None:
+    fleet = Fleet([])
+    with http.server.HTTPServer(("127.0.0.1", 0), _Gateway) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        answer, way = command._ask(cast(Cluster, fleet), "a", url, lambda send: ask(ASKED, send), print)
+        server.shutdown()
+    assert (answer.outputs, way, fleet.asked) == ({"CLASS": [2, 1]}, f"by the gateway at {url}", [])
+
+
+GATEWAY = {"gateway": {"replicas": 2, "cpu": "1", "memoryMiB": 512}}
+
+
+@pytest.mark.parametrize(
+    ("tls", "address", "url"),
+    [
+        ({"tlsSecret": "cert"}, "x.elb.amazonaws.com", "https://x.elb.amazonaws.com:443"),
+        ({"tlsSecret": "cert"}, None, None),
+    ],
+)
+def test_the_gateways_address_is_the_clusters_own(tls: dict[str, str], address: str | None, url: str | None) -> None:
+    gateway = settings({"gateway": {**GATEWAY["gateway"], **tls}}).gateway
+    cluster = SimpleNamespace(gateway_address=lambda: address)
+    assert command._gateway_url(cast(Cluster, cluster), gateway) == url
+
+
+def _cluster(**answers: Any) -> Cluster:
+    """A cluster whose API answers so, by the name of the operation; an exception is raised."""
+    cluster = Cluster(cast(Any, SimpleNamespace(configuration=SimpleNamespace(host="https://api"))))
+
+    def call(answer: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    api = SimpleNamespace(**{name: lambda *_, _answer=answer, **__: call(_answer) for name, answer in answers.items()})
+    cluster._core = cluster._apps = cluster._custom = cast(Any, api)
+    return cluster
+
+
+def _account(role: str) -> SimpleNamespace:
+    return SimpleNamespace(metadata=SimpleNamespace(annotations={"eks.amazonaws.com/role-arn": role}))
+
+
+def test_another_stacks_cluster_is_refused() -> None:
+    cluster = _cluster(read_namespaced_service_account=_account("arn:other"))
+    with pytest.raises(ClusterUnusable, match=r"^the cluster at https://api, which KUBECONFIG names, is not this stack's: "):
+        cluster.require_role("arn:mine")
+    _cluster(read_namespaced_service_account=_account("arn:mine")).require_role("arn:mine")
+
+
+def _deployment(**status: int) -> SimpleNamespace:
+    names = ("observed_generation", "updated_replicas", "replicas", "available_replicas")
+    return SimpleNamespace(
+        metadata=SimpleNamespace(generation=2),
+        spec=SimpleNamespace(replicas=1),
+        status=SimpleNamespace(**dict.fromkeys(names), **{}) if not status else SimpleNamespace(**status),
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "done"),
+    [
+        ({"observed_generation": 2, "updated_replicas": 1, "replicas": 1, "available_replicas": 1}, True),
+        ({"observed_generation": 1, "updated_replicas": 1, "replicas": 1, "available_replicas": 1}, False),
+        ({"observed_generation": 2, "updated_replicas": 1, "replicas": 2, "available_replicas": 2}, False),
+        ({"observed_generation": 2, "updated_replicas": 1, "replicas": 1, "available_replicas": 0}, False),
+        ({}, False),
+    ],
+)
+def test_a_rollout_is_over_when_every_pod_is_new_and_ready(status: dict[str, int], done: bool) -> None:
+    assert _cluster(read_namespaced_deployment=_deployment(**status)).rolled_out() is done
+
+
+@pytest.mark.parametrize(
+    ("gateway", "address"),
+    [({"status": {"addresses": [{"type": "Hostname", "value": "x"}]}}, "x"), ({"status": {}}, None), ({}, None)],
+)
+def test_a_gateway_may_have_no_address_yet(gateway: dict[str, Any], address: str | None) -> None:
+    assert _cluster(get_namespaced_custom_object=gateway).gateway_address() == address
+
+
+def test_a_cluster_that_refuses_is_a_sentence() -> None:
+    refused = ApiException(status=403, reason="Forbidden")
+    refused.body = json.dumps({"message": 'deployments.apps "triton" is forbidden'})
+    with pytest.raises(
+        ClusterUnusable, match=r'^the cluster at https://api answers 403: deployments.apps "triton" is forbidden$'
+    ):
+        _cluster(read_namespaced_deployment=refused).rolled_out()
+
+
+def test_outside_of_the_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        command.Failure, match=r"^models/pipeline/1/golden.json: .*; run this from the root of the checkout$"
+    ):
+        question()
