@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from spec import helm_values
+from spec.settings.scheduling.pod_sets import CHARTS
 from spec.settings.scheduling.requests import NOTHING, Request, requested
+from tests.paths import ROOT
 
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod")
 
@@ -28,6 +31,24 @@ def of_objects(objects: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | No
         for item in objects
         if item["kind"] in WORKLOADS
     }
+
+
+def counted(chart: str) -> dict[str, tuple[int | None, Request]]:
+    """Return the same for the pods of a chart as the rules about room count them, from its `base.yaml`."""
+    values = helm_values.base_values(chart, ROOT)
+    found: dict[str, tuple[int | None, Request]] = {}
+    for one in CHARTS[chart]:
+        count = _at(values, one.count) if isinstance(one.count, str) else one.count
+        asked = requested(_at(values, one.request)) if isinstance(one.request, str) else one.request
+        found[one.name] = (count, asked + one.beside)
+    return found
+
+
+def _at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for key in path.split("."):
+        found = found[key]
+    return found
 
 
 def paths_of_requests(values: Mapping[str, Any], path: str = "") -> Iterator[str]:

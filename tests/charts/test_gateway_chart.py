@@ -13,7 +13,10 @@ from infra.platform.gateway import controller_values
 from spec import helm_values
 from spec.names import GATEWAY_NAMESPACE
 from spec.settings.gateway import Gateway
+from spec.settings.scheduling.pod_sets import SHUTDOWN_MANAGER
+from spec.settings.scheduling.requests import NOTHING, requested
 from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
+from tests import pod_requests
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
@@ -64,6 +67,20 @@ def test_the_controller_is_what_our_values_say(gateway_chart: Path, minor: str) 
     assert deployment["spec"]["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
     assert rendering.only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
     assert [item for item in objects if item["kind"] == "MutatingWebhookConfiguration"] == []
+
+
+def test_its_pods_ask_for_what_they_are_counted_with(gateway_chart: Path) -> None:
+    found = pod_requests.of_objects(render(gateway_chart, KUBERNETES_MINORS[-1]))
+    counted = pod_requests.counted(ENVOY_GATEWAY.name)
+    assert {name: asked for name, asked in found.items() if asked[1] != NOTHING} == counted
+
+
+def test_what_drains_envoy_asks_for_what_is_counted() -> None:
+    source = (module(ENVOY_GATEWAY.name) / "api/v1alpha1/shared_types.go").read_text()
+    default = r'DefaultShutdownManager{}ResourceRequests = "(\w+)"'
+    cpu, memory = (re.search(default.format(of), source) for of in ("CPU", "Memory"))
+    assert cpu is not None and memory is not None
+    assert requested({"requests": {"cpu": cpu[1], "memory": memory[1]}}) == SHUTDOWN_MANAGER
 
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)

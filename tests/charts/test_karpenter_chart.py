@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from infra.platform import karpenter
+from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
@@ -47,6 +48,15 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
     assert deployment["spec"]["replicas"] == 2
     assert only(objects, "ServiceAccount")["metadata"]["name"] == pod["serviceAccountName"] == karpenter.CONTROLLER.name
     assert only(objects, "ServiceMonitor")
+
+
+def test_its_pods_ask_for_what_they_are_counted_with_and_refuse_to_share_a_node() -> None:
+    objects = render(karpenter_values(monitoring=SECTION), KUBERNETES_MINORS[0])
+    assert pod_requests.of_objects(objects) == pod_requests.counted("karpenter")
+    spec = only(objects, "Deployment", "karpenter")["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 1}, "an update needs no room for one more"
+    (term,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
 
 
 @pytest.mark.parametrize("minor", KUBERNETES_MINORS)

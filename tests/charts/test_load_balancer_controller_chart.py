@@ -15,6 +15,7 @@ from infra.aws.account import Account
 from infra.platform import load_balancer_controller as controller
 from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
+from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
@@ -49,6 +50,10 @@ def render(given: dict[str, Any], minor: str = NEWEST, folder: Path | None = Non
         values=given,
         kube_version=f"v{minor}.0",
     )
+
+
+def test_its_pods_ask_for_what_they_are_counted_with() -> None:
+    assert pod_requests.of_objects(render(values())) == pod_requests.counted(AWS_LOAD_BALANCER_CONTROLLER.name)
 
 
 def intercepted(objects: list[Object]) -> set[str]:

@@ -40,6 +40,7 @@ GIVEN = {
     "server": NOWHERE,
     "slo_p95_ms": "50",
     "stack": "dev",
+    "version": "26.07",
 }
 """What is given for parameters: those that have to be, the stack, and the address of a server, so that it is nobody's."""
 

@@ -26,6 +26,7 @@ from tests.spec.test_stack_mistakes_relations import MONITORING, WORKER
 
 ROOM = Room(Request(2000, 4096), pods=3)
 LARGER = "m7i.2xlarge for nodes.system.instanceTypes"
+EIGHT_CORES = {"instanceTypes": ["m7i.2xlarge"], "max": 12, "diskGiB": 50}
 CPU = {"instanceTypes": ["m7i.xlarge"], "max": 2, "diskGiB": 50}
 
 
@@ -108,6 +109,24 @@ def test_a_gpu_node_has_the_plugin_and_where_it_is_watched_the_exporters_too() -
     assert names[1] == [*names[0], "node-exporter", "dcgm-exporter"]
 
 
+@pytest.mark.parametrize(
+    ("chart", "path", "level"),
+    [
+        ("gateway-helm", "deployment.priorityClassName", "cluster"),
+        ("aws-load-balancer-controller", "priorityClassName", "cluster"),
+        ("keda", "priorityClassName", "cluster"),
+        ("prometheus-adapter", "priorityClassName", "cluster"),
+        ("cluster-autoscaler", "priorityClassName", "cluster"),
+        ("nvidia-device-plugin", "priorityClassName", "node"),
+    ],
+)
+def test_no_server_and_no_placeholder_takes_the_place_of_what_routes_scales_or_offers_gpus(
+    chart: str, path: str, level: str
+) -> None:
+    """Triton, workers and pods that hold nodes ready have priority 0 and less; Karpenter's chart has its class itself."""
+    assert pods._at(helm_values.base_values(chart, ROOT), path) == f"system-{level}-critical"
+
+
 @pytest.mark.parametrize("chart", sorted(pod_sets.CHARTS))
 def test_every_path_in_the_values_of_a_chart_is_there(chart: str) -> None:
     """A misspelt path would count nothing."""
@@ -175,6 +194,13 @@ def test_a_stack_whose_pods_would_wait_is_refused_with_the_numbers(
             {"gateway.memoryMiB": 8192},
             "nodes.system.desired",
             f"6 nodes or {LARGER}",
+        ),
+        # A worker that is larger than a system node hides nothing where it has nodes of its own.
+        (
+            "prod",
+            {"gateway.replicas": 4, "worker.cpu": "4", "nodes.cpu": EIGHT_CORES},
+            "nodes.system.desired",
+            f"5 nodes or {LARGER}",
         ),
     ],
 )

@@ -61,14 +61,15 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
     document = subject.document
     system = document.nodes.system
     types, others = _types(system), on_system_nodes(document)
-    pods = [*others, *(workers(document) if document.nodes.cpu is None else [])]
+    here = workers(document) if document.nodes.cpu is None else []
+    pods = [*others, *here]
     grows = document.node_autoscaler == "cluster-autoscaler"
     key, nodes = ("max", system.max) if grows else ("desired", system.desired)
     zones = len(zone_names(document.network.node_zones))
     loses = subject.environment in _WITHOUT_A_ZONE and not grows and zones > 1
     on_each = daemons(document, gpu=False)
     room = room_of(types, on_each)
-    if any(not room.holds(one.request) for one in (*envoys(document), *workers(document))):
+    if any(not room.holds(one.request) for one in (*envoys(document), *here)):
         return  # told with the key of that pod
 
     def left(count: int) -> int:
@@ -85,7 +86,7 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
     larger = next((one for one in _larger(types) if fits(pods, nodes, [one])), None)
     ways = [f"{enough} nodes"] if enough is not None else []
     ways += [f"{larger.name} for nodes.system.instanceTypes"] if larger is not None else []
-    if document.node_autoscaler == "karpenter" and document.nodes.cpu is None and workers(document):
+    if document.node_autoscaler == "karpenter" and here:
         ways.append("nodes.cpu for the workers" + ("" if fits(others, nodes, types) else " beside one of these"))
     lost = f", of which {left(nodes)} {'is' if left(nodes) == 1 else 'are'} left when a zone is lost," if loses else ""
     yield Problem(
@@ -141,4 +142,4 @@ def _listed(pending: Counter[str], pods: Sequence[Pods]) -> str:
         if pending[one.name]
     ]
     more = len(found) - _MOST_NAMED
-    return ", ".join(found[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")
+    return ", ".join(found[:_MOST_NAMED]) + (f" and {more} other{'s' if more > 1 else ''}" if more > 0 else "")
