@@ -1,4 +1,4 @@
-"""What is there already and this program uses: `network.existing` and `cluster.existing`."""
+"""Things that are there already and this program uses: `network.existing` and `cluster.existing`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""What is wrong with a VPC and a cluster that are there already, judged by what AWS says of them."""
+"""A VPC and a cluster that are there already are judged by what AWS says of them."""
 
 from __future__ import annotations
 
