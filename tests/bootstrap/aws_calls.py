@@ -100,7 +100,7 @@ def reads(stack: Stack) -> Iterator[Call]:
 def tunnel(
     document: str = "AWS-StartPortForwardingSessionToRemoteHost", node: Mapping[str, str] | None = None
 ) -> Iterator[Call]:
-    """What `aws ssm start-session` asks, and the plugin at its end; `node` has the tags of the instance."""
+    """The calls that `aws ssm start-session` makes, and the plugin at its end; `node` has the tags of the instance."""
     tags = {"project": "triton-eks"} if node is None else node
     checked = {"ssm:SessionDocumentAccessCheck": "true"}
     context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}

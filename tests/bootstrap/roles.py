@@ -1,4 +1,4 @@
-"""What the two roles of the workflows may do in an account, beside reading and writing Pulumi's state."""
+"""The rights that the two roles of the workflows have in an account, beside reading and writing Pulumi's state."""
 
 from __future__ import annotations
 
