@@ -69,7 +69,7 @@ def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
         for rule in stack.of(INGRESS_RULE):
 
             def check(rule: Resource = rule, cluster: Resource = cluster) -> Iterator[Finding]:
-                if not stack.names(rule, "securityGroupId", cluster):
+                if not _is_of_its_group(stack, rule, cluster):
                     return
                 for key in ("cidrIpv4", "cidrIpv6"):
                     if rule[key].given and not is_private(rule[key].value):
@@ -77,6 +77,19 @@ def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
                         yield Violation(rule[key].path, problem, rule)
 
             yield from attempt(check, rule)
+
+
+def _is_of_its_group(stack: Stack, rule: Resource, cluster: Resource) -> bool:
+    """Whether a rule is one of the group that EKS makes for the cluster; the id may come from a component around both."""
+    around = {source for source in rule.sources.get("securityGroupId", ()) if _is_around(source, cluster.urn)}
+    own = cluster["vpcConfig.clusterSecurityGroupId"]
+    known = own.known and own.given and rule["securityGroupId"].value == own.value
+    return bool(around) or known or stack.names(rule, "securityGroupId", cluster)
+
+
+def _is_around(component_urn: str, urn: str) -> bool:
+    """Whether the URN's types begin with the component's: its URN ends with the name, behind the types of all parents."""
+    return urn.startswith(component_urn.rpartition("::")[0] + "$")
 
 
 def _secrets(cluster: Resource, settings: Settings) -> Iterator[Finding]:
