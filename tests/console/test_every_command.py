@@ -42,7 +42,7 @@ GIVEN = {
     "stack": "dev",
     "version": "26.07",
 }
-"""What is given for parameters: those that have to be, the stack, and the address of a server, so that it is nobody's.
+"""Values of parameters: of those that have to be given, of the stack, and of a server's address, so that it is nobody's.
 
 Another one is given its own name, like a file that is not there.
 """
@@ -130,7 +130,7 @@ def _refuse(*_: object, **__: object) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What commands read of a checkout, free to be written."""
+    """The parts of a checkout that commands read, free to be written."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     (folder / "models").symlink_to(ROOT / "models")
