@@ -54,7 +54,7 @@ preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; r
 
 # Before the bucket is there, what is made is remembered beside Pulumi's own files; from there it is moved into the bucket at the
 # end, so that a run that is cut short anywhere is followed by one that goes on.
-state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and region, without GitHub: make state REGION=us-west-2
+state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and region: make state REGION=us-west-2
 	@[ -n "$(REGION)" ] || { echo "make: name the region: make state REGION=us-west-2" >&2; exit 1; }
 	account=$$(aws sts get-caller-identity --query Account --output text)
 	bucket="s3://pulumi-state-$$account-$(REGION)?region=$(REGION)"
@@ -67,7 +67,7 @@ state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and 
 	fi
 	cd bootstrap
 	PULUMI_BACKEND_URL="$$here" pulumi stack select --create main
-	PULUMI_BACKEND_URL="$$here" pulumi up --stack main --config "aws:region=$(REGION)" --target '**triton:bootstrap:State**'
+	PULUMI_BACKEND_URL="$$here" pulumi up --stack main --config "aws:region=$(REGION)"
 	if [ "$$here" != "$$bucket" ]; then
 	  PULUMI_BACKEND_URL="$$here" pulumi stack export --stack main --file "$$first/state.json"
 	  PULUMI_BACKEND_URL="$$bucket" pulumi stack select --create main

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from console import proxied
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
@@ -26,7 +27,7 @@ MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.dock
 PLATFORM = {"os": "linux", "architecture": "amd64"}
 """Of all instance types that a stack may have."""
 _LARGEST_MANIFEST = 4 * 1024 * 1024
-"""What registries have to take at least (distribution-spec, "Pushing Manifests")."""
+"""Bytes that registries have to take at least (distribution-spec, "Pushing Manifests")."""
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -84,7 +85,9 @@ class Registry:
         self.host = host
         self._authorization = authorization
         self._logged_in = authorization is not None
-        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=False)
+        # Digests are of the bytes as they are.
+        headers = {"Accept-Encoding": "identity"}
+        self._client = proxied.client(timeout=_TIMEOUT, follow_redirects=False, headers=headers)
 
     @property
     def url(self) -> str:
@@ -132,7 +135,7 @@ class Registry:
             try:
                 if answer.status_code != 200:
                     raise self._unexpected(answer, f"{repository}@{digest[:19]}")
-                yield answer.iter_bytes(_BLOCK)
+                yield answer.iter_raw(_BLOCK)
             finally:
                 answer.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 
 from botocore.exceptions import ClientError
@@ -31,7 +32,7 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
     bucket = state_bucket(who.account, readers.region)
     if named:
         say(f"Pulumi's state is in {named} (PULUMI_BACKEND_URL)")
-    elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket)):
+    elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
         url = f"s3://{bucket}?region={readers.region}"
         done = pulumi_program.run(["login", url], capture=True)
         if done.returncode != 0:
@@ -59,7 +60,7 @@ def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
     # On the terminal: without a key, Pulumi may ask for a passphrase.
     if pulumi_program.run(command).returncode != 0:
         raise NoBackend(
-            f"the stack file is written; `pulumi {' '.join(command)}`, which says above why it failed, is left to be done"
+            f"the stack file is written; `pulumi {shlex.join(command)}`, which says above why it failed, is left to be done"
         )
 
 

@@ -18,7 +18,7 @@ _KUBERNETES = max(KUBERNETES, key=lambda version: tuple(map(int, version.split("
 
 @dataclass(frozen=True)
 class Found:
-    """What the account says, and what only a person knows: `api_cidrs` and `cost_center`."""
+    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`."""
 
     account: str
     caller: str

@@ -13,7 +13,7 @@ import pytest
 from tests.paths import ROOT
 
 BUCKET = "s3://pulumi-state-123456789012-eu-west-1?region=eu-west-1"
-UP = "up --stack main --config aws:region=eu-west-1 --target **triton:bootstrap:State**"
+UP = "up --stack main --config aws:region=eu-west-1"
 _AWS = """#!/bin/sh
 case "$1" in
   sts) echo 123456789012 ;;
@@ -50,7 +50,7 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """What Pulumi was asked since the last call: in the bucket or beside Pulumi's own files, as `bucket` and `local`."""
+        """Return what Pulumi was asked since the last call: in the bucket, or, as `local`, beside its own files."""
         book = self.folder / "calls"
         lines = book.read_text().replace(BUCKET, "bucket").replace(f"file://{self.local}", "local").splitlines()
         book.unlink()

@@ -40,9 +40,10 @@ GIVEN = {
     "server": NOWHERE,
     "slo_p95_ms": "50",
     "stack": "dev",
-    "version": "26.07",
+    "version": "25.01",
 }
-"""Values of parameters: of those that have to be given, of the stack, and of a server's address, so that it is nobody's.
+"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, and of a
+release of Triton that is refused, so that no registry is asked.
 
 Another one is given its own name, like a file that is not there.
 """
@@ -130,7 +131,7 @@ def _refuse(*_: object, **__: object) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The parts of a checkout that commands read, free to be written."""
+    """The files that commands read of a checkout, free to be written."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     (folder / "models").symlink_to(ROOT / "models")

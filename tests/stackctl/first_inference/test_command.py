@@ -83,7 +83,7 @@ def test_another_answer_is_told_as_it_is(status: int, content: bytes, said: str)
 
 @pytest.fixture
 def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """What Pulumi is asked; an `up` succeeds, and its stack serves the release of `settings()` afterwards."""
+    """Record what Pulumi is asked; an `up` succeeds, and its stack serves the release of `settings()` afterwards."""
     calls: list[list[str]] = []
 
     def run(arguments: Sequence[str], *, capture: bool = False) -> SimpleNamespace:
@@ -97,7 +97,7 @@ def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
 @pytest.fixture
 def releases(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What other programs are asked; a release is pinned afterwards."""
+    """Record what other programs are asked; a release is pinned afterwards."""
     calls: list[list[str]] = []
 
     def run(words: Sequence[str], **_: Any) -> SimpleNamespace:

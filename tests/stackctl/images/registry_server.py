@@ -29,7 +29,7 @@ def digest(content: bytes) -> str:
 
 
 class Registry:
-    """What it holds, and what it was asked. `authorization`: what it takes beside its own anonymous token.
+    """One registry: its images, and what it was asked. `authorization`: what it takes beside its own anonymous token.
 
     `expires_after`: the number of answers after which a token is worth nothing. `elsewhere`: parts are sent by a store that
     takes no authorization, as those of registries do.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from spec.settings import load_stack_file
 from stackctl import quotas
+from stackctl.account.read_only import Readers
 from stackctl.init import profile
 from stackctl.init.command import owner_of
 from tests.command import Ended, run
@@ -59,6 +62,29 @@ def test_an_accounts_own_bucket_and_key_are_for_the_state(account: Account, chec
         "stack select dev --non-interactive",
         "stack init dev --secrets-provider awskms://alias/pulumi-secrets?region=us-west-2",
     ]
+
+
+def test_a_bucket_of_somebody_elses_is_no_place_for_the_state(
+    account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def foreign(params: dict[str, str], **_: object) -> None:
+        asked.append(params)
+        raise ClientError({"Error": {"Code": "403"}}, "HeadBucket")
+
+    made = Readers.__call__
+
+    def readers(self: Readers, service: str, region: str | None = None) -> object:
+        client = made(self, service, region)
+        if service == "s3":
+            client.meta.events.register("provide-client-params.s3.HeadBucket", foreign)
+        return client
+
+    monkeypatch.setattr(Readers, "__call__", readers)
+    assert init(*GIVEN).exit_code == 0
+    assert asked == [{"Bucket": "pulumi-state-123456789012-us-west-2", "ExpectedBucketOwner": "123456789012"}]
+    assert pulumi.calls[0] == "whoami --non-interactive"
 
 
 def test_a_place_that_the_environment_names_is_for_the_state(
@@ -142,6 +168,27 @@ def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
         "  --api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32\n"
         "  --cost-center NAME: what everything is tagged with\n",
     )
+
+
+def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
+    account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["198.51.100.7/32", "trials"])
+    asked: list[str] = []
+    monkeypatch.setattr("stackctl.init.command.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+
+    def prompt(question: str) -> str:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("stackctl.init.command.typer.prompt", prompt)
+    assert init("--image", IMAGE).exit_code == 0
+    assert asked == [
+        "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
+        "Cost center that everything is tagged with",
+    ]
+    made = load_stack_file(checkout / FILE)
+    assert (made.region, made.tags["cost-center"]) == ("us-west-2", "trials")
 
 
 def test_what_a_person_gives_wrong_is_told_before_anything_is_made(account: Account, checkout: Path, pulumi: Pulumi) -> None:

@@ -27,7 +27,7 @@ FLAGS = {
     f"python3 -m stackctl first-inference {STACK}": "--yes",
     f"python3 -m stackctl destroy {STACK}": f"--confirm {STACK}",
 }
-"""What is added where nobody is there to be asked."""
+"""Options for where nobody is there to be asked."""
 _BLOCK = re.compile(r"^```sh first-inference\n(.*?)^```$", re.M | re.S)
 _START = (
     "from rich.console import Console; from twin.host import tools; from twin.host.home import TwinHome; "
