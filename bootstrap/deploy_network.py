@@ -6,6 +6,8 @@ what is there already has to carry our tag.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bootstrap.bounds import OURS
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
@@ -59,7 +61,7 @@ _CHANGED = (
 )
 
 
-def network(account: Account) -> list[Statement]:
+def network(account: Account, clusters: Sequence[str] = ()) -> list[Statement]:
     """Allow making networks and launch templates, and changing ours."""
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
@@ -109,7 +111,7 @@ def network(account: Account) -> list[Statement]:
         ),
         *_launching(account),
         *_default_group(account),
-        *_clusters_groups(account),
+        *_clusters_groups(account, clusters),
     ]
 
 
@@ -166,7 +168,7 @@ def _default_group(account: Account) -> list[Statement]:
     ]
 
 
-def _clusters_groups(account: Account) -> list[Statement]:
+def _clusters_groups(account: Account, clusters: Sequence[str]) -> list[Statement]:
     """Allow letting somebody into a cluster's security group, which EKS makes without the tag `project`.
 
     EKS tags it with the cluster's name under a key that begins with `aws:`, which nobody else can set:
@@ -177,7 +179,7 @@ def _clusters_groups(account: Account) -> list[Statement]:
             ["ec2:AuthorizeSecurityGroupIngress", "ec2:ModifySecurityGroupRules", "ec2:RevokeSecurityGroupIngress"],
             _kinds(account, "security-group"),
             sid="LetIntoOurClusters",
-            condition={"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": "triton-*"}},
+            condition={"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": ["triton-*", *clusters]}},
         ),
     ]
 

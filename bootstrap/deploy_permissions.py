@@ -7,6 +7,8 @@ as much as those may be given, which is why deployments are approved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bootstrap.bounds import MADE_OURS, OURS
 from bootstrap.deploy_identity import identity
 from bootstrap.deploy_network import network
@@ -17,11 +19,14 @@ from spec.iam_policy import Statement, allow
 from spec.versions import PROJECT
 
 
-def deploy(account: Account) -> dict[str, list[Statement]]:
-    """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose."""
+def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
+    """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
+
+    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`).
+    """
     return {
-        "network": network(account),
-        "cluster": _cluster(account),
+        "network": network(account, clusters),
+        "cluster": [*_cluster(account), *(_others_clusters(account, clusters) if clusters else [])],
         "identity": identity(account),
         "data": _data(account),
         "file-systems": _file_systems(account),
@@ -68,6 +73,34 @@ def _cluster(account: Account) -> list[Statement]:
             sid="TagScalingGroups",
         ),
         *_tunnel(account),
+    ]
+
+
+def _others_clusters(account: Account, clusters: Sequence[str]) -> list[Statement]:
+    """Allow node groups and pod identities of ours in clusters of others, and nothing else there."""
+    ours = [account.arn("eks", f"{kind}/{name}/*") for kind in ("nodegroup", "podidentityassociation") for name in clusters]
+    return [
+        allow(
+            ["eks:CreateNodegroup", "eks:CreatePodIdentityAssociation"],
+            [account.arn("eks", f"cluster/{name}") for name in clusters],
+            sid="JoinOthersClusters",
+            condition=MADE_OURS,
+        ),
+        allow(["eks:TagResource"], ours, sid="TagInOthersClusters", condition=MADE_OURS),
+        allow(
+            [
+                "eks:DeleteNodegroup",
+                "eks:DeletePodIdentityAssociation",
+                "eks:TagResource",
+                "eks:UntagResource",
+                "eks:UpdateNodegroupConfig",
+                "eks:UpdateNodegroupVersion",
+                "eks:UpdatePodIdentityAssociation",
+            ],
+            ours,
+            sid="ChangeOursInOthersClusters",
+            condition=OURS,
+        ),
     ]
 
 

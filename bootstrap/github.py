@@ -84,7 +84,10 @@ class GitHub(pulumi.ComponentResource):
                 {
                     "state": state.apply(permissions.write_state),
                     "read": document(*permissions.read(account)),
-                    **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(account).items()},
+                    **{
+                        purpose: document(*what)
+                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters).items()
+                    },
                 },
                 args,
                 child,

@@ -15,6 +15,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,10
 _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
 ENVIRONMENTS = ("dev", "staging", "prod")
 ENVIRONMENT = "bootstrap"
@@ -32,6 +33,7 @@ class Settings:
 
     `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
     `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
+    `clusters`: those that were there before and that stacks go into, by name.
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 
@@ -42,6 +44,7 @@ class Settings:
     environments: tuple[str, ...] = ENVIRONMENTS
     github_provider_arn: str | None = None
     regions: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = []
@@ -70,6 +73,11 @@ class Settings:
         problems += [
             f"regions: {region} is listed twice; list each region once"
             for region in sorted({one for one in self.regions if self.regions.count(one) > 1})
+        ]
+        problems += [
+            f"clusters: {name!r} is not the name of an EKS cluster; give names, without wildcards"
+            for name in self.clusters
+            if not _CLUSTER.fullmatch(name)
         ]
         if problems:
             raise SettingsInvalid("\n".join(problems))
@@ -100,6 +108,7 @@ def from_pulumi() -> Settings:
         regions=tuple(
             region for region in config.get_object("regions") or () if region != pulumi.Config("aws").get("region")
         ),
+        clusters=tuple(config.get_object("clusters") or ()),
     )
 
 

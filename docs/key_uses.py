@@ -77,9 +77,10 @@ def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
 
 def _with_own_names(path: str, module: ast.Module) -> ast.Module:
     """Return the module, in which an imported class has its own name, and a private one a name that no other module has."""
+    nodes = list(ast.walk(module))
     names = {
         name.asname: name.name
-        for node in ast.walk(module)
+        for node in nodes
         if isinstance(node, ast.ImportFrom)
         for name in node.names
         if name.asname
@@ -87,7 +88,7 @@ def _with_own_names(path: str, module: ast.Module) -> ast.Module:
     for node in module.body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("_"):
             names[node.name] = node.name = f"{path}:{node.name}"
-    for name_node in ast.walk(module):
+    for name_node in nodes:
         if isinstance(name_node, ast.Name) and name_node.id in names:
             name_node.id = names[name_node.id]
     return module

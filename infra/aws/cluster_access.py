@@ -39,7 +39,7 @@ class ClusterAccess:
     security_group_id: pulumi.Output[str]
     """The group that EKS makes for control plane and nodes, and the only one with the cluster's tag."""
     ready: Sequence[pulumi.Resource]
-    """What nodes wait for: the control plane and its network plugin, where this program makes them."""
+    """Resources that nodes wait for: the control plane and its network plugin, where this program makes them."""
     kubernetes: k8s.Provider
     """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
 

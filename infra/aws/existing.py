@@ -25,7 +25,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Existing:
-    """What is there already, each None where this program makes it."""
+    """Things that are there already, each None where this program makes it."""
 
     network: NetworkAccess | None = None
     cluster: ClusterFacts | None = None

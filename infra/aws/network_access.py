@@ -24,4 +24,4 @@ class NetworkAccess:
     load_balancer_subnet_ids: Mapping[str, Sequence[str]]
     """By `gateway.exposure`; none where load balancers find their subnets by the tags of these."""
     ready: Sequence[pulumi.Resource] = ()
-    """What nodes wait for: routes and endpoints, where this program makes them."""
+    """Resources that nodes wait for: routes and endpoints, where this program makes them."""

@@ -1,7 +1,7 @@
-"""What is there already and this program uses: `network.existing` and `cluster.existing`."""
+"""Things that are there already and this program uses: `network.existing` and `cluster.existing`."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ ClusterName = Annotated[
 class ExistingNetwork(Section):
     """A VPC and subnets of yours, which this program reads and never changes. A zone has one subnet of each kind."""
 
+    guide: ClassVar[str] = "docs/existing.md#in-a-vpc-of-yours"
+
     vpc_id: VpcId = Field(description="the VPC, like vpc-0123456789abcdef0")
     private_subnet_ids: Annotated[SubnetIds, Field(min_length=1)] = Field(
         description="by zone, the subnets of nodes, pods and internal load balancers; their zones are the stack's"
@@ -46,6 +48,8 @@ class ExistingNetwork(Section):
 
 class ExistingCluster(Section):
     """An EKS cluster of yours, which gets the stack's nodes and what runs on them, and is not changed itself."""
+
+    guide: ClassVar[str] = "docs/existing.md#in-a-cluster-of-yours"
 
     name: ClusterName = Field(description="the name that `aws eks list-clusters` says")
 

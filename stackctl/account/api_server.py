@@ -7,6 +7,7 @@ import binascii
 import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 from botocore.exceptions import ClientError
@@ -54,8 +55,16 @@ def silence(server: ApiServer) -> str | None:
         context = ssl.create_default_context(cadata=base64.b64decode(server.authority, validate=True).decode())
     except (ssl.SSLError, binascii.Error, UnicodeDecodeError):
         return "what EKS says of its certificate cannot be right"
+    # Not as httpx would find it: a proxy of a kind that it does not know, like socks5, is an error there.
+    proxy = None if proxy_bypass(server.host) else getproxies().get("https")
     try:
-        httpx.get(f"{server.endpoint.rstrip('/')}/version", verify=context, timeout=_SECONDS)
+        httpx.get(
+            f"{server.endpoint.rstrip('/')}/version",
+            verify=context,
+            timeout=_SECONDS,
+            proxy=proxy if proxy and proxy.startswith("http") else None,
+            trust_env=False,
+        )
     except (httpx.TransportError, httpx.InvalidURL) as error:
         return one_line(str(error)) or type(error).__name__
     return None

@@ -12,12 +12,13 @@ part of kms:CreateKey (https://docs.aws.amazon.com/kms/latest/developerguide/cre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tests.bootstrap.authorization import Call
+from tests.system.component.engine.recording import Recording
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 _CLUSTER = "eks/cluster:Cluster"
@@ -42,16 +43,20 @@ class Made:
 
 
 class Stack:
-    """All AWS resources of a stack, found by what refers to them."""
+    """All AWS resources of a stack, found by what refers to them.
 
-    def __init__(self, resources: Iterable[Made]) -> None:
+    `strangers`: ids of what was there before, without our tags.
+    """
+
+    def __init__(self, resources: Iterable[Made], strangers: Collection[str] = ()) -> None:
         self.resources = tuple(resources)
+        self._strangers = frozenset(strangers)
         self._by_id = {one.id: one for one in self.resources}
         self._roles = {one.inputs["name"]: one for one in self.resources if one.type == "iam/role:Role"}
 
     def tags(self, id: str) -> Mapping[str, str]:
         """The tags of what has the id."""
-        return self._by_id[id].tags
+        return {} if id in self._strangers else self._by_id[id].tags
 
     def group(self, id: str) -> Mapping[str, str]:
         """The tags of a security group; one that is no resource of the stack, EKS has made for the cluster."""
@@ -59,7 +64,7 @@ class Stack:
 
     def clusters_group(self) -> Mapping[str, str]:
         """The tags of the group that EKS makes: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html."""
-        (name,) = [one.inputs["name"] for one in self.resources if one.type == _CLUSTER]
+        (name,) = {one.inputs["clusterName"] for one in self.resources if one.type == "eks/nodeGroup:NodeGroup"}
         return {
             "Name": f"eks-cluster-sg-{name}-1234567890",
             f"kubernetes.io/cluster/{name}": "owned",
@@ -81,6 +86,12 @@ def calls(stack: Stack) -> Iterator[Call]:
     yield from tunnel()
 
 
+def of_recording(recording: Recording, strangers: Collection[str] = ()) -> Stack:
+    """The stack that a run of the program has made."""
+    made = [item for item in recording.registrations if item.custom and item.type.startswith("aws:")]
+    return Stack((Made(one.type.removeprefix("aws:"), one.name, one.id, one.checked) for one in made), strangers)
+
+
 def reads(stack: Stack) -> Iterator[Call]:
     """The calls of a preview with a refresh."""
     yield from (call for call in calls(stack) if _READS.match(call.action))
@@ -89,7 +100,7 @@ def reads(stack: Stack) -> Iterator[Call]:
 def tunnel(
     document: str = "AWS-StartPortForwardingSessionToRemoteHost", node: Mapping[str, str] | None = None
 ) -> Iterator[Call]:
-    """What `aws ssm start-session` asks, and the plugin at its end; `node` has the tags of the instance."""
+    """The calls that `aws ssm start-session` makes, and the plugin at its end; `node` has the tags of the instance."""
     tags = {"project": "triton-eks"} if node is None else node
     checked = {"ssm:SessionDocumentAccessCheck": "true"}
     context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}
@@ -321,11 +332,11 @@ def _addon(stack: Stack, made: Made) -> Iterator[Call]:
     if role is not None:
         yield _pass(role, "eks.amazonaws.com")
     for one in made.inputs.get("podIdentityAssociations") or ():
-        yield from _pod_identity_of(one["roleArn"], made)
+        yield from _on("eks:CreatePodIdentityAssociation", _cluster_of(made))
+        yield from _role_of_a_pod(one["roleArn"])
 
 
-def _pod_identity_of(role_arn: str, made: Made) -> Iterator[Call]:
-    yield from _on("eks:CreatePodIdentityAssociation", _cluster_of(made))
+def _role_of_a_pod(role_arn: str) -> Iterator[Call]:
     yield _pass(role_arn, "pods.eks.amazonaws.com")
     yield from _on("iam:GetRole", role_arn)
 
@@ -333,7 +344,7 @@ def _pod_identity_of(role_arn: str, made: Made) -> Iterator[Call]:
 def _pod_identity(stack: Stack, made: Made) -> Iterator[Call]:
     kind, change = "podidentityassociation", "UpdatePodIdentityAssociation DeletePodIdentityAssociation UntagResource"
     yield from _in_a_cluster(kind, "CreatePodIdentityAssociation", change, "DescribePodIdentityAssociation", stack, made)
-    yield from _pod_identity_of(made.inputs["roleArn"], made)
+    yield from _role_of_a_pod(made.inputs["roleArn"])
 
 
 def _access_policy(stack: Stack, made: Made) -> Iterator[Call]:

@@ -24,7 +24,7 @@ WITHOUT_A_BOUND = {
 }
 """Statement and action for which AWS has no key that tells ours from a stranger's, and how docs/github.md calls it."""
 OURS = {"StringEquals": {"aws:ResourceTag/project": "triton-eks"}}
-OF_OUR_CLUSTERS = {"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": "triton-*"}}
+OF_OUR_CLUSTERS = {"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": ["triton-*"]}}
 """EKS alone can set a tag that begins with `aws:`."""
 
 

@@ -42,7 +42,7 @@ OPTIONS = (
     ),
     Made("ec2/securityGroup:SecurityGroup", "files", "files", {"tags": TAGS, "vpcId": "<network-vpc.id>"}),
 )
-"""What no stack of this repository has, and others may."""
+"""Statements for what no stack of this repository has, and others may."""
 
 
 @cache

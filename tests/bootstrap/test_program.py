@@ -284,6 +284,7 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ({"clusters": ("*",)}, r"^clusters: '\*' is not the name of an EKS cluster; give names, without wildcards"),
         ({"repository": ""}, "repository: '' is not a GitHub repository; give ORG/REPO"),
         ({"repository": "org@1/repo@2"}, "repository: 'org@1/repo@2' is not a GitHub repository; give ORG/REPO"),
         ({"repository": "org/repo", "repository_id": 2}, "^repositoryOwnerId: is missing beside the other number; `gh api"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
+from unittest import mock
 
 import kubernetes_validate
+from kubernetes_validate import utils
 
 from tests import crds
 
@@ -15,6 +18,8 @@ KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
 CUSTOM_KINDS: Mapping[str, str] = {"monitoring.coreos.com": "kube-prometheus-stack"}
 """API group -> the chart that defines it, for kinds that charts make and Kubernetes does not know."""
 
+# The library reads its schemas, of megabytes, anew for each document.
+_schema_once = cache(utils.schema_contents)
 _validated: set[tuple[str, str]] = set()
 
 
@@ -29,7 +34,8 @@ def assert_valid(objects: Iterable[Mapping[str, Any]], minor: str) -> None:
             continue
         chart = CUSTOM_KINDS.get(document["apiVersion"].partition("/")[0])
         if chart is None:
-            kubernetes_validate.validate(document, minor, strict=True)
+            with mock.patch.object(utils, "schema_contents", _schema_once):
+                kubernetes_validate.validate(document, minor, strict=True)
         else:
             problems = crds.problems(chart, document)
             assert not problems, f"{document['kind']} {document['metadata']['name']}: {problems}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spec.stack_names import NoSuchStack, file_of
+from spec.stack_names import NoSuchStack, file_of, names
 from tests.command import run
 from tests.paths import ROOT
 
@@ -18,7 +18,7 @@ COMMANDS = [
     ["stackctl", "rules"],
     ["stackctl", "review", "collect", "--preview", "-"],
 ]
-THERE_ARE = "there are: dev, local, prod, staging"
+THERE_ARE = f"there are: {', '.join(names(ROOT))}"
 
 
 @pytest.fixture(autouse=True)

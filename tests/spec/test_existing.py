@@ -1,17 +1,20 @@
-"""What is wrong with a VPC and a cluster that are there already, judged by what AWS says of them."""
+"""A VPC and a cluster that are there already are judged by what AWS says of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
+import yaml
 
 from spec.existing import cluster, network
 from spec.existing.cluster import ClusterFacts
 from spec.existing.network import ENDPOINTS, SubnetFacts, VpcFacts
+from tests.paths import ROOT
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC, PRIVATE, PUBLIC, VPC
 from tests.spec.stack_config import settings
 
@@ -204,3 +207,12 @@ def test_a_cluster_that_is_not_there_is_told_alone() -> None:
     assert [str(problem) for problem in cluster.mistakes(given, existing, None)] == [
         "cluster.existing.name: there is no cluster shared in us-west-2; give one that `aws eks list-clusters` says"
     ]
+
+
+@pytest.mark.parametrize("position", [0, 1], ids=["your VPC", "your cluster"])
+def test_the_examples_of_the_page_are_valid(position: int) -> None:
+    page = (ROOT / "docs" / "existing.md").read_text(encoding="utf-8")
+    example = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)[position])
+    given = settings({key.removeprefix("triton-eks:"): section for key, section in example.items()})
+    assert given.network.existing is not None
+    assert (given.cluster.existing is not None) == (position == 1)

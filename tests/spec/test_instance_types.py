@@ -91,6 +91,10 @@ def test_its_price_is_that_of_the_stack_file() -> None:
             ],
         ),
         (
+            {"g9.large": {**NEW, "maxPods": 8}},  # of which DaemonSets take more
+            ["instanceTypes.g9.large.maxPods: 8 is out of range; use 16 to 250 pods"],
+        ),
+        (
             {"g9.large": {"memoryGiB": 16}},
             ["instanceTypes.g9.large.vcpus: is missing; give its vCPUs, like 8 (VCpuInfo.DefaultVCpus)"],
         ),

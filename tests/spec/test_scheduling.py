@@ -71,6 +71,7 @@ def test_a_container_asks_for_its_requests_and_without_them_for_its_limits(
         # As they stand here, the small ones would leave no node whole.
         ([Pods("a", Request(600, 1), 3), Pods("b", Request(2000, 1), 1)], 2, {}),
         ([Pods("a", Request(1, 1), 7)], 2, {"a": 1}),
+        ([Pods("a", Request(1, 1), 2), Pods("b", Request(2, 2), 2)], 1, {"a": 1}),
         ([Pods("a", Request(1, 1), 3, apart=True)], 2, {"a": 1}),
         # First those that refuse to share a node: the others fill what they leave.
         ([Pods("a", Request(900, 1), 2, apart=True), Pods("b", Request(1000, 1), 2)], 2, {}),
@@ -189,6 +190,7 @@ def test_a_stack_whose_pods_would_wait_is_refused_with_the_numbers(
             f"5 nodes or {LARGER}",
         ),
         ("prod", {"worker.maxReplicas": 12}, "nodes.cpu.max", "5, larger types, or fewer workers"),
+        ("prod", {"worker.maxReplicas": 1000}, "nodes.cpu.max", "334, larger types, or fewer workers"),
         (
             "prod",
             {"gateway.memoryMiB": 8192},

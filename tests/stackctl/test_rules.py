@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from spec.prometheus.rule_file import groups, prometheus_rule
+from spec.stack_names import names
 from stackctl.rules import NoAddress, as_yaml
 from tests.paths import ROOT
 from tests.spec.prometheus.stacks import settings
@@ -33,7 +34,7 @@ def test_it_prints_the_object_of_the_operator() -> None:
 @pytest.mark.parametrize(
     ("folder", "sentence"),
     [
-        (ROOT, "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging"),
+        (ROOT, f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}"),
         (
             ROOT / "docs",
             "error: no stack file stacks/Pulumi.production.yaml; run this from the root of the checkout",

@@ -1,5 +1,6 @@
 """The pods that run on nodes without GPUs, and the room that there is for them."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -111,7 +112,7 @@ def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
         return  # told with the worker's key
     pending = without_room(wanted, group.max, room)
     if pending:
-        enough = next(count for count in range(group.max, 10_000) if not without_room(wanted, count, room))
+        enough = math.ceil(sum(one.count for one in wanted) / room.count(pods[0].request))
         yield Problem(
             "nodes.cpu.max",
             f"{group.max} x {_names(group)} have no room for {_listed(pending, wanted)}: the "

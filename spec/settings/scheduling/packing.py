@@ -25,12 +25,13 @@ class Room:
     pods: int
 
     def holds(self, request: Request) -> bool:
-        """Return whether one such pod fits the empty node."""
+        """Return whether CPU and memory are enough for one such pod."""
         return request.millis <= self.free.millis and request.mib <= self.free.mib
 
     def count(self, request: Request) -> int:
-        """Return how many such pods fit the empty node."""
-        return max(0, min(self.free.millis // request.millis, self.free.mib // request.mib, self.pods))
+        """Return how many such pods fit."""
+        pairs = ((self.free.millis, request.millis), (self.free.mib, request.mib), (self.pods, 1))
+        return max(0, min(free // asked for free, asked in pairs if asked))
 
 
 def room_of(types: Iterable[InstanceType], daemons: Sequence[Pods]) -> Room:
@@ -57,20 +58,17 @@ def after_losing_a_zone(nodes: int, zones: int) -> int:
 
 def without_room(pods: Sequence[Pods], nodes: int, room: Room) -> Counter[str]:
     """Return how many pods of each name find no room on so many nodes."""
-    free = [room.free] * nodes
-    held: list[Counter[str]] = [Counter() for _ in range(nodes)]
+    on_each = [room] * nodes
     left: Counter[str] = Counter()
-    by_size = sorted(pods, key=lambda one: (one.apart, _share(one.request, room), one.name), reverse=True)
-    for one in by_size:
-        for _ in range(one.count):
-            for index in range(nodes):
-                fits = Room(free[index], 0).holds(one.request) and held[index].total() < room.pods
-                if fits and not (one.apart and held[index][one.name]):
-                    free[index] = free[index] + one.request * -1
-                    held[index][one.name] += 1
-                    break
-            else:
-                left[one.name] += 1
+    for one in sorted(pods, key=lambda one: (one.apart, _share(one.request, room), one.name), reverse=True):
+        waiting = one.count
+        # Equal pods fill one node after the other: where one of them finds no room, neither does the next.
+        for index, here in enumerate(on_each):
+            placed = min(waiting, here.count(one.request), 1 if one.apart else waiting)
+            on_each[index] = Room(here.free + one.request * -placed, here.pods - placed)
+            waiting -= placed
+        if waiting:
+            left[one.name] = waiting
     return left
 
 

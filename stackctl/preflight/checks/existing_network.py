@@ -23,7 +23,7 @@ _TARGETS = (
     "LocalGatewayId",
     "CarrierGatewayId",
 )
-"""What a route may lead to: EC2 gives one of them."""
+"""The keys of what a route may lead to: EC2 gives one of them."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -226,6 +226,7 @@ def test_each_stack_can_have_roles_of_its_own() -> None:
         for workflow, job, kind, stack in (
             ("preview", "preview", "PREVIEW", "matrix.stack"),
             ("drift", "look", "PREVIEW", "matrix.stack"),
+            ("deploy-stack", "plan", "PREVIEW", "inputs.stack"),
             ("deploy-stack", "up", "DEPLOY", "inputs.stack"),
             ("destroy", "destroy", "DEPLOY", "inputs.stack"),
         )

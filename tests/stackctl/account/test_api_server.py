@@ -34,6 +34,11 @@ def test_why_it_does_not_answer_is_told(api: Server) -> None:
     assert silence(described(api, "127.0.0.1:1")) == "[Errno 111] Connection refused"
 
 
+def test_a_proxy_of_another_kind_is_not_gone_through(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
+    assert silence(described(api, "127.0.0.1:2")) == "[Errno 111] Connection refused"
+
+
 def test_somebody_else_who_answers_is_not_the_api_server(api: Server) -> None:
     assert "IP address mismatch" in str(silence(described(api, f"127.0.0.1:{api.port}")))
 

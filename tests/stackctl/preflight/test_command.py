@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from spec.stack_names import names
 from stackctl.preflight.checks import CHECKS
 from stackctl.preflight.checks.check import fail, ok, unknown, warn
 from stackctl.preflight.command import Row, failed, show, summary
@@ -60,7 +61,7 @@ def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None)
     done = preflight("production")
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: no stack file stacks/Pulumi.production.yaml; there are: dev, local, prod, staging\n",
+        f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}\n",
     )
 
 

