@@ -79,11 +79,7 @@ def _with_own_names(path: str, module: ast.Module) -> ast.Module:
     """Return the module, in which an imported class has its own name, and a private one a name that no other module has."""
     nodes = list(ast.walk(module))
     names = {
-        name.asname: name.name
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-        if name.asname
+        name.asname: name.name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names if name.asname
     }
     for node in module.body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("_"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from console import proxied
 from console.program import interruptible
 from console.terminal import output
 from spec.failure import NOT_TRIED, Failure
@@ -159,7 +160,8 @@ def _ask(
 
 
 def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
-    answer = httpx.post(url, json=dict(body), timeout=_GATEWAY_SECONDS)
+    with proxied.client(timeout=_GATEWAY_SECONDS) as asked:
+        answer = asked.post(url, json=dict(body))
     return answer.status_code, answer.content
 
 

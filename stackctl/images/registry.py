@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from console import proxied
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
@@ -86,7 +87,7 @@ class Registry:
         self._logged_in = authorization is not None
         # Digests are of the bytes as they are.
         headers = {"Accept-Encoding": "identity"}
-        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=False, headers=headers)
+        self._client = proxied.client(timeout=_TIMEOUT, follow_redirects=False, headers=headers)
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 from kubernetes.client import ApiClient, Configuration, VersionApi
 
-from console import loopback
+from console import loopback, proxied
 from tests.paths import ROOT
 
 NAMES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "grpc_proxy"]
@@ -154,7 +154,10 @@ def test_what_was_excepted_before_is_still_excepted_and_proxies_stay() -> None:
 
 
 def test_nothing_of_the_twin_asks_httpx_for_the_surroundings() -> None:
-    """Even to make a client that trusts them fails where a proxy is of a kind that httpx does not know: socks5, for one."""
+    """Even to make a client that trusts them fails where a proxy is of a kind that httpx does not know: socks5, for one.
+
+    `console.proxied` tells that in a sentence.
+    """
     trusting = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for folder in ("twin", "modelctl", "stackctl")
@@ -165,3 +168,10 @@ def test_nothing_of_the_twin_asks_httpx_for_the_surroundings() -> None:
         and "trust_env=False" not in ast.unparse(call)
     ]
     assert trusting == []
+
+
+@pytest.mark.parametrize("address", ["socks9://proxy.example.com:1080", "gopher://proxy.example.com", "http://[::1"])
+def test_a_proxy_that_cannot_be_used_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(proxied.ProxyUnusable, match=": give one like http://proxy"):
+        proxied.client()
