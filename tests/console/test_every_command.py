@@ -25,12 +25,15 @@ from twin.triton import tritonserver
 
 NOWHERE = "127.0.0.1:1"
 GIVEN = {
+    "approved": "preview.json",
     "before": "dev",
     "bucket": "triton-models",
     "file": "stacks/Pulumi.dev.yaml",
     "from_bucket": "triton-models",
     "model": "classify",
     "name": "trial",
+    "names": "staging",
+    "now": "preview.json",
     "models": "models",
     "models_dir": "models",
     "preview": "preview.json",
