@@ -1,4 +1,4 @@
-"""What the AWS provider's functions say where there is nothing, or too much: only that is no error."""
+"""Functions of the AWS provider that find nothing, or too much: only that is no error."""
 
 from __future__ import annotations
 

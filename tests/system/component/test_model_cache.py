@@ -38,7 +38,7 @@ CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 def config() -> dict[str, Any]:
     """Staging with nothing that it could leave out, Triton in the second zone alone, and a file system."""
     found = required_config(ROOT, STACK)
-    found[f"{PROJECT}:nodes"].pop("autoscaler")
+    found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
     found[f"{PROJECT}:network"]["zones"] = ["us-west-2a", "us-west-2b"]
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2, "zones": ["us-west-2b"]}

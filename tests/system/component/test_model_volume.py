@@ -22,7 +22,7 @@ ADDON = "aws:eks/addon:Addon"
 def config() -> dict[str, Any]:
     """Staging with nothing that it could leave out, and mounted models."""
     found = required_config(ROOT, STACK)
-    found[f"{PROJECT}:nodes"].pop("autoscaler")
+    found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
     found[f"{PROJECT}:models"]["access"] = "mountpoint"
