@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from spec import reading
@@ -25,35 +27,64 @@ class PulumiUnusable(PulumiFailed):
     exit_code = NOT_TRIED
 
 
-def run(arguments: Sequence[str], *, capture: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run `pulumi <arguments>` on this terminal, or with `capture` a question whose answer is returned.
-
-    Raises PulumiUnusable where it cannot be run.
-    """
+def ask(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run `pulumi <arguments>`, which makes and deletes no resource, and return what it printed. Raises PulumiUnusable."""
     command = ["pulumi", *arguments]
-    # With "true" Pulumi would forget what is in a cluster that does not answer, and AWS would go on billing it.
-    environment = {**os.environ, "PULUMI_K8S_DELETE_UNREACHABLE": "false"}
     try:
-        return subprocess.run(
-            command,
-            env=environment,
-            encoding="utf-8",
-            errors="replace",
-            capture_output=capture,
-            timeout=ASKED_SECONDS if capture else None,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise PulumiUnusable("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
-    except OSError as error:
-        raise PulumiUnusable(f"pulumi on PATH cannot be run: {error.strerror}; install it anew") from None
+        with _sentences():
+            return subprocess.run(
+                command,
+                env=_environment(),
+                encoding="utf-8",
+                errors="replace",
+                capture_output=True,
+                timeout=ASKED_SECONDS,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         raise PulumiUnusable(f"`{' '.join(command)}` has not ended after {ASKED_SECONDS} s") from None
 
 
+def run(arguments: Sequence[str], seconds: float | None = None) -> int:
+    """Run `pulumi <arguments>` on this terminal, for so long at most; return its exit code.
+
+    It is never killed: that would leave its lock on the stack, and what it has begun would be unknown to the state. At
+    Ctrl-C, which reaches it too, and when the time is over, it ends what it has begun, and that is waited for.
+
+    Raises PulumiUnusable where it cannot be run, and PulumiFailed when the time is over.
+    """
+    command = ["pulumi", *arguments]
+    with _sentences():
+        process = subprocess.Popen(command, env=_environment())
+    try:
+        return process.wait(timeout=None if seconds is None else max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise PulumiFailed(f"`{' '.join(command)}` had not ended after {seconds:.0f} s, and was interrupted") from None
+    except KeyboardInterrupt:
+        process.wait()
+        raise
+
+
+def _environment() -> dict[str, str]:
+    # With "true" Pulumi would forget what is in a cluster that does not answer, and AWS would go on billing it.
+    return {**os.environ, "PULUMI_K8S_DELETE_UNREACHABLE": "false"}
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise PulumiUnusable("there is no pulumi on PATH: https://www.pulumi.com/docs/install/") from None
+    except OSError as error:
+        raise PulumiUnusable(f"pulumi on PATH cannot be run: {error.strerror}; install it anew") from None
+
+
 def outputs(stack: str) -> dict[str, Any]:
     """Return the outputs of a stack by name, without secrets; empty before its first `up`. Raises PulumiUnusable."""
-    done = run(["stack", "output", "--json", "--stack", stack], capture=True)
+    done = ask(["stack", "output", "--json", "--stack", stack])
     if done.returncode != 0:
         raise PulumiUnusable(f"the outputs of {stack} cannot be read: {done.stderr.strip()}")
     try:

@@ -25,7 +25,7 @@ class Engine:
 
     def resources(self) -> list[Resource]:
         """Return what the stack's state holds. Secrets in it stay encrypted. Raises PulumiUnusable."""
-        done = pulumi_program.run(["stack", "export", "--stack", self.stack], capture=True)
+        done = pulumi_program.ask(["stack", "export", "--stack", self.stack])
         if done.returncode != 0:
             raise PulumiUnusable(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
         try:
@@ -46,7 +46,7 @@ class Engine:
             command += ["--target", urn]
         if targets:
             command.append("--target-dependents")
-        if pulumi_program.run(command).returncode != 0:
+        if pulumi_program.run(command) != 0:
             raise PulumiFailed(
                 f"`pulumi destroy` of {self.stack} ended with an error, which stands above. What is gone is gone; mend the "
                 "cause and run the same command again, it goes on from here"

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kubernetes.config.config_exception import ConfigException
 from kubernetes.stream import portforward
 from urllib3.exceptions import HTTPError
 
+from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON, TRITON_DEPLOYMENT, TRITON_HTTP_PORT
 
@@ -54,6 +56,7 @@ class Cluster:
     """The API of one cluster."""
 
     def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._apps = client.AppsV1Api(api)
@@ -105,6 +108,19 @@ class Cluster:
             found: Any = self._custom.get_namespaced_custom_object(*place, _request_timeout=_TIMEOUT)
         addresses = (found.get("status") or {}).get("addresses") or []
         return next((str(address["value"]) for address in addresses if address.get("value")), None)
+
+    def objects(self, path: str) -> list[dict[str, Any]]:
+        """Return the objects of a list of the API, like `/api/v1/nodes`; none of a kind that the cluster does not know."""
+        asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
+        with self._sentences():
+            answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
+            content = answer.read() or b""
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return []
+            if answer.status != HTTPStatus.OK:
+                raise ApiException(answer.status, answer.reason, content.decode(errors="replace"))
+        found = reading.checked(reading.answer(content, self._host), {"items": [{}]}, path)
+        return list(found["items"])
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""

@@ -51,10 +51,10 @@ class NotServing(Failure):
     """Triton does not become ready; the text says what holds each pod up."""
 
 
-def first_inference(stack: str, *, yes: bool) -> None:
+def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) -> str:
     """Release the samples, bring them up, ask one of them, and say where it listens and what it costs. Raises Failure.
 
-    With `yes`, `pulumi up` asks nobody.
+    With `yes`, `pulumi up` asks nobody. Triton has `seconds` to become ready. Returns the answer, as a sentence.
     """
     settings = settings_of(stack)
     console = output(soft_wrap=True)
@@ -65,10 +65,13 @@ def first_inference(stack: str, *, yes: bool) -> None:
         outputs = _outputs(stack)
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"]) as cluster:
-            pod = wait_until_ready(cluster, say)
+            pod = wait_until_ready(cluster, say, seconds)
             url = _gateway_url(cluster, settings.gateway)
             answer, way = _ask(cluster, pod, url, lambda post: ask(asked, post), say)
-    _tell(stack, answer, way, url, say)
+    values = ", ".join(f"{name} {found}" for name, found in answer.outputs.items())
+    said = f"{MODEL} answered {values} in {answer.milliseconds} ms ({way})"
+    _tell(stack, said, url, say)
+    return said
 
 
 def _outputs(stack: str) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def _serve(
             raise NotUp(f"{stack_file(stack)} pins release {release.id}, which has no {MODEL}: ask a model of yours instead")
         say(f"`pulumi up` brings release {release.id} up ...")
         arguments = ["up", "--stack", stack, *(["--yes", "--skip-preview", "--non-interactive"] if yes else [])]
-        if pulumi_program.run(arguments).returncode != 0:
+        if pulumi_program.run(arguments) != 0:
             raise pulumi_program.PulumiFailed(
                 f"`pulumi {' '.join(arguments)}` ended with an error, which stands above, or nobody agreed; then {_AGAIN}"
             )
@@ -165,10 +168,9 @@ def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-def _tell(stack: str, answer: Answer, way: str, url: str | None, say: Callable[[str], None]) -> None:
-    outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
+def _tell(stack: str, answer: str, url: str | None, say: Callable[[str], None]) -> None:
     lines: Sequence[str] = (
-        f"\n{MODEL} answered {outputs} in {answer.milliseconds} ms ({way})\n",
+        f"\n{answer}\n",
         *([f"clients outside   {url}"] if url is not None else []),
         f"clients inside    {TRITON_HTTP_URL}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
         f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{TRITON_SERVICE} {TRITON_HTTP_PORT}",

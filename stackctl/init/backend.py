@@ -34,11 +34,11 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
         say(f"Pulumi's state is in {named} (PULUMI_BACKEND_URL)")
     elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
         url = f"s3://{bucket}?region={readers.region}"
-        done = pulumi_program.run(["login", url], capture=True)
+        done = pulumi_program.ask(["login", url])
         if done.returncode != 0:
             raise NoBackend(f"`pulumi login '{url}'` ended with an error: {done.stderr.strip()}")
         say(f"Pulumi's state is in {url}")
-    elif pulumi_program.run(["whoami", "--non-interactive"], capture=True).returncode == 0:
+    elif pulumi_program.ask(["whoami", "--non-interactive"]).returncode == 0:
         say(f"Pulumi's state is where you are logged in (`pulumi whoami --verbose`): there is no bucket {bucket}")
     else:
         raise NoBackend(
@@ -50,7 +50,7 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
 
 def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
     """Make the stack in Pulumi's state, with the account's key for its secrets if there is one. Raises NoBackend."""
-    if pulumi_program.run(["stack", "select", name, "--non-interactive"], capture=True).returncode == 0:
+    if pulumi_program.ask(["stack", "select", name, "--non-interactive"]).returncode == 0:
         say(f"the stack {name} is in Pulumi's state already")
         return
     key = f"alias/{SECRETS_ALIAS}"
@@ -58,7 +58,7 @@ def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
     provider = ["--secrets-provider", f"awskms://{key}?region={readers.region}"] if own else []
     command = ["stack", "init", name, *provider]
     # On the terminal: without a key, Pulumi may ask for a passphrase.
-    if pulumi_program.run(command).returncode != 0:
+    if pulumi_program.run(command) != 0:
         raise NoBackend(
             f"the stack file is written; `pulumi {shlex.join(command)}`, which says above why it failed, is left to be done"
         )

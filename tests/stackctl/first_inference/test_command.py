@@ -86,12 +86,13 @@ def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
     """Record what Pulumi is asked; an `up` succeeds, and its stack serves the release of `settings()` afterwards."""
     calls: list[list[str]] = []
 
-    def run(arguments: Sequence[str], *, capture: bool = False) -> SimpleNamespace:
+    def ask(arguments: Sequence[str]) -> SimpleNamespace:
         calls.append(list(arguments))
         served = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" if ["up"] in [call[:1] for call in calls] else None}
         return SimpleNamespace(returncode=0, stdout=json.dumps(served), stderr="")
 
-    monkeypatch.setattr(pulumi_program, "run", run)
+    monkeypatch.setattr(pulumi_program, "ask", ask)
+    monkeypatch.setattr(pulumi_program, "run", lambda arguments: ask(arguments).returncode)
     yield calls
 
 
@@ -144,7 +145,8 @@ def test_a_release_of_other_models_is_not_replaced(pulumi: list[list[str]], rele
 
 def test_an_up_that_nobody_agreed_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     unchanged = SimpleNamespace(returncode=0, stdout=json.dumps(OUTPUTS), stderr="")
-    monkeypatch.setattr(pulumi_program, "run", lambda *_, **__: unchanged)
+    monkeypatch.setattr(pulumi_program, "ask", lambda _arguments: unchanged)
+    monkeypatch.setattr(pulumi_program, "run", lambda _arguments: 0)
     with pytest.raises(NotUp, match=r"^`pulumi up` was not agreed to"):
         serve(settings(PIPELINE), {**OUTPUTS})
 

@@ -1,0 +1,63 @@
+"""`pulumi` is never killed in the middle: it ends what it has begun, and keeps no lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackctl import pulumi_program
+from tests.paths import ROOT
+
+_PULUMI = """#!{python}
+import pathlib, signal, sys, time
+book = pathlib.Path({book!r})
+def end(*_):
+    time.sleep(0.5)
+    (book / "ended").touch()
+    sys.exit(3)
+signal.signal(signal.SIGINT, end)
+(book / "began").touch()
+print("began", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+_RUN = "from stackctl import pulumi_program; pulumi_program.run(['up'])"
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a `pulumi` notes that it has begun, and that it has ended what it began."""
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(_PULUMI.format(python=sys.executable, book=str(tmp_path)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_ctrl_c_waits_until_it_has_ended_what_it_began(book: Path) -> None:
+    command = [sys.executable, "-c", _RUN]
+    started = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"began\n"
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+    started.communicate(timeout=60)
+    assert (book / "ended").exists()
+
+
+def test_when_the_time_is_over_it_is_interrupted_and_told(book: Path) -> None:
+    with pytest.raises(pulumi_program.PulumiFailed, match=r"^`pulumi up` had not ended after 2 s, and was interrupted$"):
+        pulumi_program.run(["up"], 2)
+    assert (book / "began").exists() == (book / "ended").exists()
+
+
+def test_a_pulumi_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for run in (pulumi_program.run, pulumi_program.ask):
+        with pytest.raises(pulumi_program.PulumiUnusable, match=r"^there is no pulumi on PATH: "):
+            run(["up"])
