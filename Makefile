@@ -15,7 +15,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight state destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+.PHONY: help venv up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
   reference docs clean slow-groups
 
 help: ## this list
@@ -75,6 +75,9 @@ state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and 
 	  rm -r "$$first"
 	fi
 	echo "state: $$bucket; \`python3 -m stackctl init NAME\` finds it"
+
+certify: $(VENV)/.installed ## try on an account what docs/proven.md claims, and take it away: make certify STACK=first [CONFIRM=first]
+	@$(PY) -m stackctl certify $(STACK) --confirm "$(CONFIRM)"
 
 destroy: $(VENV)/.installed ## take an environment away, in order and with waits: make destroy STACK=dev [CONFIRM=dev]
 	@$(PY) -m stackctl destroy $(STACK) --confirm "$(CONFIRM)"

@@ -93,6 +93,18 @@ def orphans(stack: StackArgument = "", as_json: Json = False) -> int:
 
 
 @app.command()
+def certify(
+    stack: StackArgument = "",
+    hours: Annotated[float, typer.Option(min=0.1, max=24.0, help="How long it may take, without the teardown.")] = 3.0,
+    confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
+) -> int:
+    """Bring a stack up that is not there, try what docs/proven.md claims, and take it away; costs what it says first."""
+    from stackctl.certify import command
+
+    return command.certify(stack, hours=hours, confirm=confirm)
+
+
+@app.command()
 def destroy(
     stack: StackArgument = "",
     confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",

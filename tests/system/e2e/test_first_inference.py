@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.system.e2e import account
-from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
-from twin.engine import stack_files
-from twin.host import claim
-from twin.host.home import REPOSITORY, TwinHome
+from tests.system.e2e.conftest import Twin
+from tests.system.e2e.newcomer import prepare_samples, servers_alone
+from twin.host.home import REPOSITORY
 
 STACK = "first"
 IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
@@ -29,11 +27,6 @@ FLAGS = {
 }
 """Options for where nobody is there to be asked."""
 _BLOCK = re.compile(r"^```sh first-inference\n(.*?)^```$", re.M | re.S)
-_START = (
-    "from rich.console import Console; from twin.host import tools; from twin.host.home import TwinHome; "
-    "from twin.services.servers import PROGRAMS, Servers; "
-    "Servers.start(TwinHome.from_environment(), tools.ensure(PROGRAMS, Console()), Console())"
-)
 
 
 def commands() -> list[str]:
@@ -50,14 +43,7 @@ def test_the_page_needs_five_commands_and_one_to_end_it() -> None:
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
     """A twin whose servers run, without any stack, and a checkout of its own."""
-    folder = tmp_path_factory.mktemp("newcomer")
-    twin = Twin(TwinHome(folder / "home"), clone(folder))
-    claim.claim(twin.home.path)
-    command, environment = [sys.executable, "-c", _START], twin.environment()
-    started = subprocess.run(
-        command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
-    )
-    assert started.returncode == 0, started.stderr
+    twin = servers_alone(tmp_path_factory.mktemp("newcomer"))
     yield twin
     twin.down()
 
@@ -81,10 +67,7 @@ def test_the_page_leads_to_an_answer_and_to_an_empty_account(newcomer: Twin) -> 
     failed = {line.split(" (fail)")[0].strip() for line in asked.stdout.splitlines() if " (fail): " in line}
     assert failed == {"node AMIs"}, asked.stdout  # which moto has not
 
-    # The server of the twin is older than `model_metrics` in config.pbtxt, and its S3 is not AWS's.
-    for model in ("normalize", "classify"):
-        change(file, f"{model}: {{device: cpu,", f"{model}: {{latencyHistogram: false, device: cpu,")
-    stack_files.pin(newcomer.home, STACK, "triton-eks:models.s3Endpoint", newcomer.servers().aws_url)
+    prepare_samples(newcomer, STACK)
 
     early = follow(newcomer, first_inference)
     assert (early.returncode, early.stderr.partition(" first,")[0]) == (

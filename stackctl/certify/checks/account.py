@@ -1,0 +1,151 @@
+"""Claims about what AWS has: EKS, IAM, prices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from spec.names import container_log_group, model_bucket
+from stackctl.certify.outcome import Outcome, differ, judged, not_tried
+from stackctl.certify.subject import Subject
+from stackctl.cost import prices as price_tables
+from stackctl.cost.refresh import API_REGION, look_up
+
+_ROLE = "aws:iam/role:Role"
+_READER = "model-reader"
+_GRAVE = frozenset({"ERROR", "SECURITY_WARNING"})
+"""Types of findings that make a policy wrong.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/access-analyzer-reference-policy-checks.html
+"""
+_HTTPS = 443
+_NEAR = Decimal("0.01")
+"""By how much of itself a price may differ from the table's."""
+
+
+def add_ons_and_access_entries(subject: Subject) -> Outcome:
+    """Look whether EKS says that each add-on is active, and lets in the administrators of the stack file."""
+    eks, cluster = subject.readers("eks"), subject.settings.used_cluster
+    right: list[str] = []
+    wrong: list[str] = []
+    for name in eks.list_addons(clusterName=cluster)["addons"]:
+        addon = eks.describe_addon(clusterName=cluster, addonName=name)["addon"]
+        issues = [str(issue.get("message") or issue.get("code")) for issue in addon.get("health", {}).get("issues", [])]
+        (right if addon["status"] == "ACTIVE" else wrong).append(
+            " ".join([f"{name} {addon['addonVersion']} is {addon['status']}", *issues])
+        )
+    entries = set(eks.list_access_entries(clusterName=cluster)["accessEntries"])
+    for arn in subject.settings.cluster.admin_role_arns:
+        (right if arn in entries else wrong).append(f"{arn} has {'an' if arn in entries else 'no'} access entry")
+    return judged(right, wrong, "the cluster has no add-on")
+
+
+def who_reaches_the_api_server(subject: Subject) -> Outcome:
+    """Hold who may come to port 443 of EKS's security group against the stack file."""
+    cluster, access = subject.settings.cluster, subject.settings.cluster.api_access
+    if cluster.existing is not None or access is None:
+        return not_tried("the stack file names nobody beside the nodes")
+    eks = subject.readers("eks").describe_cluster(name=subject.settings.used_cluster)["cluster"]
+    group = eks["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    let_in = set[str]()
+    for rule in subject.readers("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]:
+        if rule.get("FromPort", 0) <= _HTTPS <= rule.get("ToPort", _HTTPS):
+            let_in |= {one["CidrIp"] for one in rule.get("IpRanges", [])}
+            let_in |= {one["CidrIpv6"] for one in rule.get("Ipv6Ranges", [])}
+            let_in |= {one["GroupId"] for one in rule.get("UserIdGroupPairs", [])} - {group}
+    named = {*map(str, access.cidrs), *access.security_groups}
+    right = [f"{one} is let in" for one in sorted(let_in & named)]
+    wrong = [f"{one} is not let in" for one in sorted(named - let_in)] + [
+        f"{one} is let in, and not named" for one in sorted(let_in - named)
+    ]
+    return judged(right, wrong, "nobody is named")
+
+
+def logs_arrive(subject: Subject) -> Outcome:
+    """Look whether the containers' log group is encrypted, and has streams that a sender has made."""
+    if subject.settings.logs is None:
+        return not_tried("the stack sends no logs of containers")
+    logs, name = subject.readers("logs"), container_log_group(subject.settings.cluster_name)
+    group = next((one for one in logs.describe_log_groups(logGroupNamePrefix=name)["logGroups"]), None)
+    if group is None:
+        return differ(f"there is no log group {name}")
+    streams = logs.describe_log_streams(logGroupName=name, limit=50)["logStreams"]
+    right, wrong = [], []
+    (right if group.get("kmsKeyId") else wrong).append(f"{name} is encrypted with {group.get('kmsKeyId', 'no key of ours')}")
+    (right if streams else wrong).append(f"{name} has {len(streams)} streams, of the first 50")
+    return judged(right, wrong, "there is no log group")
+
+
+def iam_documents(subject: Subject) -> Outcome:
+    """Ask IAM Access Analyzer about every policy that the stack's roles have of their own, and about their trust."""
+    analyzer = subject.readers("accessanalyzer")
+    right: list[str] = []
+    wrong: list[str] = []
+    for role, name, document, kind in _documents(subject):
+        asked = {"policyDocument": json.dumps(document), "policyType": kind}
+        if kind == "RESOURCE_POLICY":
+            asked["validatePolicyResourceType"] = "AWS::IAM::AssumeRolePolicyDocument"
+        findings = [found for found in analyzer.validate_policy(**asked)["findings"] if found["findingType"] in _GRAVE]
+        wrong += [f"{role}, {name}: {found['findingDetails']}" for found in findings]
+        right.append(f"{role}, {name}: no error and no security warning")
+    return judged(right, wrong, "the stack has no role")
+
+
+def reader_reads_releases_alone(subject: Subject) -> Outcome:
+    """Ask IAM's simulator what Triton's role may read. It does not look at the bucket's own policy."""
+    role = next((found for found in subject.resources if found.type == _ROLE and found.name.startswith(_READER)), None)
+    if role is None:
+        return judged([], [], "the stack has no role for reading models")
+    iam = subject.readers("iam")
+    described = iam.get_role(RoleName=role.id)["Role"]
+    account, partition = described["Arn"].split(":")[4], described["Arn"].split(":")[1]
+    bucket = f"arn:{partition}:s3:::{model_bucket(subject.settings.stack, account, subject.settings.region)}"
+    right: list[str] = []
+    wrong: list[str] = []
+    for action, resource, wanted in (
+        ("s3:GetObject", f"{bucket}/releases/0/model", True),
+        ("s3:GetObject", f"{bucket}/elsewhere/model", False),
+        ("s3:PutObject", f"{bucket}/releases/0/model", False),
+        ("s3:GetObject", f"arn:{partition}:s3:::another-bucket/releases/0/model", False),
+    ):
+        asked = iam.simulate_principal_policy(
+            PolicySourceArn=described["Arn"], ActionNames=[action], ResourceArns=[resource]
+        )
+        decision = asked["EvaluationResults"][0]["EvalDecision"]
+        (right if (decision == "allowed") is wanted else wrong).append(f"{action} on {resource}: {decision}")
+    return judged(right, wrong, "nothing was asked")
+
+
+def prices(subject: Subject) -> Outcome:
+    """Look the region's prices up, and hold the table that estimates use against them. A bill comes days later."""
+    region = subject.settings.region
+    table = price_tables.load(region).prices
+    found = look_up(subject.readers("pricing", API_REGION), region, table, date.today())
+    wrong = [
+        f"{key}: {before} US$ in the table, {found.table.prices[key].usd} now"
+        for key, before in sorted(found.changed.items())
+        if before is not None and abs(before - found.table.prices[key].usd) > before * _NEAR
+    ]
+    compared = len(table) - len(found.missing)
+    right = [f"{compared} of {len(table)} prices were found, and each is within 1 % of the table"] if compared else []
+    return judged(right, wrong, "AWS's price list has none of the table's prices")
+
+
+def _documents(subject: Subject) -> Iterator[tuple[str, str, Any, str]]:
+    """Yield role, name, document and kind of every policy that is the stack's own."""
+    iam = subject.readers("iam")
+    for role in (found for found in subject.resources if found.type == _ROLE):
+        trust = iam.get_role(RoleName=role.id)["Role"]["AssumeRolePolicyDocument"]
+        yield role.id, "trust", trust, "RESOURCE_POLICY"
+        for name in iam.list_role_policies(RoleName=role.id)["PolicyNames"]:
+            document = iam.get_role_policy(RoleName=role.id, PolicyName=name)["PolicyDocument"]
+            yield role.id, name, document, "IDENTITY_POLICY"
+        for attached in iam.list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]:
+            if attached["PolicyArn"].split(":")[4] == "aws":
+                continue
+            version = iam.get_policy(PolicyArn=attached["PolicyArn"])["Policy"]["DefaultVersionId"]
+            kept = iam.get_policy_version(PolicyArn=attached["PolicyArn"], VersionId=version)["PolicyVersion"]
+            yield role.id, attached["PolicyName"], kept["Document"], "IDENTITY_POLICY"

@@ -1,0 +1,47 @@
+"""Claims that the run itself shows: preflight, `up`, and the teardown."""
+
+from __future__ import annotations
+
+from stackctl.certify.outcome import Outcome, agree, differ, not_tried
+from stackctl.certify.subject import FIRST_INFERENCE, TEARDOWN, UP, Subject
+from stackctl.preflight.checks.check import Status
+from stackctl.preflight.command import summary
+
+
+def nothing_has_drifted(subject: Subject) -> Outcome:
+    """Hold what AWS and the cluster have against what the program says, resource by resource."""
+    if UP in subject.trouble:
+        return differ(f"`pulumi up` failed: {subject.trouble[UP]}")
+    drift = subject.drift()
+    made = sum(resource.custom for resource in subject.resources)
+    return differ(drift) if drift else agree(f"{made} resources were made; read again, none has changed")
+
+
+def preflight_was_right(subject: Subject) -> Outcome:
+    """Compare what preflight said with what `up` then met."""
+    failed = [row.finding.message for row in subject.found if row.finding.status is Status.FAIL]
+    said = f"preflight said: {summary(subject.found)}"
+    if not subject.found:
+        return not_tried("preflight found nothing to look at")
+    if UP in subject.trouble:
+        return agree(said, "`pulumi up` failed") if failed else differ(said, f"`pulumi up` failed: {subject.trouble[UP]}")
+    return differ(said, *failed, "`pulumi up` did not fail") if failed else agree(said, "`pulumi up` did not fail")
+
+
+def nothing_is_left(subject: Subject) -> Outcome:
+    """Say whether the teardown ended, and what AWS still has."""
+    if TEARDOWN in subject.trouble:
+        return differ(f"the teardown failed: {subject.trouble[TEARDOWN]}")
+    if subject.left is None:
+        return not_tried("there was no teardown")
+    if subject.left:
+        return differ(*(f"AWS still has {found.kind} {found.id}" for found in subject.left))
+    return agree("the search of `stackctl orphans` found nothing of the stack")
+
+
+def from_nothing_to_an_answer_and_back(subject: Subject) -> Outcome:
+    """Say whether `up`, the first inference and the teardown all went well. `make state` and `init` came before the run."""
+    went_wrong = [f"{step}: {why}" for step, why in subject.trouble.items()]
+    if went_wrong or subject.left:
+        return differ(*went_wrong, *(f"AWS still has {found.kind} {found.id}" for found in subject.left or ()))
+    return agree(f"{UP}, {FIRST_INFERENCE} and {TEARDOWN} went well: {subject.answer}")

@@ -1,0 +1,64 @@
+"""Claims about Triton itself: its pods, its models, its first answer."""
+
+from __future__ import annotations
+
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from stackctl.certify.checks.nodes import condition
+from stackctl.certify.outcome import Outcome, agree, differ, judged, not_tried
+from stackctl.certify.subject import FIRST_INFERENCE, Subject
+
+_DEPLOYMENTS = f"/apis/apps/v1/namespaces/{TRITON_NAMESPACE}/deployments"
+_PODS = f"/api/v1/namespaces/{TRITON_NAMESPACE}/pods"
+_BUDGETS = f"/apis/policy/v1/namespaces/{TRITON_NAMESPACE}/poddisruptionbudgets"
+_CLAIMS = f"/api/v1/namespaces/{TRITON_NAMESPACE}/persistentvolumeclaims"
+
+
+def triton_is_ready(subject: Subject) -> Outcome:
+    """Look whether as many pods are ready as the Deployment wants, and whether one was restarted on the way."""
+    deployment = next(
+        (found for found in subject.objects(_DEPLOYMENTS) if found["metadata"]["name"] == TRITON_DEPLOYMENT), None
+    )
+    if deployment is None:
+        return differ(f"there is no Deployment {TRITON_DEPLOYMENT} in {TRITON_NAMESPACE}")
+    wanted, ready = deployment["spec"].get("replicas", 1), deployment.get("status", {}).get("readyReplicas", 0)
+    right: list[str] = []
+    wrong: list[str] = []
+    (right if ready == wanted and wanted else wrong).append(f"{ready} of {wanted} pods are ready")
+    for pod in subject.objects(_PODS):
+        for container in pod.get("status", {}).get("containerStatuses") or []:
+            restarts = container.get("restartCount", 0)
+            if restarts:
+                wrong.append(f"container {container['name']} of {pod['metadata']['name']} was restarted {restarts} times")
+            else:
+                right.append(f"{pod['metadata']['name']} runs {container.get('imageID') or container.get('image')}")
+    return judged(right, wrong, "there is no pod")
+
+
+def first_inference(subject: Subject) -> Outcome:
+    """Say whether the sample models were released, read by Triton, and answered."""
+    if FIRST_INFERENCE in subject.trouble:
+        return differ(subject.trouble[FIRST_INFERENCE])
+    return agree(subject.answer) if subject.answer else not_tried("no inference was made")
+
+
+def models_are_mounted(subject: Subject) -> Outcome:
+    """Look whether the volume of the models is bound, where the stack mounts one."""
+    if subject.settings.models.access == "s3":
+        return not_tried("the stack's pods read models from S3 and mount none")
+    found = [(claim["metadata"]["name"], claim.get("status", {}).get("phase")) for claim in subject.objects(_CLAIMS)]
+    lines = [f"claim {name} is {phase}" for name, phase in found]
+    bound = all(phase == "Bound" for _, phase in found)
+    return judged(lines if bound else [], [] if bound else lines, "there is no claim of a volume")
+
+
+def disruption_budget(subject: Subject) -> Outcome:
+    """Look whether the disruption controller counts Triton's pods. That NetworkPolicies hold is not tried."""
+    right: list[str] = []
+    wrong: list[str] = []
+    for budget in subject.objects(_BUDGETS):
+        allowed = condition(budget, "DisruptionAllowed")
+        pods = budget.get("status", {}).get("expectedPods", 0)
+        (right if pods else wrong).append(
+            f"PodDisruptionBudget {budget['metadata']['name']} counts {pods} pods; DisruptionAllowed is {allowed}"
+        )
+    return judged(right, wrong, "the stack has no disruption budget")

@@ -1,0 +1,35 @@
+"""Read the claims of docs/proven.md: each row of its tables is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec import reading
+
+PAGE = Path("docs/proven.md")
+_CELLS = 4
+_HEADING = "## "
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the page, under its heading; `not_shown` is what the project's own tests leave open, or ""."""
+
+    section: str
+    text: str
+    not_shown: str
+
+
+def read(page: Path = PAGE) -> list[Claim]:
+    """Return the claims in the order of the page. Raises Unreadable where there is no page, or no claim on it."""
+    section, claims = "", []
+    for line in reading.text_file(page).splitlines():
+        if line.startswith(_HEADING):
+            section = line.removeprefix(_HEADING).strip()
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == _CELLS and cells[0] != "claim" and set(cells[0]) != {"-"}:
+            claims.append(Claim(section, cells[0], cells[3]))
+    if not claims:
+        raise reading.Unreadable(f"{page} has no table of claims; take the file from the checkout")
+    return claims

@@ -1,0 +1,39 @@
+"""The operations of AWS that the checks may call, each with the IAM action that it needs. None of them changes anything."""
+
+from __future__ import annotations
+
+from stackctl.account.read_only import Operations
+from stackctl.cost.command import PRICES
+from stackctl.orphans.operations import OPERATIONS as OF_ORPHANS
+from stackctl.preflight.operations import OPERATIONS as OF_PREFLIGHT
+
+_OWN: Operations = {
+    "accessanalyzer": {"ValidatePolicy": "access-analyzer:ValidatePolicy"},
+    "logs": {"DescribeLogGroups": "logs:DescribeLogGroups", "DescribeLogStreams": "logs:DescribeLogStreams"},
+    "eks": {
+        "DescribeAddon": "eks:DescribeAddon",
+        "DescribeCluster": "eks:DescribeCluster",
+        "ListAccessEntries": "eks:ListAccessEntries",
+        "ListAddons": "eks:ListAddons",
+    },
+    "iam": {
+        "GetPolicy": "iam:GetPolicy",
+        "GetPolicyVersion": "iam:GetPolicyVersion",
+        "GetRole": "iam:GetRole",
+        "GetRolePolicy": "iam:GetRolePolicy",
+        "ListAttachedRolePolicies": "iam:ListAttachedRolePolicies",
+        "ListRolePolicies": "iam:ListRolePolicies",
+        "SimulatePrincipalPolicy": "iam:SimulatePrincipalPolicy",
+    },
+}
+
+
+def _together(*lists: Operations) -> Operations:
+    services = sorted({service for operations in lists for service in operations})
+    return {
+        service: {name: action for operations in lists for name, action in operations.get(service, {}).items()}
+        for service in services
+    }
+
+
+OPERATIONS = _together(OF_PREFLIGHT, OF_ORPHANS, PRICES, _OWN)

@@ -1,0 +1,64 @@
+"""The claims that `stackctl certify` does not try, each with the reason: a report names every claim of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_OFFLINE = "it is about this repository's files, so that `make test` shows as much here as anywhere"
+_DISRUPTIVE = "it needs a load, and something broken under it: try it by hand, on a stack that may fail"
+_PREVIEWS = "it is about previews, which are made before an account is there"
+_GITHUB = "it needs a repository on GitHub whose workflows take the roles"
+_BEFORE = "it is done before a run begins"
+_TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
+_CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
+
+UNTRIED: Mapping[str, str] = {
+    "every mistake in a stack file is reported at once, before a resource exists": _OFFLINE,
+    "`preview` and `up` register the same resources": _PREVIEWS,
+    "a preview needs no credentials and no account": _PREVIEWS,
+    "a changed value shows as that field of that Deployment": _PREVIEWS,
+    "a stack keeps every [policy](policies.md), and each policy finds its defect": _OFFLINE,
+    "a pull request's comment says what changes, what goes down, what policies say and what it costs": _PREVIEWS,
+    "a command ends with a sentence and a documented code whatever it runs in: outside of a checkout, in a deleted folder, "
+    "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": _OFFLINE,
+    "`stackctl init` writes a stack file that is valid and true for the account": _BEFORE,
+    "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
+    "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
+    "interruption, and pushes over nothing": _BEFORE,
+    "stacks of one environment have no name in common, in one region or in two, and every ARN and host is of the region's "
+    "partition": "it needs two stacks",
+    "a stack is judged by the policies of what it is, whatever its name": _OFFLINE,
+    "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
+    "what is deployed is what the approvers have read": _GITHUB,
+    "nodes pull images in parallel": "it needs two starts of the same node, with the setting and without",
+    "a stack in [a VPC or a cluster that was there](existing.md) makes neither, and leaves both as they were when it goes": (
+        "it needs a VPC or a cluster of somebody else's, held against what it was"
+    ),
+    "a program reaches a private API server through `stackctl tunnel`": _TUNNEL,
+    "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": _OFFLINE,
+    "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
+    "away whatever happens": "it is what runs",
+    "workflows and the roles that they use": _GITHUB,
+    "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
+    "no secret is shown": _OFFLINE,
+    "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
+    "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
+    "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
+    "moving to another GPU pool loses no request": _DISRUPTIVE,
+    "a new Kubernetes version loses no request": _DISRUPTIVE,
+    "generated model configurations are valid and load": _OFFLINE,
+    "the GPU memory budget of a pod": "the sample models use no GPU memory",
+    "no accepted request is lost when a pod drains": _DISRUPTIVE,
+    "a rolling update under load fails no request": _DISRUPTIVE,
+    "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "a killed or concurrent rollout ends well": _DISRUPTIVE,
+    "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
+    "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
+    "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
+    "alerts and recording rules": _OFFLINE,
+    "the metrics that rules and dashboards read exist": "Prometheus can be asked from inside the cluster alone",
+    "pods follow a load": _CLIENTS,
+    "no pod goes while Prometheus is away": _DISRUPTIVE,
+    "slow and refused requests keep their traces": _CLIENTS,
+}
+"""By the words of the claim on the page."""

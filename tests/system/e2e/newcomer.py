@@ -1,0 +1,38 @@
+"""A twin whose servers run without any stack, with a checkout of its own: where somebody with an empty account begins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
+from twin.engine import stack_files
+from twin.host import claim
+from twin.host.home import TwinHome
+
+_START = (
+    "from rich.console import Console; from twin.host import tools; from twin.host.home import TwinHome; "
+    "from twin.services.servers import PROGRAMS, Servers; "
+    "Servers.start(TwinHome.from_environment(), tools.ensure(PROGRAMS, Console()), Console())"
+)
+
+
+def servers_alone(folder: Path) -> Twin:
+    """Start the servers of a twin below a folder; whoever asks for it takes it down."""
+    twin = Twin(TwinHome(folder / "home"), clone(folder))
+    claim.claim(twin.home.path)
+    command, environment = [sys.executable, "-c", _START], twin.environment()
+    started = subprocess.run(
+        command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
+    )
+    assert started.returncode == 0, started.stderr
+    return twin
+
+
+def prepare_samples(twin: Twin, stack: str) -> None:
+    """Have a stack serve the samples on the twin, whose server is older than `model_metrics`, and whose S3 is not AWS's."""
+    file = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml"
+    for model in ("normalize", "classify"):
+        change(file, f"{model}: {{device: cpu,", f"{model}: {{latencyHistogram: false, device: cpu,")
+    stack_files.pin(twin.home, stack, "triton-eks:models.s3Endpoint", twin.servers().aws_url)

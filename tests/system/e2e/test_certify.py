@@ -1,0 +1,51 @@
+"""`stackctl certify` on the twin: a stack comes, is looked at and goes, and the report says what was seen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.system.e2e import account
+from tests.system.e2e.conftest import Twin
+from tests.system.e2e.newcomer import prepare_samples, servers_alone
+
+STACK = "trial"
+IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
+TRIED = {
+    "VPC, IAM, KMS, S3, node groups and the rest are created, read, updated and deleted",
+    "nodes join with the declared labels, taints and GPUs",
+    "every pod of a stack has room on its nodes, in staging and prod with a zone lost",
+    "Triton starts with the rendered arguments and becomes ready",
+    "Triton reads one release from S3",
+    "teardown goes in order; orphans lists all that is left, and nothing of others",
+    "the commands of [going to AWS](aws.md) lead from an empty account to an answer, and back to an empty account",
+}
+"""The claims that the twin can show: moto knows no add-ons, nor what Access Analyzer and the simulator of IAM answer."""
+
+
+def test_a_trial_comes_and_goes_and_says_what_agreed(tmp_path: Path) -> None:
+    twin: Twin = servers_alone(tmp_path)
+    try:
+        made = twin.shell(
+            f"{sys.executable} -m stackctl init {STACK} --api-from 198.51.100.7/32 --cost-center trials --image {IMAGE}"
+        )
+        assert made.returncode == 0, made.stderr
+        prepare_samples(twin, STACK)
+        file = twin.checkout / "stacks" / f"Pulumi.{STACK}.yaml"
+        before = file.read_bytes()
+
+        done = twin.shell(f"{sys.executable} -m stackctl certify {STACK} --confirm {STACK}")
+        [page] = (twin.checkout / ".certify").glob("*.md")
+        report = json.loads(page.with_suffix(".json").read_text())
+        verdicts = {one["claim"]: (one["verdict"], one["evidence"]) for one in report["claims"]}
+        assert {claim: verdicts[claim][0] for claim in TRIED} == dict.fromkeys(TRIED, "agree"), (verdicts, done.stderr)
+        # moto has no image of a node, so that preflight says that `up` would fail, and it does not.
+        differ = {claim for claim, (verdict, _) in verdicts.items() if verdict == "differ"}
+        assert differ == {"preflight finds what an account lacks, and can only read"}, verdicts
+        assert done.returncode == 1
+        assert page.read_text().startswith("# What an account showed: ")
+        assert file.read_bytes() == before
+        assert account.leftovers(twin.servers().aws_url) == {}
+    finally:
+        twin.down()
