@@ -318,8 +318,7 @@ def example_digest(version: str) -> str:
     """Return the digest that the shipped stack files use in place of the one of your mirror.
 
     It is the sha-256 of the upstream tag's name, so that anyone can see that it was not taken from a registry. No image
-    has it: a pod that asks for it ends in ImagePullBackOff. Settings warn about it. Replace it with the output of
-    `crane digest <account>.dkr.ecr.<region>.amazonaws.com/nvidia/tritonserver:<version>-py3`.
+    has it: a pod that asks for it ends in ImagePullBackOff. Settings warn about it. `stackctl image` replaces it.
     """
     return "sha256:" + hashlib.sha256(triton_upstream_tag(version).encode()).hexdigest()
 

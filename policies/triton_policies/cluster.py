@@ -73,7 +73,7 @@ def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
                     return
                 for key in ("cidrIpv4", "cidrIpv6"):
                     if rule[key].given and not is_private(rule[key].value):
-                        problem = f"is {rule[key].value}: more than private networks may ask the API, and all nodes"
+                        problem = f"is {rule[key].value}: lets addresses of the internet reach the API server and every node"
                         yield Violation(rule[key].path, problem, rule)
 
             yield from attempt(check, rule)

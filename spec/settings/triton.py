@@ -18,7 +18,7 @@ from spec.wording import one_of
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NO_SERVER = re.compile(r"/tritonserver.*[-_./](sdk|clients?|min|base|buildbase)(?![a-z0-9])")
 _LEAST_MILLIS = 100
-_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+_BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
 _Owner = TypeVar("_Owner", bound=str)
 

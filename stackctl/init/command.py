@@ -58,7 +58,7 @@ def init(name: str, region: str | None, api_from: Sequence[str], cost_center: st
     if file.exists() or file.is_symlink():
         raise NotMade(f"{file} is there already, and is left as it is; choose another name, or edit or remove the file")
     console = output(soft_wrap=True)
-    with interruptible(f"interrupted; run the same command again, or, once {file} is there, `stackctl preflight {name}`"):
+    with interruptible(f"interrupted; run the same command again; if {file} is there already, remove it first"):
         region, api_from, cost_center = _asked(region or _configured_region(), api_from, cost_center)
         readers = Readers(region, READS)
         try:

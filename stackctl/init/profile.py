@@ -13,7 +13,6 @@ SYSTEM_TYPE = "m7i.large"
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
 """The cheaper first."""
-_KUBERNETES = max(KUBERNETES, key=lambda version: tuple(map(int, version.split("."))))
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ config:
     endpoints: minimal
     flowLogRetentionDays: 14
   triton-eks:cluster:
-    version: "{_KUBERNETES}"
+    version: "{DEFAULT_KUBERNETES}"
     endpoint: public
     publicAccessCidrs: {_list(found.api_cidrs)}  # who reaches the Kubernetes API
     # Whoever runs the first `pulumi up` is an administrator without being listed, and must not be: it is meant to be

@@ -119,7 +119,7 @@ def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
         "models: it is a list; give a mapping of keys to values",
         "triton.gpus: 0.5 is a fraction; give a whole number",
         "triton.image: the tag 'latest' can be pushed again, so that a restart would serve something else; "
-        "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)",
+        "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)",
         "triton.pool: there is no GPU pool 'g55'; did you mean 'g5'? use g5",
     ]
 

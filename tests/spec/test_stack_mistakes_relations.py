@@ -258,12 +258,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"triton.image": f"mirror.example.com:99999/nvidia/tritonserver@{DIGEST}"},
         "triton.image: 'mirror.example.com:99999/nvidia/tritonserver' is not an image repository; give "
-        "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)",
+        "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)",
     ),
     (
         {"triton.image": f"-mirror.example.com/nvidia/tritonserver@{DIGEST}"},
         "triton.image: '-mirror.example.com/nvidia/tritonserver' is not an image repository; give "
-        "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)",
+        "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)",
     ),
     (
         {"worker": {**WORKER, "image": f"mirror.example.com:99999/triton-worker@{DIGEST}"}},

@@ -90,8 +90,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: the tag '26.07-py3' can be pushed again, so that a restart would serve"
-                " something else; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane "
-                "digest` prints it)"
+                " something else; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl "
+                "image` writes it)"
             )
         ],
     ),
@@ -100,7 +100,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: 'nvcr.io/nvidia/tritonserver' has no digest and means the tag latest; "
-                "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+                "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
             )
         ],
     ),
@@ -109,8 +109,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: with the tag '26.07-py3' beside the digest, one of them lies after the"
-                " next push; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest`"
-                " prints it)"
+                " next push; give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image`"
+                " writes it)"
             )
         ],
     ),
@@ -119,7 +119,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: 'sha256:abc' is not a sha-256 digest; give "
-                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
             )
         ],
     ),
@@ -132,7 +132,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: 'sha256:000000000000...' is a placeholder; give "
-                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
             )
         ],
     ),
@@ -145,7 +145,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.image: 'NVCR/x/tritonserver' is not an image repository; give "
-                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`crane digest` prints it)"
+                "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
             )
         ],
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
-from spec.versions import example_digest, triton_upstream_tag
+from spec.versions import example_digest
 from stackctl.account.read_only import is_denied
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unanswered, unknown
 
@@ -17,13 +17,12 @@ _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazo
 def check(subject: Subject) -> Iterator[Finding]:
     """Triton's image, and the worker's where the stack has workers."""
     triton, worker = subject.settings.triton, subject.settings.worker
-    source = triton_upstream_tag(triton.version)
     example = triton.image.endswith(example_digest(triton.version))
     yield _image(
         subject,
         "triton.image",
         triton.image,
-        f"crane copy {source} {triton.image.partition('@')[0]}:{triton.version}-py3, then pin what `crane digest` prints"
+        f"python3 -m stackctl image {triton.version} --stack {subject.settings.stack} --mirror copies it there and pins it"
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
     if worker is not None:
@@ -32,10 +31,11 @@ def check(subject: Subject) -> Iterator[Finding]:
             "worker.image",
             worker.image,
             "docker build --file worker/Dockerfile, push it, and pin the digest that the push prints",
+            "aws ecr create-repository --region {region} --repository-name {repository}; ",
         )
 
 
-def _image(subject: Subject, key: str, image: str, remedy: str) -> Finding:
+def _image(subject: Subject, key: str, image: str, remedy: str, make_repository: str = "") -> Finding:
     repository, _, digest = image.partition("@")
     place = _ECR.fullmatch(repository)
     if place is None:
@@ -52,7 +52,7 @@ def _image(subject: Subject, key: str, image: str, remedy: str) -> Finding:
         if code == "RepositoryNotFoundException":
             return fail(
                 f"{key}: account {place['account']} has no repository {place['repository']} in {place['region']}",
-                f"aws ecr create-repository --region {place['region']} --repository-name {place['repository']}; {remedy}",
+                f"{make_repository.format(**place.groupdict())}{remedy}",
             )
         if code == "ImageNotFoundException":
             return fail(f"{key}: {repository} has no image {digest[:19]}…", remedy)

@@ -75,14 +75,14 @@ CASES = (
             *(
                 fail(
                     {"vpn": {"cidrIpv4": cidr, "tags": {"public-load-balancer": "true"}}},
-                    f"vpn: cidrIpv4: is {cidr}: more than private networks may ask the API, and all nodes. "
+                    f"vpn: cidrIpv4: is {cidr}: lets addresses of the internet reach the API server and every node. "
                     "Fix: name private ranges or security groups; a public API is publicAccessCidrs of the cluster",
                 )
                 for cidr in ("0.0.0.0/0", "198.51.100.0/24", "10.0.0.0/7")
             ),
             fail(
                 {"runner": {"cidrIpv6": "::/0"}},
-                "runner: cidrIpv6: is ::/0: more than private networks may ask the API, and all nodes. "
+                "runner: cidrIpv6: is ::/0: lets addresses of the internet reach the API server and every node. "
                 "Fix: name private ranges or security groups; a public API is publicAccessCidrs of the cluster",
             ),
         ),

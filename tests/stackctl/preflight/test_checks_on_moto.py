@@ -85,8 +85,8 @@ def test_a_digest_that_the_repository_lacks_fails(subject: Callable[..., Subject
         f"triton.image: {ECR}/nvidia/tritonserver has no image {example[:19]}…",
     )
     assert finding.remedy == (
-        f"crane copy nvcr.io/nvidia/tritonserver:26.07-py3 {ECR}/nvidia/tritonserver:26.07-py3, then pin what "
-        "`crane digest` prints (the digest in the stack file is the example that no registry has)"
+        "python3 -m stackctl image 26.07 --stack staging --mirror copies it there and pins it "
+        "(the digest in the stack file is the example that no registry has)"
     )
 
 
@@ -96,9 +96,7 @@ def test_a_repository_that_does_not_exist_fails_with_the_command_that_makes_it(s
         Status.FAIL,
         "triton.image: account 123456789012 has no repository nvidia/tritonserver in us-west-2",
     )
-    assert finding.remedy.startswith(
-        "aws ecr create-repository --region us-west-2 --repository-name nvidia/tritonserver; crane copy "
-    )
+    assert finding.remedy.startswith("python3 -m stackctl image 26.07 --stack staging --mirror copies it there")
 
 
 def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) -> None:
@@ -114,6 +112,9 @@ def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) ->
     }
     (_, finding) = images.check(subject({"worker": worker}))
     assert finding.message == "worker.image: account 123456789012 has no repository triton-worker in us-west-2"
+    assert finding.remedy.startswith(
+        "aws ecr create-repository --region us-west-2 --repository-name triton-worker; docker build "
+    )
 
 
 def test_another_registry_cannot_be_asked(subject: Callable[..., Subject]) -> None:
