@@ -67,6 +67,8 @@ class KubernetesPins:
     nvidia_driver: str
 
 
+DEFAULT_KUBERNETES = "1.35"
+"""That of new stacks. Of 1.36 the pins of three add-ons were seen on no cluster (docs/facts/eks.md#kubernetes-136)."""
 KUBERNETES: Mapping[str, KubernetesPins] = {
     "1.34": KubernetesPins(
         addons={

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -121,7 +120,7 @@ def _confirm(settings: Settings, who: Caller, found: Sequence[Row], hours: float
 
 
 class _Pin:
-    """What the first inference pins in a stack file: the release goes with its bucket, and so has the pin to."""
+    """Take out of a stack file what the first inference pins there: the release goes with its bucket."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._before = file, file.read_bytes()
@@ -177,7 +176,7 @@ def _tell(settings: Settings, who: Caller, began: datetime, results: Sequence[Re
         "account": who.account,
         "region": settings.region,
         "began": began.isoformat(timespec="seconds"),
-        "minutes": f"{(time.time() - began.timestamp()) / 60:.0f}",
+        "minutes": f"{(datetime.now(UTC) - began).total_seconds() / 60:.0f}",
     }
     _REPORTS.mkdir(exist_ok=True)
     page = _REPORTS / f"{settings.stack}-{began:%Y%m%dT%H%M%SZ}.md"

@@ -1,4 +1,4 @@
-"""What a check is given: a stack that stands, its account, its cluster, and what the run has seen so far."""
+"""The subject of a check: a stack that stands, its account, its cluster, and what the run has seen so far."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from spec.versions import DEFAULT_TRITON_VERSION, KUBERNETES
+from spec.versions import DEFAULT_KUBERNETES, DEFAULT_TRITON_VERSION
 
 FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xlarge", "g4dn.2xlarge"))
 """Types of one GPU for a try; the first family that the region offers in enough zones is taken."""

@@ -40,4 +40,4 @@ GONE: Mapping[str, Check] = {
     ),
     "teardown goes in order; orphans lists all that is left, and nothing of others": run.nothing_is_left,
 }
-"""What is tried after the teardown."""
+"""By the words of the claim, too, the checks after the teardown."""

@@ -73,7 +73,8 @@ def logs_arrive(subject: Subject) -> Outcome:
     if group is None:
         return differ(f"there is no log group {name}")
     streams = logs.describe_log_streams(logGroupName=name, limit=50)["logStreams"]
-    right, wrong = [], []
+    right: list[str] = []
+    wrong: list[str] = []
     (right if group.get("kmsKeyId") else wrong).append(f"{name} is encrypted with {group.get('kmsKeyId', 'no key of ours')}")
     (right if streams else wrong).append(f"{name} has {len(streams)} streams, of the first 50")
     return judged(right, wrong, "there is no log group")

@@ -260,7 +260,7 @@ def test_what_the_run_has_seen_is_judged(
 
 
 class Answers:
-    """What AWS answers, in order, by service."""
+    """Answers of AWS, in order, by service."""
 
     def __init__(self, readers: Readers) -> None:
         self.readers, self._stubbers = readers, dict[str, Stubber]()

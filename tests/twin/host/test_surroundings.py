@@ -24,6 +24,7 @@ WALL_CLOCK = {
     "twin/aws/eks/recorded.py",
     "twin/cluster/kube_api.py",
     "twin/commands/leftovers.py",
+    "stackctl/certify/command.py",
     "modelctl/tune/command.py",
     "modelctl/rollout/controller.py",
     "modelctl/release/publish.py",
