@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.network_access import NetworkAccess
+from spec.endpoints import interface_service
 from spec.existing import cluster as cluster_facts
 from spec.existing import network as network_facts
 from spec.existing.cluster import ClusterFacts
@@ -73,7 +74,7 @@ def read_vpc(existing: ExistingNetwork, region: str) -> VpcFacts | None:
         tags=dict(vpc.tags),
         subnets=subnets,
         endpoints=frozenset(
-            service for service in asked if _has_endpoint(existing.vpc_id, f"com.amazonaws.{region}.{service}")
+            service for service in asked if _has_endpoint(existing.vpc_id, interface_service(service, region))
         ),
     )
 
@@ -124,7 +125,8 @@ def _default_routes(vpc_id: str) -> dict[str, str | None]:
         table = aws.ec2.get_route_table(route_table_id=id)
         target = next((_target(route) for route in table.routes if route.cidr_block == _ANYWHERE), None)
         for association in table.associations:
-            found["" if association.main else association.subnet_id] = target
+            if association.main or association.subnet_id:  # else it is a gateway's, for what comes in by it
+                found["" if association.main else association.subnet_id] = target
     return found
 
 

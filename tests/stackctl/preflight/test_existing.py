@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -59,6 +61,28 @@ def test_what_is_wrong_with_a_vpc_is_told_at_once_with_what_would_be_right(
         f"network.existing.privateSubnetIds.us-west-2c: {vpc.private['us-west-2c']} has no default"
     )
     assert (lacking[:4], "sts" in lacking) == (["s3", "ecr.api", "ecr.dkr", "autoscaling"], False)
+
+
+def test_the_route_table_of_a_gateway_is_no_subnets(
+    vpc: existing_account.Vpc, subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    given = subject({"network": {"existing": vpc.section}})
+    main = {"Routes": [{"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}], "Associations": [{"Main": True}]}
+    incoming = {"Routes": [], "Associations": [{"Main": False, "GatewayId": "igw-1"}]}
+    asked = {"Filters": [{"Name": "vpc-id", "Values": [vpc.id]}]}
+    answers(given, "ec2").add_response("describe_route_tables", {"RouteTables": [main, incoming]}, asked)
+    assert existing_network._default_routes(given.readers("ec2"), vpc.id) == {"": "nat-1"}
+
+
+def test_endpoints_in_china_are_known_by_their_names_there(
+    subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    given = subject()
+    there = replace(given, settings=SimpleNamespace(region="cn-north-1"))
+    names = ("cn.com.amazonaws.cn-north-1.sts", "com.amazonaws.cn-north-1.s3", "com.amazonaws.cn-north-1.ec2")
+    found = {"VpcEndpoints": [{"ServiceName": name, "State": "available"} for name in names]}
+    answers(given, "ec2").add_response("describe_vpc_endpoints", found, {"Filters": [{"Name": "vpc-id", "Values": [VPC]}]})
+    assert existing_network._endpoints(there, VPC) == {"s3", "sts"}
 
 
 def test_without_them_the_checks_have_nothing_to_ask(subject: Callable[..., Subject]) -> None:
