@@ -88,3 +88,15 @@ def test_the_route_table_of_a_gateway_is_no_subnets(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(existing.aws.ec2, "get_route_table", get_route_table)
     monkeypatch.setattr(existing, "_target", lambda route: route.nat_gateway_id)
     assert existing._default_routes("vpc-0") == {"": "main", "subnet-0": "own"}
+
+
+def test_a_cluster_that_eks_still_makes_has_neither_address_nor_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+    young = {"version": "1.35", "status": "CREATING", "endpoint": "", "arn": "arn:aws:eks:us-west-2:123456789012:cluster/x"}
+    lists = {"identities": [], "certificate_authorities": [], "access_configs": []}
+    vpc = SimpleNamespace(vpc_id="vpc-0", cluster_security_group_id="")
+    monkeypatch.setattr(existing.aws.eks, "get_clusters", lambda: SimpleNamespace(names=["x"]))
+    monkeypatch.setattr(existing.aws.eks, "get_cluster", lambda name: SimpleNamespace(**young, **lists, vpc_config=vpc))
+    monkeypatch.setattr(existing.aws.iam, "get_open_id_connect_provider", lambda arn: pytest.fail(arn))
+    found = existing.read_cluster("x")
+    assert found is not None
+    assert (found.is_up, found.issuer, found.certificate_authority, found.oidc_provider_arn) == (False, "", "", None)

@@ -161,7 +161,7 @@ def test_a_vpc_that_does_not_do_is_told_with_what_would(
         ({}, []),
         ({"authentication_mode": "API_AND_CONFIG_MAP", "status": "UPDATING"}, []),
         (
-            {"status": "DELETING"},
+            {"status": "DELETING", "oidc_provider_arn": None},
             ["cluster.existing.name: shared is DELETING; wait until it is ACTIVE, or name another one"],
         ),
         (

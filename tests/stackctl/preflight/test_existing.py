@@ -126,16 +126,26 @@ def in_a_cluster(subject: Callable[..., Subject]) -> Subject:
     return Subject(given.settings, given.readers, type(given.caller)(given.caller.account, CALLER))
 
 
-def test_a_cluster_that_does_is_ok(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+@pytest.mark.parametrize(
+    "values", ['{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}', 'env:\n  ENABLE_PREFIX_DELEGATION: "true"\n']
+)
+def test_a_cluster_that_does_is_ok(values: str, in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
     names = ["vpc-cni", "coredns", "kube-proxy"]
     role = "arn:aws:iam::123456789012:role/teams/deployer"
-    scripted(answers(in_a_cluster, "eks"), described(), [role], names, '{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}')
+    scripted(answers(in_a_cluster, "eks"), described(), [role], names, values)
     assert results(existing_cluster, in_a_cluster) == [
         (Status.OK, "shared: Kubernetes 1.35, access entries, an OIDC provider"),
         (Status.OK, f"{CALLER} has an access entry of shared"),
         (Status.OK, "vpc-cni of shared: prefix delegation is on"),
     ]
     assert results(add_ons, in_a_cluster) == [(Status.OK, "none are made: those of the cluster are its owner's")]
+
+
+def test_a_cluster_that_eks_still_makes_is_waited_for(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+    found = described(status="CREATING")["cluster"]
+    young = {key: value for key, value in found.items() if key not in ("endpoint", "certificateAuthority", "identity")}
+    answers(in_a_cluster, "eks").add_response("describe_cluster", {"cluster": young}, {"name": "shared"})
+    assert results(existing_cluster, in_a_cluster) == [(Status.FAIL, "cluster.existing.name: shared is CREATING")]
 
 
 def test_access_fails_where_entries_alone_count_and_add_ons_are_warned_of(
