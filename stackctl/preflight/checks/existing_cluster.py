@@ -97,7 +97,7 @@ def _access(subject: Subject, cluster: ClusterFacts) -> Finding:
     name = subject.caller.arn.split(":", maxsplit=5)[5].split("/")[1:][:1]
     pages = subject.readers("eks").get_paginator("list_access_entries").paginate(clusterName=cluster.name)
     principals = [principal for page in pages for principal in page["accessEntries"]]
-    if any(principal.split("/")[-1:] == name for principal in principals):
+    if any(principal == subject.caller.arn or principal.split("/")[-1:] == name for principal in principals):
         return ok(f"{subject.caller.arn} has an access entry of {cluster.name}")
     says = f"{cluster.name} has no access entry of {subject.caller.arn}"
     remedy = (

@@ -148,6 +148,13 @@ def test_a_cluster_that_eks_still_makes_is_waited_for(in_a_cluster: Subject, ans
     assert results(existing_cluster, in_a_cluster) == [(Status.FAIL, "cluster.existing.name: shared is CREATING")]
 
 
+def test_a_user_below_a_path_has_the_entry_of_its_own_arn(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+    user = "arn:aws:iam::123456789012:user/teams/jane"
+    given = replace(in_a_cluster, caller=replace(in_a_cluster.caller, arn=user))
+    scripted(answers(given, "eks"), described(), [user], ["coredns", "kube-proxy"])
+    assert results(existing_cluster, given)[1] == (Status.OK, f"{user} has an access entry of shared")
+
+
 def test_access_fails_where_entries_alone_count_and_add_ons_are_warned_of(
     in_a_cluster: Subject, answers: Callable[..., Stubber]
 ) -> None:
