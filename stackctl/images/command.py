@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from console.program import interruptible
@@ -66,5 +67,5 @@ def _account(editor: StackEditor, file: Path) -> tuple[str, dict[str, str]]:
             f"the credentials are for account {who.account} ({who.arn}), and {file} is for {one_of(allowed)} "
             f"({ALLOWED_ACCOUNTS_KEY}); log in to that one"
         )
-    given = editor.section(f"{PROJECT}:tags") or {}
+    given: Mapping[str, object] = editor.section(f"{PROJECT}:tags") or {}
     return region, {"project": PROJECT, **{str(key): str(value) for key, value in given.items()}}
