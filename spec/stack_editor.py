@@ -15,14 +15,17 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.util import load_yaml_guess_indent
 
 from spec import files, reading, stack_file, yaml_reader
+from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 from spec.stack_file import CONFIG, StackFileError
 
 _BOM = b"\xef\xbb\xbf"
 
 
-class NotEditable(Exception):
+class NotEditable(Failure):
     """A stack file cannot be read or changed; the text says why, and begins with its path."""
+
+    exit_code = NOT_TRIED
 
 
 class StackEditor:

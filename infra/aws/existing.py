@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.network_access import NetworkAccess
+from spec.endpoints import interface_service
 from spec.existing import cluster as cluster_facts
 from spec.existing import network as network_facts
 from spec.existing.cluster import ClusterFacts
@@ -73,7 +74,7 @@ def read_vpc(existing: ExistingNetwork, region: str) -> VpcFacts | None:
         tags=dict(vpc.tags),
         subnets=subnets,
         endpoints=frozenset(
-            service for service in asked if _has_endpoint(existing.vpc_id, f"com.amazonaws.{region}.{service}")
+            service for service in asked if _has_endpoint(existing.vpc_id, interface_service(service, region))
         ),
     )
 
@@ -83,19 +84,20 @@ def read_cluster(name: str) -> ClusterFacts | None:
     if name not in aws.eks.get_clusters().names:
         return None
     found = aws.eks.get_cluster(name=name)
-    issuer = found.identities[0].oidcs[0].issuer.removeprefix("https://")
+    # These lists are empty until EKS has made the cluster.
+    issuer = next((oidc.issuer for identity in found.identities for oidc in identity.oidcs), "").removeprefix("https://")
     _, partition, _, _, account_id, _ = found.arn.split(":", maxsplit=5)
     provider = f"arn:{partition}:iam::{account_id}:oidc-provider/{issuer}"
-    there = _unless("NoSuchEntity", lambda: aws.iam.get_open_id_connect_provider(arn=provider))
+    there = _unless("NoSuchEntity", lambda: aws.iam.get_open_id_connect_provider(arn=provider)) if issuer else None
     return ClusterFacts(
         name=name,
         arn=found.arn,
         version=found.version,
         status=found.status,
         endpoint=found.endpoint,
-        certificate_authority=found.certificate_authorities[0].data,
+        certificate_authority=next((authority.data for authority in found.certificate_authorities), ""),
         issuer=issuer,
-        authentication_mode=found.access_configs[0].authentication_mode,
+        authentication_mode=next((access.authentication_mode for access in found.access_configs), "CONFIG_MAP"),
         vpc_id=found.vpc_config.vpc_id,
         security_group_id=found.vpc_config.cluster_security_group_id,
         oidc_provider_arn=there.arn if there is not None else None,
@@ -124,7 +126,8 @@ def _default_routes(vpc_id: str) -> dict[str, str | None]:
         table = aws.ec2.get_route_table(route_table_id=id)
         target = next((_target(route) for route in table.routes if route.cidr_block == _ANYWHERE), None)
         for association in table.associations:
-            found["" if association.main else association.subnet_id] = target
+            if association.main or association.subnet_id:  # else it is a gateway's, for what comes in by it
+                found["" if association.main else association.subnet_id] = target
     return found
 
 

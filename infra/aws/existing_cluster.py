@@ -11,6 +11,7 @@ import pulumi_kubernetes as k8s
 from infra.aws.cluster_access import ClusterAccess, OidcProvider
 from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
+from spec import kubeconfig
 from spec.existing.cluster import ClusterFacts
 
 
@@ -43,40 +44,13 @@ class ExistingCluster(pulumi.ComponentResource):
             ready=[],
             kubernetes=k8s.Provider(
                 f"{name}-kubernetes",
-                kubeconfig=json.dumps(kubeconfig(cluster, stack.region), sort_keys=True),
+                kubeconfig=json.dumps(
+                    kubeconfig.of_eks(cluster.name, stack.region, cluster.endpoint, cluster.certificate_authority),
+                    sort_keys=True,
+                ),
                 enable_server_side_apply=True,
                 cluster_identifier=cluster.arn,
                 opts=pulumi.ResourceOptions(parent=self),
             ),
         )
         self.register_outputs({"name": cluster.name, "arn": cluster.arn})
-
-
-def kubeconfig(cluster: ClusterFacts, region: str) -> dict[str, Any]:
-    """Return a kubeconfig as `aws eks update-kubeconfig` writes it: a token is made whenever one is needed."""
-    get_token = ["--region", region, "eks", "get-token", "--cluster-name", cluster.name, "--output", "json"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {
-                "name": cluster.arn,
-                "cluster": {"server": cluster.endpoint, "certificate-authority-data": cluster.certificate_authority},
-            }
-        ],
-        "contexts": [{"name": cluster.arn, "context": {"cluster": cluster.arn, "user": cluster.arn}}],
-        "current-context": cluster.arn,
-        "users": [
-            {
-                "name": cluster.arn,
-                "user": {
-                    "exec": {
-                        "apiVersion": "client.authentication.k8s.io/v1beta1",
-                        "command": "aws",
-                        "args": get_token,
-                        "interactiveMode": "Never",
-                    }
-                },
-            }
-        ],
-    }

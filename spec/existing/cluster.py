@@ -15,7 +15,10 @@ _MODES = ("API", "API_AND_CONFIG_MAP")
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """A cluster. `certificate_authority` is in base64; `oidc_provider_arn`: None where IAM has no provider of its issuer."""
+    """A cluster. `certificate_authority` is in base64; `oidc_provider_arn`: None where IAM has no provider of its issuer.
+
+    Until EKS has made it, endpoint, certificate authority and issuer are empty.
+    """
 
     name: str
     arn: str
@@ -29,6 +32,11 @@ class ClusterFacts:
     vpc_id: str
     security_group_id: str
     oidc_provider_arn: str | None
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether it can be worked in."""
+        return self.status in ("ACTIVE", "UPDATING")
 
 
 def mistakes(settings: Settings, existing: ExistingCluster, cluster: ClusterFacts | None) -> list[Problem]:
@@ -44,8 +52,9 @@ def mistakes(settings: Settings, existing: ExistingCluster, cluster: ClusterFact
 
 
 def _mistakes(settings: Settings, cluster: ClusterFacts) -> Iterator[Problem]:
-    if cluster.status not in ("ACTIVE", "UPDATING"):
+    if not cluster.is_up:
         yield Problem(_PATH, f"{cluster.name} is {cluster.status}; wait until it is ACTIVE, or name another one")
+        return
     if cluster.version != settings.cluster.version:
         yield Problem(
             "cluster.version",

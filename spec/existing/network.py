@@ -11,7 +11,7 @@ from spec.ownership import Ownership, Tags
 from spec.problem import Problem
 from spec.settings import Settings
 from spec.settings.existing import ExistingNetwork
-from spec.settings.relations.network import addresses_per_zone
+from spec.settings.relations.network import addresses_per_zone, image_without_the_internet
 from spec.subnets import usable_addresses
 
 ENDPOINTS = ("s3", *INTERFACE_SERVICES["full"])
@@ -80,6 +80,7 @@ def mistakes(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts | None
         *_ours(settings, existing, vpc),
         *_places(existing, vpc),
         *_ways(existing, vpc),
+        *_images(settings, existing, vpc),
         *_room(settings, existing, vpc),
     ]
 
@@ -148,6 +149,12 @@ def _ways(existing: ExistingNetwork, vpc: VpcFacts) -> Iterator[Problem]:
                 f"{id} has no default route to an internet gateway, so that nobody would reach a load balancer in it; "
                 "give a public subnet",
             )
+
+
+def _images(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts) -> Iterator[Problem]:
+    if has_no_way_out(existing, vpc.subnets):
+        why = "from private subnets without a default route"
+        yield from image_without_the_internet(settings.triton.image, settings.region, why)
 
 
 def _room(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts) -> Iterator[Problem]:

@@ -62,7 +62,10 @@ def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list
     try:
         return teardown.run()
     except PulumiFailed as error:
-        server = api_server.find(settings, readers)
+        try:
+            server = api_server.find(settings, readers)
+        except (ClientError, BotoCoreError):  # maybe the very reason for which the engine has failed
+            raise error from None
         why = api_server.silence(server) if server is not None else None
         if server is None or why is None:
             raise

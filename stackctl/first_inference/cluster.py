@@ -19,6 +19,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.stream import portforward
 from urllib3.exceptions import HTTPError
+from yaml import YAMLError
 
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
@@ -175,8 +176,10 @@ def connect(name: str, region: str, role_arn: str) -> Iterator[Cluster]:
         file = given or _kubeconfig(folder / "kubeconfig", name, region)
         try:
             config.load_kube_config(config_file=file, client_configuration=settings, temp_file_path=str(folder))
-        except (ConfigException, TypeError, AttributeError, KeyError, ValueError) as error:
-            raise ClusterUnusable(f"{file} is no kubeconfig ({error}); unset KUBECONFIG, or set it to the stack's") from None
+        # The library looks at nothing before it uses it.
+        except (ConfigException, TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError) as error:
+            said = " ".join(str(error).split())
+            raise ClusterUnusable(f"{file} is no kubeconfig ({said}); unset KUBECONFIG, or set it to the stack's") from None
         found = Cluster(client.ApiClient(settings))
         if given:
             found.require_role(role_arn)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from console.program import interruptible
 from console.terminal import output
@@ -67,5 +67,5 @@ def _account(editor: StackEditor, file: Path) -> tuple[str, dict[str, str]]:
             f"the credentials are for account {who.account} ({who.arn}), and {file} is for {one_of(allowed)} "
             f"({ALLOWED_ACCOUNTS_KEY}); log in to that one"
         )
-    given: Any = editor.config.get(editor.key(f"{PROJECT}:tags")) or {}
+    given: Mapping[str, object] = editor.section(f"{PROJECT}:tags") or {}
     return region, {"project": PROJECT, **{str(key): str(value) for key, value in given.items()}}

@@ -135,7 +135,7 @@ class Registry:
             try:
                 if answer.status_code != 200:
                     raise self._unexpected(answer, f"{repository}@{digest[:19]}")
-                yield answer.iter_raw(_BLOCK)
+                yield self._pieces(answer)
             finally:
                 answer.close()
 
@@ -237,6 +237,11 @@ class Registry:
             return read()
         except Unreadable as error:
             raise RegistryFailed(f"the registry's answer cannot be used: {error}") from None
+
+    def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
+        # Another registry reads them while it sends: what breaks here is not its own.
+        with self._sentences():
+            yield from answer.iter_raw(_BLOCK)
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

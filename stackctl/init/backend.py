@@ -13,6 +13,7 @@ from spec.names import SECRETS_ALIAS, state_bucket
 from stackctl import pulumi_program
 from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers
+from stackctl.review.redaction import redacted
 
 _MISSING = ("404", "NoSuchBucket", "NotFound", "NotFoundException")
 
@@ -31,7 +32,8 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
     named = os.environ.get("PULUMI_BACKEND_URL")
     bucket = state_bucket(who.account, readers.region)
     if named:
-        say(f"Pulumi's state is in {named} (PULUMI_BACKEND_URL)")
+        # That of a database has a password in it.
+        say(f"Pulumi's state is in {redacted(named)} (PULUMI_BACKEND_URL)")
     elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
         url = f"s3://{bucket}?region={readers.region}"
         done = pulumi_program.ask(["login", url])

@@ -34,7 +34,8 @@ def node_groups(search: Search) -> Iterator[Leftover]:
     if name is None or not any(name in page["clusters"] for page in eks.get_paginator("list_clusters").paginate()):
         return
     for group in search.pages("eks", "list_nodegroups", "nodegroups", clusterName=name):
-        reason = search.owner.reason(eks.describe_nodegroup(clusterName=name, nodegroupName=group)["nodegroup"]["tags"])
+        found = eks.describe_nodegroup(clusterName=name, nodegroupName=group)["nodegroup"]
+        reason = search.owner.reason(found.get("tags", {}))
         if reason is not None:
             command = f"eks delete-nodegroup --cluster-name {name} --nodegroup-name {group}"
             yield Leftover("node group", str(group), f"of {name}", reason, 0, search.remove(command))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import signal
@@ -14,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from spec import kubeconfig
 from spec.settings import Settings
 from stackctl.account.api_server import ApiServer
 from stackctl.account.guard import caller, require_account
 from stackctl.account.read_only import Readers
 from stackctl.stack_settings import settings_of
-from stackctl.tunnel import kubeconfig
 from stackctl.tunnel.cluster import api_server_of, system_nodes
 from stackctl.tunnel.operations import OPERATIONS
 from stackctl.tunnel.proxy import Proxy, Surroundings, variables
@@ -52,8 +53,11 @@ def _tunnel(
         proxy = Proxy(server.host, way.connect, surroundings, _say)
         stack.callback(proxy.close)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-tunnel-"))
+        # One of its own, so that nobody's ~/.kube/config is changed. JSON is YAML.
         file = Path(folder, "kubeconfig")
-        file.write_text(kubeconfig.text(settings.region, server, proxy.port), encoding="utf-8")
+        through = f"http://127.0.0.1:{proxy.port}"
+        content = kubeconfig.of_eks(server.cluster, settings.region, server.endpoint, server.authority, through)
+        file.write_text(json.dumps(content, indent=1), encoding="utf-8")
         yield {"KUBECONFIG": str(file), **variables(os.environ, server.host, proxy.port)}
 
 

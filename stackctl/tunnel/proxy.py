@@ -132,7 +132,7 @@ class _Client(socketserver.BaseRequestHandler):
             host, port = asked[1].decode(), int(asked[2])
             try:
                 other = self.server.connect(host, port)
-            except (Failure, OSError, OverflowError) as error:
+            except (Failure, OSError, OverflowError, UnicodeError) as error:  # the last for a name that DNS cannot have
                 self.server.say(f"{host}:{port} is not reached: {error}")
                 self._refuse("502 Bad Gateway", str(error))
                 return

@@ -161,7 +161,7 @@ def test_a_vpc_that_does_not_do_is_told_with_what_would(
         ({}, []),
         ({"authentication_mode": "API_AND_CONFIG_MAP", "status": "UPDATING"}, []),
         (
-            {"status": "DELETING"},
+            {"status": "DELETING", "oidc_provider_arn": None},
             ["cluster.existing.name: shared is DELETING; wait until it is ACTIVE, or name another one"],
         ),
         (
@@ -216,3 +216,15 @@ def test_the_examples_of_the_page_are_valid(position: int) -> None:
     given = settings({key.removeprefix("triton-eks:"): section for key, section in example.items()})
     assert given.network.existing is not None
     assert (given.cluster.existing is not None) == (position == 1)
+
+
+def test_nodes_without_a_way_out_pull_triton_from_ecr() -> None:
+    elsewhere = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
+    given = settings({**IN_A_VPC, "triton.image": elsewhere})
+    existing = given.network.existing
+    assert existing is not None
+    assert network.mistakes(given, existing, GOOD) == []
+    assert [str(problem) for problem in network.mistakes(given, existing, without()(GOOD))] == [
+        "triton.image: 'nvcr.io/nvidia/tritonserver' cannot be reached from private subnets without a default route; mirror "
+        "it to ECR in us-west-2 (<account>.dkr.ecr.us-west-2.amazonaws.com/...)"
+    ]

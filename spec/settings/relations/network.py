@@ -40,14 +40,16 @@ def _zones_are_of_the_region(subject: Subject) -> Iterator[Problem]:
 @rule
 def _images_can_be_pulled(subject: Subject) -> Iterator[Problem]:
     """Require an image of ECR in the region where there is no NAT."""
-    network = subject.document.network
-    if network.nat != "none":
-        return
-    image, region = subject.document.triton.image, subject.document.region
+    if subject.document.network.nat == "none":
+        yield from image_without_the_internet(subject.document.triton.image, subject.document.region, "without NAT")
+
+
+def image_without_the_internet(image: str, region: str, why: str) -> Iterator[Problem]:
+    """Yield that nodes that only reach the services of their region cannot pull the image, unless it is in ECR there."""
     if f".dkr.ecr.{region}.amazonaws.com" not in image.partition("/")[0]:
         yield Problem(
             "triton.image",
-            f"'{image.partition('@')[0]}' cannot be reached without NAT; "
+            f"'{image.partition('@')[0]}' cannot be reached {why}; "
             f"mirror it to ECR in {region} (<account>.dkr.ecr.{region}.{dns_suffix(partition_of(region))}/...)",
         )
 

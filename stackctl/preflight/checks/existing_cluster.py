@@ -6,10 +6,10 @@ owner's: EKS knows only those that it manages, so that one that it does not list
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
 from botocore.exceptions import ClientError
 
 from spec.existing.cluster import ClusterFacts, mistakes
@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for problem in found:
         message, _, remedy = str(problem).partition("; ")
         yield fail(message, remedy)
-    if cluster is None:
+    if cluster is None or not cluster.is_up:
         return
     if not found:
         yield ok(f"{cluster.name}: Kubernetes {cluster.version}, access entries, an OIDC provider")
@@ -64,19 +64,20 @@ def _read(subject: Subject, existing: ExistingCluster) -> ClusterFacts | None:
         if _code(error) not in _NOT_THERE:
             raise
         return None
-    issuer = found["identity"]["oidc"]["issuer"].removeprefix("https://")
+    # Missing until EKS has made the cluster.
+    issuer = found.get("identity", {}).get("oidc", {}).get("issuer", "").removeprefix("https://")
     return ClusterFacts(
         name=existing.name,
         arn=found["arn"],
         version=found["version"],
         status=found["status"],
-        endpoint=found["endpoint"],
-        certificate_authority=found["certificateAuthority"]["data"],
+        endpoint=found.get("endpoint", ""),
+        certificate_authority=found.get("certificateAuthority", {}).get("data", ""),
         issuer=issuer,
         authentication_mode=found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP"),
         vpc_id=found["resourcesVpcConfig"]["vpcId"],
         security_group_id=found["resourcesVpcConfig"].get("clusterSecurityGroupId", ""),
-        oidc_provider_arn=_provider(subject, issuer),
+        oidc_provider_arn=_provider(subject, issuer) if issuer else None,
     )
 
 
@@ -96,7 +97,7 @@ def _access(subject: Subject, cluster: ClusterFacts) -> Finding:
     name = subject.caller.arn.split(":", maxsplit=5)[5].split("/")[1:][:1]
     pages = subject.readers("eks").get_paginator("list_access_entries").paginate(clusterName=cluster.name)
     principals = [principal for page in pages for principal in page["accessEntries"]]
-    if any(principal.split("/")[-1:] == name for principal in principals):
+    if any(principal == subject.caller.arn or principal.split("/")[-1:] == name for principal in principals):
         return ok(f"{subject.caller.arn} has an access entry of {cluster.name}")
     says = f"{cluster.name} has no access entry of {subject.caller.arn}"
     remedy = (
@@ -125,8 +126,9 @@ def _add_ons(subject: Subject, cluster: str) -> Iterator[Finding]:
 
 def _prefixes(add_on: dict[str, Any], cluster: str) -> Finding:
     """Return whether nodes take /28 blocks: with single addresses they have fewer pods than their kubelets are told."""
-    configured = json.loads(add_on.get("configurationValues") or "{}").get("env", {})
-    if configured.get("ENABLE_PREFIX_DELEGATION") == "true":
+    # JSON or YAML, as somebody has given it to EKS.
+    configured = yaml.safe_load(add_on.get("configurationValues") or "{}").get("env") or {}
+    if str(configured.get("ENABLE_PREFIX_DELEGATION")).lower() == "true":
         return ok(f"vpc-cni of {cluster}: prefix delegation is on")
     values = '{"env":{"ENABLE_PREFIX_DELEGATION":"true","WARM_PREFIX_TARGET":"1"}}'
     return warn(

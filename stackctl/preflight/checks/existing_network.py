@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
+from spec.endpoints import interface_service
 from spec.existing.network import ENDPOINTS, SubnetFacts, VpcFacts, has_no_way_out, mistakes, subnet_ids
 from spec.ownership import tags_of
 from spec.settings.existing import ExistingNetwork
@@ -88,12 +89,13 @@ def _default_routes(ec2: Any, vpc_id: str) -> Mapping[str, str | None]:
             )
             target = next((default[key] for key in _TARGETS if default.get(key)), None)
             for association in table["Associations"]:
-                found["" if association.get("Main") else association.get("SubnetId", "")] = target
+                if association.get("Main") or association.get("SubnetId"):  # else it is a gateway's, for what comes in by it
+                    found["" if association.get("Main") else association["SubnetId"]] = target
     return found
 
 
 def _endpoints(subject: Subject, vpc_id: str) -> frozenset[str]:
-    names = {f"com.amazonaws.{subject.settings.region}.{service}": service for service in ENDPOINTS}
+    names = {interface_service(service, subject.settings.region): service for service in ENDPOINTS}
     of_it = [{"Name": "vpc-id", "Values": [vpc_id]}]
     pages = subject.readers("ec2").get_paginator("describe_vpc_endpoints").paginate(Filters=of_it)
     living = [item for page in pages for item in page["VpcEndpoints"] if str(item["State"]).lower() == "available"]

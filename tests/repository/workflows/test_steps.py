@@ -398,11 +398,17 @@ def test_a_step_is_one_command_and_ends_as_it_ends(
 def test_the_steps_behind_an_open_tunnel_go_through_it(checkout: Path, stand_ins: StandIns, tmp_path: Path) -> None:
     command = ".venv/bin/python -m stackctl tunnel dev"
     stand_ins.put("python")
-    stand_ins.answer({command: ("export KUBECONFIG=/tmp/k HTTPS_PROXY=http://127.0.0.1:4711\n", 0)})
+    stand_ins.answer(
+        {command: ("export KUBECONFIG=/tmp/k HTTPS_PROXY=http://127.0.0.1:4711 NO_PROXY='*.example.com,::1'\n", 0)}
+    )
     through = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "environment")}
     step = files.step("actions", "tunnel", "Open the tunnel")
     assert run(step, checkout, STACK="dev", **through).returncode == 0
-    assert (tmp_path / "environment").read_text() == "KUBECONFIG=/tmp/k\nHTTPS_PROXY=http://127.0.0.1:4711\n"
+    assert (tmp_path / "environment").read_text().splitlines() == [
+        "KUBECONFIG=/tmp/k",
+        "HTTPS_PROXY=http://127.0.0.1:4711",
+        "NO_PROXY=*.example.com,::1",
+    ]
     stand_ins.answer({command: ("", 2)})
     assert run(step, checkout, STACK="dev", **through).returncode != 0
     assert stand_ins.calls == [command] * 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.stub import Stubber
+from moto.eks.models import eks_backends
 
 from stackctl.cost import prices
 from stackctl.cost.prices import PriceTable
@@ -19,7 +20,7 @@ from stackctl.orphans.report import document
 from stackctl.orphans.search import Leftover, Search
 from tests.command import Ended, run
 from tests.paths import ROOT
-from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, STRANGERS, Tags, client, new_search
+from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, REGION, STRANGERS, Tags, client, new_search
 from tests.system.component import existing_account
 from twin.aws.base.clients import Clients
 
@@ -415,6 +416,7 @@ def test_in_a_cluster_that_was_there_only_the_stacks_own_node_groups_are_found(a
         client("eks").create_nodegroup(
             clusterName="shared", nodegroupName=name, nodeRole=ASSUME, subnets=["subnet-0"], tags=tags
         )
+    eks_backends[account][REGION].clusters["shared"].nodegroups["owners"].tags = None
     [found] = leftovers(search, ["node group"])
     assert (found.kind, found.id, found.name) == ("node group", "triton-dev-system", "of shared")
     assert found.remove.startswith("aws eks delete-nodegroup --cluster-name shared --nodegroup-name triton-dev-system ")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto.eks.models import eks_backends
 
@@ -248,6 +249,19 @@ def test_an_engine_that_fails_where_the_api_server_is_not_reached_says_how_it_is
         "machine to cluster.publicAccessCidrs, or go through a node: `python3 -m stackctl tunnel dev -- COMMAND` "
         "(docs/private-api.md)",
     )
+
+
+def test_an_engine_that_fails_is_told_where_eks_cannot_be_asked_for_the_api_server(
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path
+) -> None:
+    def find(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "ExpiredTokenException"}}, "DescribeCluster")
+
+    monkeypatch.setattr("stackctl.destroy.command.api_server.find", find)
+    pulumi.holds(NODE_POOL, VPC)
+    pulumi.fails()
+    done = destroy("dev", "--confirm", "dev", checkout=let_go, monkeypatch=monkeypatch)
+    assert (done.exit_code, done.stderr.startswith("error: `pulumi destroy")) == (1, True), done.stderr
 
 
 @pytest.mark.parametrize("confirm", [[], ["--confirm", ""], ["--confirm", "prod"], ["--confirm", "yes"]])

@@ -19,7 +19,7 @@ from kubernetes.client.exceptions import ApiException
 from spec.settings import Settings
 from stackctl import pulumi_program
 from stackctl.first_inference import command
-from stackctl.first_inference.cluster import Cluster, ClusterUnusable, Pod
+from stackctl.first_inference.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.first_inference.command import NotServing, NotUp
 from stackctl.first_inference.question import Question, WrongAnswer, ask, question
 from tests.paths import ROOT
@@ -268,6 +268,20 @@ def test_another_stacks_cluster_is_refused() -> None:
     with pytest.raises(ClusterUnusable, match=r"^the cluster at https://api, which KUBECONFIG names, is not this stack's: "):
         cluster.require_role("arn:mine")
     _cluster(read_namespaced_service_account=_account("arn:mine")).require_role("arn:mine")
+
+
+@pytest.mark.parametrize("text", ["a: [", "[1, 2]", "{" * 5000, "current-context: none"])
+def test_what_is_no_kubeconfig_is_a_sentence(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with (
+        pytest.raises(
+            ClusterUnusable,
+            match=rf"^{tmp_path}/config is no kubeconfig \(.+\); unset KUBECONFIG, or set it to the stack's$",
+        ),
+        connect("triton-dev", "us-west-2", "arn"),
+    ):
+        pass
 
 
 def _deployment(**status: int) -> SimpleNamespace:

@@ -45,6 +45,7 @@ class Registry:
         self.requests: list[str] = []
         self.tokens = 0
         self.damaged: set[str] = set()
+        self.cut: set[str] = set()
         self.host = ""
 
     def push(self, tag: str, *layers: bytes, platforms: tuple[str, ...] = ()) -> str:
@@ -158,6 +159,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         content = self.registry.blobs[name]
         if name in self.registry.damaged:
             content = content[:-1] + b"?"
+        if name in self.registry.cut:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:-1])
+            self.close_connection = True
+            return
         self._answer(200, content)
 
     def _answer(self, status: int, content: bytes = b"", headers: dict[str, str] | None = None) -> None:

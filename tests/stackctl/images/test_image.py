@@ -117,6 +117,39 @@ def test_a_copy_that_was_cut_short_goes_on_with_what_is_missing(nvidia: Registry
     assert ecr.requests == [f"GET /v2/{PATH}/manifests/26.07-py3"]
 
 
+def test_a_part_that_breaks_off_is_told_of_the_registry_that_sends_it(nvidia: Registry, ecr: Registry, stacks: Path) -> None:
+    nvidia.cut.add(digest(LAYERS[1]))
+    failed = image("--mirror")
+    assert (failed.exit_code, failed.stderr.startswith(f"error: {nvidia.host} cannot be asked: peer closed connection")) == (
+        2,
+        True,
+    ), failed.stderr
+    assert digest(LAYERS[1]) not in ecr.blobs
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("config: [", "not valid YAML"),
+        ("config: {}", "has no triton-eks:triton, where the image belongs"),
+        (
+            "config: {'aws:region': us-west-2, 'triton-eks:triton': {}, 'triton-eks:tags': a}",
+            "config.triton-eks:tags is not a mapping",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_changed_is_a_sentence(
+    text: str, said: str, nvidia: Registry, ecr: Registry, stacks: Path
+) -> None:
+    (stacks / "Pulumi.dev.yaml").write_text(text)
+    done = image("--mirror")
+    assert (done.exit_code, done.stderr.startswith("error: stacks/Pulumi.dev.yaml:"), said in done.stderr) == (
+        2,
+        True,
+        True,
+    ), done.stderr
+
+
 def test_a_tag_of_another_image_is_not_pushed_over(nvidia: Registry, ecr: Registry, stacks: Path) -> None:
     other = ecr.push("26.07-py3", b"other")
     done = image("--mirror")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -61,6 +63,28 @@ def test_what_is_wrong_with_a_vpc_is_told_at_once_with_what_would_be_right(
     assert (lacking[:4], "sts" in lacking) == (["s3", "ecr.api", "ecr.dkr", "autoscaling"], False)
 
 
+def test_the_route_table_of_a_gateway_is_no_subnets(
+    vpc: existing_account.Vpc, subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    given = subject({"network": {"existing": vpc.section}})
+    main = {"Routes": [{"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}], "Associations": [{"Main": True}]}
+    incoming = {"Routes": [], "Associations": [{"Main": False, "GatewayId": "igw-1"}]}
+    asked = {"Filters": [{"Name": "vpc-id", "Values": [vpc.id]}]}
+    answers(given, "ec2").add_response("describe_route_tables", {"RouteTables": [main, incoming]}, asked)
+    assert existing_network._default_routes(given.readers("ec2"), vpc.id) == {"": "nat-1"}
+
+
+def test_endpoints_in_china_are_known_by_their_names_there(
+    subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    given = subject()
+    there = replace(given, settings=SimpleNamespace(region="cn-north-1"))
+    names = ("cn.com.amazonaws.cn-north-1.sts", "com.amazonaws.cn-north-1.s3", "com.amazonaws.cn-north-1.ec2")
+    found = {"VpcEndpoints": [{"ServiceName": name, "State": "available"} for name in names]}
+    answers(given, "ec2").add_response("describe_vpc_endpoints", found, {"Filters": [{"Name": "vpc-id", "Values": [VPC]}]})
+    assert existing_network._endpoints(there, VPC) == {"s3", "sts"}
+
+
 def test_without_them_the_checks_have_nothing_to_ask(subject: Callable[..., Subject]) -> None:
     given = subject()
     assert results(existing_network, given) == [(Status.OK, "the stack makes its own VPC")]
@@ -102,16 +126,33 @@ def in_a_cluster(subject: Callable[..., Subject]) -> Subject:
     return Subject(given.settings, given.readers, type(given.caller)(given.caller.account, CALLER))
 
 
-def test_a_cluster_that_does_is_ok(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+@pytest.mark.parametrize(
+    "values", ['{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}', 'env:\n  ENABLE_PREFIX_DELEGATION: "true"\n']
+)
+def test_a_cluster_that_does_is_ok(values: str, in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
     names = ["vpc-cni", "coredns", "kube-proxy"]
     role = "arn:aws:iam::123456789012:role/teams/deployer"
-    scripted(answers(in_a_cluster, "eks"), described(), [role], names, '{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}')
+    scripted(answers(in_a_cluster, "eks"), described(), [role], names, values)
     assert results(existing_cluster, in_a_cluster) == [
         (Status.OK, "shared: Kubernetes 1.35, access entries, an OIDC provider"),
         (Status.OK, f"{CALLER} has an access entry of shared"),
         (Status.OK, "vpc-cni of shared: prefix delegation is on"),
     ]
     assert results(add_ons, in_a_cluster) == [(Status.OK, "none are made: those of the cluster are its owner's")]
+
+
+def test_a_cluster_that_eks_still_makes_is_waited_for(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+    found = described(status="CREATING")["cluster"]
+    young = {key: value for key, value in found.items() if key not in ("endpoint", "certificateAuthority", "identity")}
+    answers(in_a_cluster, "eks").add_response("describe_cluster", {"cluster": young}, {"name": "shared"})
+    assert results(existing_cluster, in_a_cluster) == [(Status.FAIL, "cluster.existing.name: shared is CREATING")]
+
+
+def test_a_user_below_a_path_has_the_entry_of_its_own_arn(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+    user = "arn:aws:iam::123456789012:user/teams/jane"
+    given = replace(in_a_cluster, caller=replace(in_a_cluster.caller, arn=user))
+    scripted(answers(given, "eks"), described(), [user], ["coredns", "kube-proxy"])
+    assert results(existing_cluster, given)[1] == (Status.OK, f"{user} has an access entry of shared")
 
 
 def test_access_fails_where_entries_alone_count_and_add_ons_are_warned_of(

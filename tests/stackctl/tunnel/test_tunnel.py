@@ -161,6 +161,7 @@ def test_other_hosts_are_reached_as_ever_and_through_the_proxy_that_there_is(
         (b"CONNECT a b:443 HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 Method Not Allowed\r\n"),
         (b"CONNECT localhost:99999 HTTP/1.1\r\n\r\n", b"HTTP/1.1 502 Bad Gateway\r\n"),
         (b"CONNECT localhost:0 HTTP/1.1\r\n\r\n", b"HTTP/1.1 502 Bad Gateway\r\n"),
+        (b"CONNECT a..b:443 HTTP/1.1\r\n\r\n", b"HTTP/1.1 502 Bad Gateway\r\n"),
     ],
 )
 def test_what_is_no_connection_to_a_host_is_refused(through: Mapping[str, str], asked: bytes, answer: bytes) -> None:

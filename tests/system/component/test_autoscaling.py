@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import app
 from spec.settings import load
 from spec.settings.model import Document
 from spec.settings.scheduling import pods as counted
@@ -21,9 +19,8 @@ from spec.versions import PROJECT
 from tests.paths import ROOT
 from tests.system.component.engine.account import living, seed_roles
 from tests.system.component.engine.lifecycle import destroy, refresh
-from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY
+from tests.system.component.engine.stack_run import TODAY, deployed
 from twin.aws.base.clients import Clients
 
 STACK = "staging"
@@ -68,16 +65,7 @@ def register(clients: Clients, config: Config, *, preview: bool) -> Recording:
     """Return what the program registers; an update is refreshed and destroyed, and must leave nothing."""
     settings = load(config, STACK, today=TODAY)
     before = living(clients)
-    with contextlib.chdir(ROOT):
-        recording = run(
-            lambda: app.deploy(settings),
-            project=PROJECT,
-            stack=STACK,
-            config=config,
-            root=ROOT,
-            clients=clients,
-            preview=preview,
-        )
+    recording = deployed(settings, config, clients, preview=preview)
     if not preview:
         seen = refresh(clients, recording)
         assert (seen.outputs, seen.inputs) == ([], [])

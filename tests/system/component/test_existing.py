@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import app
-from spec.settings import Settings, SettingsError, load
+from spec.settings import SettingsError, load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
 from tests.bootstrap.authorization import refusals
@@ -21,9 +19,8 @@ from tests.system.component import existing_account
 from tests.system.component.engine.account import fresh_account, living, seed_roles, seed_topics
 from tests.system.component.engine.analyzer import running
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
-from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY
+from tests.system.component.engine.stack_run import TODAY, deployed
 from tests.system.component.existing_account import Vpc
 from twin.aws.base.clients import Clients
 
@@ -70,19 +67,6 @@ def config_of(vpc: Vpc, *, cluster: bool) -> dict[str, Any]:
     if cluster:
         config[f"{PROJECT}:cluster"] = {"version": "1.35", "existing": {"name": existing_account.CLUSTER}}
     return config
-
-
-def deployed(settings: Settings, config: dict[str, Any], clients: Clients, *, preview: bool) -> Recording:
-    with contextlib.chdir(ROOT):
-        return run(
-            lambda: app.deploy(settings),
-            project=PROJECT,
-            stack=STACK,
-            config=config,
-            root=ROOT,
-            clients=clients,
-            preview=preview,
-        )
 
 
 def lived(*, cluster: bool) -> Lived:

@@ -14,6 +14,7 @@ from infra import app
 from spec.settings import Settings, load, load_stack_file
 from spec.settings.model import Document
 from spec.versions import PROJECT
+from tests.paths import ROOT
 from tests.system.component.engine.account import Account, fresh_account, living, observe, seed_roles, seed_topics
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.system.component.engine.program import run
@@ -53,21 +54,27 @@ def required_config(root: Path, stack: str) -> dict[str, Any]:
     return config
 
 
-def previewed(root: Path, stack: str, config: dict[str, Any]) -> Recording:
-    """Return what a preview registers, in a moto account of its own. It makes nothing there."""
-    settings = load(config, stack, today=TODAY)
-    with fresh_account(), contextlib.chdir(root):
-        clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+def deployed(settings: Settings, config: dict[str, Any], clients: Clients, *, preview: bool, root: Path = ROOT) -> Recording:
+    """Return what the program registers for the stack with these settings, which `config` says. Raises StackFailed."""
+    with contextlib.chdir(root):
         return run(
             lambda: app.deploy(settings),
             project=PROJECT,
-            stack=stack,
+            stack=settings.stack,
             config=config,
             root=root,
             clients=clients,
-            preview=True,
+            preview=preview,
         )
+
+
+def previewed(root: Path, stack: str, config: dict[str, Any]) -> Recording:
+    """Return what a preview registers, in a moto account of its own. It makes nothing there."""
+    settings = load(config, stack, today=TODAY)
+    with fresh_account():
+        clients = Clients(settings.region)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        return deployed(settings, config, clients, preview=True, root=root)
 
 
 def bring_up(root: Path, stack: str) -> StackRun:
@@ -80,21 +87,10 @@ def bring_up(root: Path, stack: str) -> StackRun:
         seed_roles(clients, settings.cluster.admin_role_arns)
         seed_topics(clients, config)
         before = living(clients)
-
-        def program() -> None:
-            app.deploy(settings)
-
-        common: dict[str, Any] = {
-            "project": PROJECT,
-            "stack": stack,
-            "config": config,
-            "root": root,
-            "clients": clients,
-        }
-        preview = run(program, **common, preview=True)
+        preview = deployed(settings, config, clients, preview=True, root=root)
         if living(clients) != before:
             raise AssertionError(f"the preview of {stack} made {living(clients)}")
-        up = run(program, **common)
+        up = deployed(settings, config, clients, preview=False, root=root)
         account_now, refreshed = observe(clients), refresh(clients, up)
         refusal = _lift_deletion_protection(clients, up)
         destroy(clients, up)
