@@ -31,7 +31,7 @@ def explain(error: BaseException, command: str) -> Explanation:
     """Return what to say of an exception that ended `command`."""
     if isinstance(error, Failure):
         return Explanation(str(error), error.exit_code)
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) or _was_at_a_question(error):
         return Explanation("interrupted", INTERRUPTED)
     if isinstance(error, BrokenPipeError) and _output_is_closed():
         return Explanation("", CLOSED_PIPE)
@@ -39,6 +39,12 @@ def explain(error: BaseException, command: str) -> Explanation:
         if text is not None:
             return Explanation(text, NOT_TRIED)
     return _of_the_program(error, command)
+
+
+def _was_at_a_question(error: BaseException) -> bool:
+    """Return whether Ctrl-C ended a question of typer, which makes the same exception of it as of an input that ended."""
+    typer = sys.modules.get("typer")
+    return typer is not None and isinstance(error, typer.Abort) and isinstance(error.__context__, KeyboardInterrupt)
 
 
 def _of_the_command_line(error: BaseException) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from botocore.exceptions import ClientError, NoCredentialsError
 
 from console import program
@@ -39,6 +40,13 @@ def no_such_file() -> None:
     Path("/nonexistent/file").read_text(encoding="utf-8")
 
 
+def ctrl_c_at_a_question() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+
+
 def raising(error: BaseException) -> Callable[[], None]:
     def work() -> None:
         raise error
@@ -52,6 +60,8 @@ FAILURES: list[tuple[Callable[[], None], int, str]] = [
     (broken, NOT_TRIED, "the thing is missing; bring it"),
     (raising(Failure("it does not hold")), FAILED, "it does not hold"),
     (raising(KeyboardInterrupt()), 130, "interrupted"),
+    (ctrl_c_at_a_question, 130, "interrupted"),
+    (raising(typer.Abort()), 2, "a question was asked, and standard input has no answer"),
     (no_such_program, 2, "no-such-program-here is not installed, or not on PATH"),
     (no_such_file, 2, "/nonexistent/file: No such file or directory"),
     (raising(PermissionError(errno.EACCES, "Permission denied", "/etc/x")), 2, "/etc/x: Permission denied"),
