@@ -11,6 +11,7 @@ from console.program import interruptible
 from console.terminal import output
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
+from spec.stack_names import stack_file
 from stackctl.account import api_server
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
@@ -24,6 +25,8 @@ from stackctl.orphans.report import show
 from stackctl.orphans.search import Leftover, Search
 from stackctl.pulumi_program import PulumiFailed
 from stackctl.stack_settings import settings_of
+
+_BUCKET = "aws:s3/bucket:Bucket"
 
 
 class NotDeleted(Failure):
@@ -52,6 +55,12 @@ def destroy(stack: str, confirm: str) -> int:
             again = "run the same command again, it goes on from here"
             raise AwsUnusable(f"AWS could not be asked what is left: {error}; {again}") from None
     show(stack, left, table, output())
+    kept = any(resource.retained and resource.type == _BUCKET for resource in resources)
+    if settings.models.release is not None and not kept:
+        _say(
+            f"{stack_file(stack)} pins a release that has gone with its bucket; before another `up`: pulumi config rm "
+            f"--path triton-eks:models.release --stack {stack}"
+        )
     # Pulumi has just said it without the flag, and then deletes the stack's file, which is tracked.
     _say(f"To remove the empty stack from Pulumi's state too: pulumi stack rm {stack} --preserve-config")
     return FAILED if left else 0

@@ -56,7 +56,10 @@ def init(name: str, region: str | None, api_from: Sequence[str], cost_center: st
     if not file.parent.is_dir():
         raise NotMade(f"there is no directory {file.parent} here; run this from the root of the checkout")
     if file.exists() or file.is_symlink():
-        raise NotMade(f"{file} is there already, and is left as it is; choose another name, or edit or remove the file")
+        raise NotMade(
+            f"{file} is there already, and is left as it is; choose another name, edit it, or, after an init that was cut "
+            "short, remove it and run the same command again"
+        )
     console = output(soft_wrap=True)
     with interruptible(f"interrupted; run the same command again; if {file} is there already, remove it first"):
         region, api_from, cost_center = _asked(region or _configured_region(), api_from, cost_center)

@@ -232,6 +232,17 @@ def test_the_command_deletes_a_stack_that_is_named_twice(
     ]
 
 
+def test_a_pin_of_a_release_that_has_gone_with_its_bucket_is_told(
+    account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path
+) -> None:
+    pulumi.holds(VPC, resource("aws:s3/bucket:Bucket", "models-bucket"))
+    done = destroy("dev", "--confirm", "dev", checkout=let_go, monkeypatch=monkeypatch)
+    assert done.stdout.splitlines()[-2] == (
+        "stacks/Pulumi.dev.yaml pins a release that has gone with its bucket; before another `up`: pulumi config rm --path "
+        "triton-eks:models.release --stack dev"
+    )
+
+
 def test_an_engine_that_fails_where_the_api_server_is_not_reached_says_how_it_is(
     account: str, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch, let_go: Path, api: ApiServer
 ) -> None:

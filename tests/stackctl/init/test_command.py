@@ -134,8 +134,8 @@ def test_a_file_that_is_there_is_left_as_it_is(checkout: Path) -> None:
     done = init(*GIVEN)
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: stacks/Pulumi.dev.yaml is there already, and is left as it is; choose another name, or edit or remove the "
-        "file\n",
+        "error: stacks/Pulumi.dev.yaml is there already, and is left as it is; choose another name, edit it, or, after an "
+        "init that was cut short, remove it and run the same command again\n",
     )
     assert (checkout / FILE).read_text() == "mine"
 
