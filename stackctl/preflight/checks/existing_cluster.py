@@ -6,7 +6,7 @@ owner's: EKS knows only those that it manages, so that one that it does not list
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -26,7 +26,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     if existing is None:
         yield ok("the stack makes its own cluster")
         return
-    cluster = _read(subject, existing)
+    described = _described(subject, existing)
+    if described is not None and "resourcesVpcConfig" not in described:
+        yield fail(
+            f"cluster.existing.name: {existing.name} runs elsewhere, and EKS Connector only shows it",
+            "name a cluster that EKS runs, or remove cluster.existing to have one made",
+        )
+        return
+    cluster = _facts(subject, existing, described) if described is not None else None
     found = mistakes(subject.settings, existing, cluster)
     for problem in found:
         message, _, remedy = str(problem).partition("; ")
@@ -57,13 +64,17 @@ def needed_add_ons(settings: Settings) -> dict[str, str]:
     return found
 
 
-def _read(subject: Subject, existing: ExistingCluster) -> ClusterFacts | None:
+def _described(subject: Subject, existing: ExistingCluster) -> dict[str, Any] | None:
     try:
-        found = subject.readers("eks").describe_cluster(name=existing.name)["cluster"]
+        found: dict[str, Any] = subject.readers("eks").describe_cluster(name=existing.name)["cluster"]
     except ClientError as error:
         if _code(error) not in _NOT_THERE:
             raise
         return None
+    return found
+
+
+def _facts(subject: Subject, existing: ExistingCluster, found: Mapping[str, Any]) -> ClusterFacts:
     # Missing until EKS has made the cluster.
     issuer = found.get("identity", {}).get("oidc", {}).get("issuer", "").removeprefix("https://")
     return ClusterFacts(

@@ -85,7 +85,13 @@ def _default_routes(ec2: Any, vpc_id: str) -> Mapping[str, str | None]:
     for page in ec2.get_paginator("describe_route_tables").paginate(Filters=of_it):
         for table in page["RouteTables"]:
             default: dict[str, str] = next(
-                (route for route in table["Routes"] if route.get("DestinationCidrBlock") == _ANYWHERE), {}
+                (
+                    route
+                    for route in table["Routes"]
+                    # A blackhole leads to what somebody has deleted, and so nowhere.
+                    if route.get("DestinationCidrBlock") == _ANYWHERE and route.get("State") != "blackhole"
+                ),
+                {},
             )
             target = next((default[key] for key in _TARGETS if default.get(key)), None)
             for association in table["Associations"]:

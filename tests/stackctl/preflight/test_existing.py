@@ -74,6 +74,16 @@ def test_the_route_table_of_a_gateway_is_no_subnets(
     assert existing_network._default_routes(given.readers("ec2"), vpc.id) == {"": "nat-1"}
 
 
+def test_a_route_to_what_somebody_has_deleted_leads_nowhere(
+    vpc: existing_account.Vpc, subject: Callable[..., Subject], answers: Callable[..., Stubber]
+) -> None:
+    given = subject({"network": {"existing": vpc.section}})
+    route = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "blackhole"}
+    tables = [{"Routes": [route], "Associations": [{"Main": True}]}]
+    answers(given, "ec2").add_response("describe_route_tables", {"RouteTables": tables})
+    assert existing_network._default_routes(given.readers("ec2"), vpc.id) == {"": None}
+
+
 def test_endpoints_in_china_are_known_by_their_names_there(
     subject: Callable[..., Subject], answers: Callable[..., Stubber]
 ) -> None:
@@ -146,6 +156,15 @@ def test_a_cluster_that_eks_still_makes_is_waited_for(in_a_cluster: Subject, ans
     young = {key: value for key, value in found.items() if key not in ("endpoint", "certificateAuthority", "identity")}
     answers(in_a_cluster, "eks").add_response("describe_cluster", {"cluster": young}, {"name": "shared"})
     assert results(existing_cluster, in_a_cluster) == [(Status.FAIL, "cluster.existing.name: shared is CREATING")]
+
+
+def test_a_cluster_that_eks_only_shows_is_told(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
+    found = described(connectorConfig={"provider": "OTHER"})["cluster"]
+    elsewhere = {key: value for key, value in found.items() if key not in ("version", "resourcesVpcConfig")}
+    answers(in_a_cluster, "eks").add_response("describe_cluster", {"cluster": elsewhere}, {"name": "shared"})
+    assert results(existing_cluster, in_a_cluster) == [
+        (Status.FAIL, "cluster.existing.name: shared runs elsewhere, and EKS Connector only shows it")
+    ]
 
 
 def test_a_user_below_a_path_has_the_entry_of_its_own_arn(in_a_cluster: Subject, answers: Callable[..., Stubber]) -> None:
