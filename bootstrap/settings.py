@@ -97,19 +97,30 @@ class Settings:
 def from_pulumi() -> Settings:
     """Return the settings of the stack that the engine runs. Raises SettingsInvalid."""
     config = pulumi.Config()
-    environments = config.get_object("environments")
+    environments = _texts(config, "environments")
     return Settings(
         repository=config.get("repository"),
         repository_owner_id=_number(config, "repositoryOwnerId"),
         repository_id=_number(config, "repositoryId"),
         branch=config.get("branch") or "main",
-        environments=tuple(environments) if environments is not None else ENVIRONMENTS,
+        environments=ENVIRONMENTS if environments is None else environments,
         github_provider_arn=config.get("githubProviderArn"),
-        regions=tuple(
-            region for region in config.get_object("regions") or () if region != pulumi.Config("aws").get("region")
-        ),
-        clusters=tuple(config.get_object("clusters") or ()),
+        regions=tuple(one for one in _texts(config, "regions") or () if one != pulumi.Config("aws").get("region")),
+        clusters=_texts(config, "clusters") or (),
     )
+
+
+def _texts(config: pulumi.Config, key: str) -> tuple[str, ...] | None:
+    """Return a list of names; None where there is none. Raises SettingsInvalid."""
+    try:
+        found = config.get_object(key)
+    except pulumi.ConfigTypeError:
+        found = config.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise SettingsInvalid(f"{key}: {found!r} is no list of names; give one like [NAME]")
+    return tuple(found)
 
 
 def _number(config: pulumi.Config, key: str) -> int | None:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pulumi
 import pytest
 
 from bootstrap import github, permissions, program
-from bootstrap.settings import Settings, SettingsInvalid
+from bootstrap.settings import Settings, SettingsInvalid, from_pulumi
 from tests.paths import ROOT
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account
@@ -312,3 +313,13 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
 def test_a_trust_without_bounds_cannot_be_asked_for(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsInvalid, match=said):
         Settings(**wrong)
+
+
+@pytest.mark.parametrize("written", ["1", '{"us-east-1": true}', "[1, 2]", "us-east-1"])
+@pytest.mark.parametrize("key", ["environments", "regions", "clusters"])
+def test_a_list_that_is_none_is_told(key: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = pulumi.Config
+    monkeypatch.setattr(pulumi, "Config", lambda _name=None: named("bootstrap"))
+    monkeypatch.setattr("pulumi.config.get_config", {f"bootstrap:{key}": written}.get)
+    with pytest.raises(SettingsInvalid, match=rf"^{key}: .* is no list of names; give one like \[NAME\]$"):
+        from_pulumi()
