@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
+from botocore.exceptions import BotoCoreError, ClientError
 
 from console import proxied
 from console.program import interruptible
@@ -17,6 +18,8 @@ from spec.failure import NOT_TRIED, Failure
 from spec.names import (
     GATEWAY_HTTPS_PORT,
     INFERENCE_CLIENT_LABEL,
+    RELEASE_MANIFEST,
+    RELEASES_PREFIX,
     TRITON_GRPC_URL,
     TRITON_HTTP_PORT,
     TRITON_HTTP_URL,
@@ -38,6 +41,7 @@ READY_SECONDS = 2700.0
 """A GPU node starts, and pulls an image of some 10 GB, before Triton does."""
 _POLL_SECONDS = 2.0
 _GATEWAY_SECONDS = httpx.Timeout(30, connect=5)
+_NOT_THERE = ("404", "NoSuchKey", "NotFound")
 _AGAIN = "run the same command again, it goes on from here"
 
 
@@ -61,8 +65,10 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
     say = console.print
     asked = question()
     with interruptible(f"interrupted; what is done is done: {_AGAIN}"):
-        require_account(caller(Readers(settings.region, IDENTITY_OPERATIONS)), settings)
+        readers = Readers(settings.region, {**IDENTITY_OPERATIONS, "s3": {"HeadObject": "s3:GetObject"}})
+        require_account(caller(readers), settings)
         outputs = _outputs(stack)
+        _require_release(settings, readers, str(outputs["modelBucket"]))
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"]) as cluster:
             pod = wait_until_ready(cluster, say, seconds)
@@ -80,6 +86,23 @@ def _outputs(stack: str) -> dict[str, Any]:
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
         raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
     return outputs
+
+
+def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
+    """Refuse a pin of a release that went with an earlier bucket: Triton would wait for it. Raises NotUp."""
+    release = settings.models.release
+    if release is None:
+        return
+    key = f"{RELEASES_PREFIX}{release.id}/{RELEASE_MANIFEST}"
+    try:
+        readers("s3").head_object(Bucket=bucket, Key=key)
+    except (ClientError, BotoCoreError) as error:
+        if getattr(error, "response", {}).get("Error", {}).get("Code") in _NOT_THERE:
+            first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
+            raise NotUp(
+                f"{stack_file(settings.stack)} pins release {release.id}, and s3://{bucket}/{key} is not there: `{first}`, "
+                f"`pulumi up --stack {settings.stack}`, then {_AGAIN}"
+            ) from None
 
 
 def _serve(

@@ -16,7 +16,10 @@ seconds = st.integers(1, 3600)
 model_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30).filter(
     lambda name: name[0] in string.ascii_letters + string.digits
 )
-models = st.dictionaries(model_names, st.integers(1, 10**6), min_size=1, max_size=6)
+# No release has two whose names differ in upper and lower case only.
+models = st.lists(
+    st.tuples(model_names, st.integers(1, 10**6)), min_size=1, max_size=6, unique_by=lambda one: one[0].lower()
+).map(dict)
 
 
 @given(

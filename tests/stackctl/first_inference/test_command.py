@@ -14,14 +14,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from botocore.stub import Stubber
 from kubernetes.client.exceptions import ApiException
 
 from spec.settings import Settings
 from stackctl import pulumi_program
+from stackctl.account.read_only import Readers
 from stackctl.first_inference import command
 from stackctl.first_inference.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.first_inference.command import NotServing, NotUp
 from stackctl.first_inference.question import Question, WrongAnswer, ask, question
+from tests.aws_environment import use_none_of_the_developers
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, settings
 
@@ -330,3 +333,32 @@ def test_outside_of_the_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch
         command.Failure, match=r"^models/pipeline/1/golden.json: .*; run this from the root of the checkout$"
     ):
         question()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "404",
+            "stacks/Pulumi.staging.yaml pins release 3f2a9c1b7d04, and s3://b/releases/3f2a9c1b7d04/manifest.json is not "
+            "there: `pulumi config rm --path triton-eks:models.release --stack staging`, `pulumi up --stack staging`, then "
+            "run the same command again, it goes on from here",
+        ),
+        ("403", None),  # who may not list the bucket is told nothing
+    ],
+)
+def test_a_pin_of_a_release_that_went_with_an_earlier_bucket_is_told(
+    code: str, said: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-nobody")
+    readers = Readers("us-west-2", {"s3": {"HeadObject": "s3:GetObject"}})
+    with Stubber(readers("s3")) as s3:
+        s3.add_client_error("head_object", code)
+        try:
+            command._require_release(settings(), readers, "b")
+        except NotUp as told:
+            assert str(told) == said
+        else:
+            assert said is None
