@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
-from botocore.exceptions import ClientError
 
 from spec.settings import Settings
-from stackctl.account.read_only import Readers, one_line
+from stackctl.account.read_only import Readers, one_line, or_none
 
 _SECONDS = 5
 
@@ -35,13 +34,9 @@ class ApiServer:
 def find(settings: Settings, readers: Readers) -> ApiServer | None:
     """Return the API server as EKS describes it; None before there is one. Raises ClientError and BotoCoreError."""
     name = settings.used_cluster
-    try:
-        cluster = readers("eks").describe_cluster(name=name)["cluster"]
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "ResourceNotFoundException":
-            return None
-        raise
-    if "endpoint" not in cluster:  # while EKS creates it
+    answer = or_none(lambda: readers("eks").describe_cluster(name=name), "ResourceNotFoundException")
+    cluster = answer["cluster"] if answer is not None else {}
+    if "endpoint" not in cluster:  # while EKS creates it, too
         return None
     return ApiServer(name, cluster["endpoint"], cluster["certificateAuthority"]["data"])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -19,6 +19,9 @@ Operations = Mapping[str, Mapping[str, str]]
 
 _CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 _LONGEST = 300
+_Answer = TypeVar("_Answer")
+NO_OBJECT = ("404", "NoSuchBucket", "NoSuchKey", "NotFound")
+"""Codes with which S3 answers for a bucket or an object that is not there."""
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403"})
 
 
@@ -73,9 +76,29 @@ class Readers:
         return " or ".join(sorted({known[operation] for known in self.operations.values() if operation in known}))
 
 
+def error_code(error: ClientError) -> str:
+    """Return the code that AWS answered with, "" without one."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
 def is_denied(error: ClientError) -> bool:
     """Return whether AWS refused for want of a permission."""
-    return str(error.response.get("Error", {}).get("Code", "")) in _DENIED
+    return error_code(error) in _DENIED
+
+
+def or_none(ask: Callable[[], _Answer], *missing: str) -> _Answer | None:
+    """Return what AWS answers; None where it answers with one of these codes. Raises ClientError for every other."""
+    try:
+        return ask()
+    except ClientError as error:
+        if error_code(error) not in missing:
+            raise
+        return None
+
+
+def has_object(s3: Any, bucket: str, key: str) -> bool:
+    """Return whether an object is in a bucket. Raises ClientError, also for who may not list the bucket."""
+    return or_none(lambda: s3.head_object(Bucket=bucket, Key=key), *NO_OBJECT) is not None
 
 
 def one_line(text: str) -> str:

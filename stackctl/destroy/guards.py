@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from botocore.exceptions import ClientError
-
 from spec.settings import Settings
 from spec.stack_names import stack_file
 from spec.versions import PROJECT
-from stackctl.account.read_only import Readers
+from stackctl.account.read_only import Readers, or_none
 from stackctl.destroy.state import Resource
 
 
@@ -50,13 +48,9 @@ def _protected_by_the_state(stack: str, resources: Sequence[Resource]) -> Iterat
 
 
 def _protected_by_eks(settings: Settings, readers: Readers) -> Iterator[str]:
-    try:
-        cluster = readers("eks").describe_cluster(name=settings.cluster_name)["cluster"]
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
-            raise
-        return
-    if cluster.get("deletionProtection"):
+    name = settings.cluster_name
+    answer = or_none(lambda: readers("eks").describe_cluster(name=name), "ResourceNotFoundException")
+    if answer is not None and answer["cluster"].get("deletionProtection"):
         yield (
             f"EKS protects {settings.cluster_name} against deletion: run `pulumi up --stack {settings.stack}` with "
             "cluster.deletionProtection: false or allowDestroy: true"

@@ -31,7 +31,7 @@ from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
 from stackctl import pulumi_program
 from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
-from stackctl.account.read_only import Readers
+from stackctl.account.read_only import Readers, has_object
 from stackctl.cost.command import hour_and_day, of_settings
 from stackctl.first_inference.cluster import Cluster, connect
 from stackctl.first_inference.question import MODEL, Answer, ask, question
@@ -41,7 +41,6 @@ READY_SECONDS = 2700.0
 """A GPU node starts, and pulls an image of some 10 GB, before Triton does."""
 _POLL_SECONDS = 2.0
 _GATEWAY_SECONDS = httpx.Timeout(30, connect=5)
-_NOT_THERE = ("404", "NoSuchKey", "NotFound")
 _AGAIN = "run the same command again, it goes on from here"
 
 
@@ -95,14 +94,15 @@ def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
         return
     key = f"{RELEASES_PREFIX}{release.id}/{RELEASE_MANIFEST}"
     try:
-        readers("s3").head_object(Bucket=bucket, Key=key)
-    except (ClientError, BotoCoreError) as error:
-        if getattr(error, "response", {}).get("Error", {}).get("Code") in _NOT_THERE:
-            first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
-            raise NotUp(
-                f"{stack_file(settings.stack)} pins release {release.id}, and s3://{bucket}/{key} is not there: `{first}`, "
-                f"`pulumi up --stack {settings.stack}`, then {_AGAIN}"
-            ) from None
+        there = has_object(readers("s3"), bucket, key)
+    except (ClientError, BotoCoreError):
+        return  # who may not list the bucket is not told
+    if not there:
+        first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
+        raise NotUp(
+            f"{stack_file(settings.stack)} pins release {release.id}, and s3://{bucket}/{key} is not there: `{first}`, "
+            f"`pulumi up --stack {settings.stack}`, then {_AGAIN}"
+        )
 
 
 def _serve(

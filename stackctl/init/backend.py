@@ -6,16 +6,15 @@ import os
 import shlex
 from collections.abc import Callable
 
-from botocore.exceptions import ClientError
-
 from spec.failure import NOT_TRIED, Failure
 from spec.names import SECRETS_ALIAS, state_bucket
 from stackctl import pulumi_program
 from stackctl.account.guard import Caller
-from stackctl.account.read_only import Readers
+from stackctl.account.read_only import Readers, or_none
 from stackctl.review.redaction import redacted
 
-_MISSING = ("404", "NoSuchBucket", "NotFound", "NotFoundException")
+# Another account's bucket of that name, or rights that are missing, are no place for a state either.
+_NO_PLACE = ("404", "NoSuchBucket", "NotFound", "NotFoundException", "403", "AccessDenied", "AccessDeniedException")
 
 
 class NoBackend(Failure):
@@ -34,7 +33,7 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
     if named:
         # That of a database has a password in it.
         say(f"Pulumi's state is in {redacted(named)} (PULUMI_BACKEND_URL)")
-    elif _exists(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
+    elif _there(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
         url = f"s3://{bucket}?region={readers.region}"
         done = pulumi_program.ask(["login", url])
         if done.returncode != 0:
@@ -56,7 +55,7 @@ def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
         say(f"the stack {name} is in Pulumi's state already")
         return
     key = f"alias/{SECRETS_ALIAS}"
-    own = _exists(lambda: readers("kms").describe_key(KeyId=key))
+    own = _there(lambda: readers("kms").describe_key(KeyId=key))
     provider = ["--secrets-provider", f"awskms://{key}?region={readers.region}"] if own else []
     command = ["stack", "init", name, *provider]
     # On the terminal: without a key, Pulumi may ask for a passphrase.
@@ -66,12 +65,5 @@ def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
         )
 
 
-def _exists(ask: Callable[[], object]) -> bool:
-    try:
-        ask()
-    except ClientError as error:
-        # Another account's bucket of that name, or rights that are missing, are no place for a state either.
-        if error.response.get("Error", {}).get("Code") in (*_MISSING, "403", "AccessDenied", "AccessDeniedException"):
-            return False
-        raise
-    return True
+def _there(ask: Callable[[], object]) -> bool:
+    return or_none(ask, *_NO_PLACE) is not None

@@ -7,6 +7,7 @@ from itertools import islice
 
 from botocore.exceptions import ClientError
 
+from stackctl.account.read_only import error_code
 from stackctl.cost.prices import HOURS
 from stackctl.orphans.search import Item, Leftover, Search, name_of
 
@@ -135,7 +136,7 @@ def _tags_by_arn(search: Search, arns: Sequence[str]) -> dict[str, list[dict[str
     try:
         described = search.readers("elbv2").describe_tags(ResourceArns=arns)["TagDescriptions"]
     except ClientError as error:
-        if error.response.get("Error", {}).get("Code") not in _GONE:
+        if error_code(error) not in _GONE:
             raise
         if len(arns) == 1:
             return {}

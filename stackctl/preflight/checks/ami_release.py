@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from botocore.exceptions import ClientError
-
 from spec.versions import KUBERNETES
+from stackctl.account.read_only import or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 _VARIANTS = ("standard", "nvidia")
@@ -55,9 +54,5 @@ def _variant(subject: Subject, kubernetes: str, release: str, variant: str) -> F
 
 
 def _parameter(subject: Subject, name: str) -> str | None:
-    try:
-        return str(subject.readers("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "ParameterNotFound":
-            return None
-        raise
+    answer = or_none(lambda: subject.readers("ssm").get_parameter(Name=name), "ParameterNotFound")
+    return str(answer["Parameter"]["Value"]) if answer is not None else None

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from spec.ownership import tags_of
 from spec.settings import GpuPool
+from stackctl.account.read_only import or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 from stackctl.preflight.checks.usage import instances
 from stackctl.quotas import nodes_at_start
@@ -28,13 +27,9 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _pool(subject: Subject, pool: GpuPool) -> Finding:
     name = f"pool {pool.name}: {pool.reservation_id}"
-    try:
-        found = subject.readers("ec2").describe_capacity_reservations(CapacityReservationIds=[pool.reservation_id])
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") not in _NOT_FOUND:
-            raise
-        found = {"CapacityReservations": []}
-    if not found["CapacityReservations"]:
+    ec2, asked = subject.readers("ec2"), {"CapacityReservationIds": [pool.reservation_id]}
+    found = or_none(lambda: ec2.describe_capacity_reservations(**asked), *_NOT_FOUND)
+    if found is None or not found["CapacityReservations"]:
         return fail(
             f"{name} does not exist in {subject.settings.region}, or is not shared with account {subject.caller.account}",
             "correct the pool's reservationId",

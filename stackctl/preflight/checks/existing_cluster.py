@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
-from botocore.exceptions import ClientError
 
 from spec.existing.cluster import ClusterFacts, mistakes
 from spec.settings import Settings
 from spec.settings.existing import ExistingCluster
+from stackctl.account.read_only import or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
-
-_NOT_THERE = ("ResourceNotFoundException", "NoSuchEntity")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -65,13 +63,8 @@ def needed_add_ons(settings: Settings) -> dict[str, str]:
 
 
 def _described(subject: Subject, existing: ExistingCluster) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = subject.readers("eks").describe_cluster(name=existing.name)["cluster"]
-    except ClientError as error:
-        if _code(error) not in _NOT_THERE:
-            raise
-        return None
-    return found
+    answer = or_none(lambda: subject.readers("eks").describe_cluster(name=existing.name), "ResourceNotFoundException")
+    return answer["cluster"] if answer is not None else None
 
 
 def _facts(subject: Subject, existing: ExistingCluster, found: Mapping[str, Any]) -> ClusterFacts:
@@ -94,13 +87,9 @@ def _facts(subject: Subject, existing: ExistingCluster, found: Mapping[str, Any]
 
 def _provider(subject: Subject, issuer: str) -> str | None:
     arn = f"arn:{subject.partition}:iam::{subject.caller.account}:oidc-provider/{issuer}"
-    try:
-        subject.readers("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arn)
-    except ClientError as error:
-        if _code(error) not in _NOT_THERE:
-            raise
-        return None
-    return arn
+    iam = subject.readers("iam")
+    found = or_none(lambda: iam.get_open_id_connect_provider(OpenIDConnectProviderArn=arn), "NoSuchEntity")
+    return arn if found is not None else None
 
 
 def _access(subject: Subject, cluster: ClusterFacts) -> Finding:
@@ -148,7 +137,3 @@ def _prefixes(add_on: dict[str, Any], cluster: str) -> Finding:
         f"aws eks update-addon --cluster-name {cluster} --addon-name vpc-cni --configuration-values '{values}' (with what "
         "it has configured already)",
     )
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code"))

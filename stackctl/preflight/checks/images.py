@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from spec.versions import example_digest
-from stackctl.account.read_only import is_denied
+from stackctl.account.read_only import error_code, is_denied
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unanswered, unknown
 
 _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^@]+)")
@@ -46,7 +46,7 @@ def _image(subject: Subject, key: str, image: str, remedy: str, make_repository:
             registryId=place["account"], repositoryName=place["repository"], imageIds=[{"imageDigest": digest}]
         )
     except ClientError as error:
-        code = error.response.get("Error", {}).get("Code")
+        code = error_code(error)
         if is_denied(error):
             return unanswered(error, subject.readers)
         if code == "RepositoryNotFoundException":

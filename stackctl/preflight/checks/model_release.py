@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-from botocore.exceptions import ClientError
+from collections.abc import Iterator
 
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX, model_bucket
+from stackctl.account.read_only import NO_OBJECT, has_object, or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
@@ -19,24 +18,14 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     make = f"python3 -m modelctl release models/ --bucket {bucket} --pin stacks/Pulumi.{settings.stack}.yaml"
     s3 = subject.readers("s3")
-    if not _exists(lambda: s3.head_bucket(Bucket=bucket)):
+    if or_none(lambda: s3.head_bucket(Bucket=bucket), *NO_OBJECT) is None:
         first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
         yield fail(
             f"release {release.id} is pinned, and there is no bucket {bucket} yet", f"{first}; after the first `up`: {make}"
         )
         return
     key = f"{RELEASES_PREFIX}{release.id}/{RELEASE_MANIFEST}"
-    if not _exists(lambda: s3.head_object(Bucket=bucket, Key=key)):
+    if not has_object(s3, bucket, key):
         yield fail(f"release {release.id} is pinned, and s3://{bucket}/{key} is not there", make)
         return
     yield ok(f"{release.id} is in {bucket}")
-
-
-def _exists(head: Callable[[], object]) -> bool:
-    try:
-        head()
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") in ("404", "NoSuchBucket", "NoSuchKey", "NotFound"):
-            return False
-        raise
-    return True

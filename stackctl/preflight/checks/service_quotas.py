@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
-from stackctl.account.read_only import Readers
+from stackctl.account.read_only import Readers, or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unanswered, warn
 from stackctl.preflight.checks.usage import used_by_others
 from stackctl.quotas import QuotaNeed, needed_quotas
@@ -39,12 +39,10 @@ def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
 def quota_value(readers: Readers, need: QuotaNeed) -> int:
     """Return the quota of the account, or AWS's default where the account has no value of its own."""
     client, codes = readers("service-quotas"), {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
-    try:
-        return int(client.get_service_quota(**codes)["Quota"]["Value"])
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") != _NO_VALUE_OF_THE_ACCOUNT:
-            raise
-    return int(client.get_aws_default_service_quota(**codes)["Quota"]["Value"])
+    answer = or_none(lambda: client.get_service_quota(**codes), _NO_VALUE_OF_THE_ACCOUNT)
+    if answer is None:
+        answer = client.get_aws_default_service_quota(**codes)
+    return int(answer["Quota"]["Value"])
 
 
 def _remedy(need: QuotaNeed, used: int, subject: Subject) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from botocore.exceptions import ClientError
-
+from stackctl.account.read_only import or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 NAME = "AWSServiceRoleForEC2Spot"
@@ -23,11 +22,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if settings.nodes.autoscaler != "karpenter" or not pools:
         yield ok("not needed: Karpenter starts no spot instances")
         return
-    try:
-        subject.readers("iam").get_role(RoleName=NAME)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") != "NoSuchEntity":
-            raise
+    if or_none(lambda: subject.readers("iam").get_role(RoleName=NAME), "NoSuchEntity") is None:
         yield fail(
             f"the account has no role {NAME}: Karpenter gets no spot instance for pool {', '.join(pools)}",
             "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, or `pulumi up` in bootstrap/",
