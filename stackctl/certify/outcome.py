@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,8 +38,10 @@ def not_tried(why: str) -> Outcome:
     return Outcome(Verdict.NOT_TRIED, (why,))
 
 
-def judged(right: list[str], wrong: list[str], nothing: str) -> Outcome:
-    """Return `differ` where something was wrong, else `agree` where something was right, else `not tried`."""
+def judged(seen: Iterable[tuple[bool, str]], nothing: Outcome) -> Outcome:
+    """Return `differ` with what does not hold, else `agree` with what does; `nothing` where nothing was seen."""
+    lines = list(seen)
+    wrong = [line for holds, line in lines if not holds]
     if wrong:
         return differ(*wrong)
-    return agree(*right) if right else not_tried(nothing)
+    return agree(*(line for _, line in lines)) if lines else nothing

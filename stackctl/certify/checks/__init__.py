@@ -1,4 +1,4 @@
-"""Which claim each check is of. A claim that no check tries is in `untried`, with the reason."""
+"""Say which claim each check is of. A claim that no check tries is in `untried`, with the reason."""
 
 from __future__ import annotations
 

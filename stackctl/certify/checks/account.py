@@ -28,19 +28,19 @@ _NEAR = Decimal("0.01")
 
 def add_ons_and_access_entries(subject: Subject) -> Outcome:
     """Look whether EKS says that each add-on is active, and lets in the administrators of the stack file."""
+    return judged(_of_eks(subject), not_tried("the cluster has no add-on"))
+
+
+def _of_eks(subject: Subject) -> Iterator[tuple[bool, str]]:
     eks, cluster = subject.readers("eks"), subject.settings.used_cluster
-    right: list[str] = []
-    wrong: list[str] = []
     for name in eks.list_addons(clusterName=cluster)["addons"]:
         addon = eks.describe_addon(clusterName=cluster, addonName=name)["addon"]
         issues = [str(issue.get("message") or issue.get("code")) for issue in addon.get("health", {}).get("issues", [])]
-        (right if addon["status"] == "ACTIVE" else wrong).append(
-            " ".join([f"{name} {addon['addonVersion']} is {addon['status']}", *issues])
-        )
+        line = " ".join([f"{name} {addon['addonVersion']} is {addon['status']}", *issues])
+        yield addon["status"] == "ACTIVE", line
     entries = set(eks.list_access_entries(clusterName=cluster)["accessEntries"])
     for arn in subject.settings.cluster.admin_role_arns:
-        (right if arn in entries else wrong).append(f"{arn} has {'an' if arn in entries else 'no'} access entry")
-    return judged(right, wrong, "the cluster has no add-on")
+        yield arn in entries, f"{arn} has {'an' if arn in entries else 'no'} access entry"
 
 
 def who_reaches_the_api_server(subject: Subject) -> Outcome:
@@ -57,11 +57,9 @@ def who_reaches_the_api_server(subject: Subject) -> Outcome:
             let_in |= {one["CidrIpv6"] for one in rule.get("Ipv6Ranges", [])}
             let_in |= {one["GroupId"] for one in rule.get("UserIdGroupPairs", [])} - {group}
     named = {*map(str, access.cidrs), *access.security_groups}
-    right = [f"{one} is let in" for one in sorted(let_in & named)]
-    wrong = [f"{one} is not let in" for one in sorted(named - let_in)] + [
-        f"{one} is let in, and not named" for one in sorted(let_in - named)
-    ]
-    return judged(right, wrong, "nobody is named")
+    seen = [(one in let_in, f"{one} is {'' if one in let_in else 'not '}let in") for one in sorted(named)]
+    seen += [(False, f"{one} is let in, and not named") for one in sorted(let_in - named)]
+    return judged(seen, not_tried("nobody is named"))
 
 
 def logs_arrive(subject: Subject) -> Outcome:
@@ -73,39 +71,40 @@ def logs_arrive(subject: Subject) -> Outcome:
     if group is None:
         return differ(f"there is no log group {name}")
     streams = logs.describe_log_streams(logGroupName=name, limit=50)["logStreams"]
-    right: list[str] = []
-    wrong: list[str] = []
-    (right if group.get("kmsKeyId") else wrong).append(f"{name} is encrypted with {group.get('kmsKeyId', 'no key of ours')}")
-    (right if streams else wrong).append(f"{name} has {len(streams)} streams, of the first 50")
-    return judged(right, wrong, "there is no log group")
+    seen = [
+        ("kmsKeyId" in group, f"{name} is encrypted with {group.get('kmsKeyId', 'no key of ours')}"),
+        (bool(streams), f"{name} has {len(streams)} streams, of the first 50"),
+    ]
+    return judged(seen, not_tried("there is no log group"))
 
 
 def iam_documents(subject: Subject) -> Outcome:
     """Ask IAM Access Analyzer about every policy that the stack's roles have of their own, and about their trust."""
+    return judged(_of_analyzer(subject), not_tried("the stack has no role"))
+
+
+def _of_analyzer(subject: Subject) -> Iterator[tuple[bool, str]]:
     analyzer = subject.readers("accessanalyzer")
-    right: list[str] = []
-    wrong: list[str] = []
     for role, name, document, kind in _documents(subject):
         asked = {"policyDocument": json.dumps(document), "policyType": kind}
         if kind == "RESOURCE_POLICY":
             asked["validatePolicyResourceType"] = "AWS::IAM::AssumeRolePolicyDocument"
-        findings = [found for found in analyzer.validate_policy(**asked)["findings"] if found["findingType"] in _GRAVE]
-        wrong += [f"{role}, {name}: {found['findingDetails']}" for found in findings]
-        right.append(f"{role}, {name}: no error and no security warning")
-    return judged(right, wrong, "the stack has no role")
+        grave = [found for found in analyzer.validate_policy(**asked)["findings"] if found["findingType"] in _GRAVE]
+        yield from ((False, f"{role}, {name}: {found['findingDetails']}") for found in grave)
+        if not grave:
+            yield True, f"{role}, {name}: no error and no security warning"
 
 
 def reader_reads_releases_alone(subject: Subject) -> Outcome:
     """Ask IAM's simulator what Triton's role may read. It does not look at the bucket's own policy."""
     role = next((found for found in subject.resources if found.type == _ROLE and found.name.startswith(_READER)), None)
     if role is None:
-        return judged([], [], "the stack has no role for reading models")
+        return not_tried("the stack has no role for reading models")
     iam = subject.readers("iam")
     described = iam.get_role(RoleName=role.id)["Role"]
     account, partition = described["Arn"].split(":")[4], described["Arn"].split(":")[1]
     bucket = f"arn:{partition}:s3:::{model_bucket(subject.settings.stack, account, subject.settings.region)}"
-    right: list[str] = []
-    wrong: list[str] = []
+    seen = []
     for action, resource, wanted in (
         ("s3:GetObject", f"{bucket}/releases/0/model", True),
         ("s3:GetObject", f"{bucket}/elsewhere/model", False),
@@ -116,8 +115,8 @@ def reader_reads_releases_alone(subject: Subject) -> Outcome:
             PolicySourceArn=described["Arn"], ActionNames=[action], ResourceArns=[resource]
         )
         decision = asked["EvaluationResults"][0]["EvalDecision"]
-        (right if (decision == "allowed") is wanted else wrong).append(f"{action} on {resource}: {decision}")
-    return judged(right, wrong, "nothing was asked")
+        seen.append(((decision == "allowed") is wanted, f"{action} on {resource}: {decision}"))
+    return judged(seen, not_tried("nothing was asked"))
 
 
 def prices(subject: Subject) -> Outcome:
@@ -125,14 +124,15 @@ def prices(subject: Subject) -> Outcome:
     region = subject.settings.region
     table = price_tables.load(region).prices
     found = look_up(subject.readers("pricing", API_REGION), region, table, date.today())
-    wrong = [
-        f"{key}: {before} US$ in the table, {found.table.prices[key].usd} now"
+    seen = [
+        (False, f"{key}: {before} US$ in the table, {found.table.prices[key].usd} now")
         for key, before in sorted(found.changed.items())
         if before is not None and abs(before - found.table.prices[key].usd) > before * _NEAR
     ]
     compared = len(table) - len(found.missing)
-    right = [f"{compared} of {len(table)} prices were found, and each is within 1 % of the table"] if compared else []
-    return judged(right, wrong, "AWS's price list has none of the table's prices")
+    if compared and not seen:
+        seen = [(True, f"{compared} of {len(table)} prices were found, and each is within 1 % of the table")]
+    return judged(seen, not_tried("AWS's price list has none of the table's prices"))
 
 
 def _documents(subject: Subject) -> Iterator[tuple[str, str, Any, str]]:

@@ -21,17 +21,16 @@ def triton_is_ready(subject: Subject) -> Outcome:
     if deployment is None:
         return differ(f"there is no Deployment {TRITON_DEPLOYMENT} in {TRITON_NAMESPACE}")
     wanted, ready = deployment["spec"].get("replicas", 1), deployment.get("status", {}).get("readyReplicas", 0)
-    right: list[str] = []
-    wrong: list[str] = []
-    (right if ready == wanted and wanted else wrong).append(f"{ready} of {wanted} pods are ready")
+    seen = [(ready == wanted > 0, f"{ready} of {wanted} pods are ready")]
     for pod in subject.objects(_PODS):
+        name = pod["metadata"]["name"]
         for container in pod.get("status", {}).get("containerStatuses") or []:
             restarts = container.get("restartCount", 0)
             if restarts:
-                wrong.append(f"container {container['name']} of {pod['metadata']['name']} was restarted {restarts} times")
+                seen.append((False, f"container {container['name']} of {name} was restarted {restarts} times"))
             else:
-                right.append(f"{pod['metadata']['name']} runs {container.get('imageID') or container.get('image')}")
-    return judged(right, wrong, "there is no pod")
+                seen.append((True, f"{name} runs {container.get('imageID') or container.get('image')}"))
+    return judged(seen, not_tried("there is no pod"))
 
 
 def first_inference(subject: Subject) -> Outcome:
@@ -46,19 +45,16 @@ def models_are_mounted(subject: Subject) -> Outcome:
     if subject.settings.models.access == "s3":
         return not_tried("the stack's pods read models from S3 and mount none")
     found = [(claim["metadata"]["name"], claim.get("status", {}).get("phase")) for claim in subject.objects(_CLAIMS)]
-    lines = [f"claim {name} is {phase}" for name, phase in found]
-    bound = all(phase == "Bound" for _, phase in found)
-    return judged(lines if bound else [], [] if bound else lines, "there is no claim of a volume")
+    seen = [(phase == "Bound", f"claim {name} is {phase}") for name, phase in found]
+    return judged(seen, not_tried("there is no claim of a volume"))
 
 
 def disruption_budget(subject: Subject) -> Outcome:
     """Look whether the disruption controller counts Triton's pods. That NetworkPolicies hold is not tried."""
-    right: list[str] = []
-    wrong: list[str] = []
+    seen = []
     for budget in subject.objects(_BUDGETS):
         allowed = condition(budget, "DisruptionAllowed")
         pods = budget.get("status", {}).get("expectedPods", 0)
-        (right if pods else wrong).append(
-            f"PodDisruptionBudget {budget['metadata']['name']} counts {pods} pods; DisruptionAllowed is {allowed}"
-        )
-    return judged(right, wrong, "the stack has no disruption budget")
+        line = f"PodDisruptionBudget {budget['metadata']['name']} counts {pods} pods; DisruptionAllowed is {allowed}"
+        seen.append((pods > 0, line))
+    return judged(seen, not_tried("the stack has no disruption budget"))
