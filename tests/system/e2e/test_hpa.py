@@ -16,6 +16,7 @@ import pytest
 
 from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Recording, signals
 from spec.settings import load_stack_file
+from tests.system.e2e import pinned
 from tests.system.e2e.conftest import UP_SECONDS
 from tests.system.e2e.load_summary import ANSWERED, READY
 from tests.system.e2e.monitored import Monitored
@@ -33,14 +34,6 @@ pytestmark = pytest.mark.timeout(5400)
 _LOAD_SECONDS = 2400.0
 _PATIENCE = 300.0
 API = "/apis/custom.metrics.k8s.io/v1beta1"
-PINS = {
-    "triton-eks:triton.autoscaler": "hpa",
-    # KEDA would be there for the workers.
-    "triton-eks:worker.scaler": "none",
-    "triton-eks:worker.replicas": 1,
-    "triton-eks:worker.minReplicas": None,
-    "triton-eks:worker.maxReplicas": None,
-}
 
 
 class Scaled(Monitored):
@@ -78,7 +71,7 @@ class Scaled(Monitored):
 def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scaled]:
     """One that is up. Tests that use it leave it as they found it."""
     twin = Scaled(TwinHome(tmp_path_factory.mktemp("hpa") / "home"))
-    for key, value in PINS.items():
+    for key, value in pinned.HPA.items():
         twin.pin(key, value)
     twin.make()
     yield twin

@@ -14,6 +14,7 @@ import pytest
 from infra.platform.dashboards import dashboards
 from spec.scaling.signal import signals
 from spec.settings import load_stack_file
+from tests.system.e2e import pinned
 from tests.system.e2e.conftest import Twin
 from tests.system.e2e.monitored import Monitored
 from twin.commands import inference
@@ -27,7 +28,6 @@ WITHOUT_A_SOURCE = {
     "Restarts": "kube-state-metrics",
 }
 """The panels of the inference dashboard that stay empty on the twin: what would fill them."""
-MONITORING = {"runbooks": "https://example.com/runbooks", "replicas": 1, "retentionDays": 1, "storageGiB": 10}
 TRITON, PARITY = "podMonitor/monitoring/triton/0", "podMonitor/monitoring/triton-parity/0"
 OPERATOR = "prometheus-operator"
 RESTRICTED = {
@@ -206,8 +206,8 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
 
 def _up(folder: Path) -> Monitored:
     twin = Monitored(TwinHome(folder / "home"))
-    for key, value in MONITORING.items():
-        twin.pin(f"triton-eks:monitoring.{key}", value)
+    for key, value in pinned.MONITORING.items():
+        twin.pin(key, value)
     twin.up()
     return twin
 

@@ -21,6 +21,7 @@ import yaml
 
 from spec.versions import KUBERNETES
 from stackctl.review import consequences
+from tests.system.e2e import pinned
 from tests.system.e2e.conftest import Twin
 from tests.system.upgrade import accepted, release
 from tests.system.upgrade.comparison import Finding, findings
@@ -28,17 +29,8 @@ from twin.host import processes
 from twin.host.home import REPOSITORY
 
 STACK = "local"
-OLD, NEW = "1.34", "1.35"
+OLD, NEW = pinned.OLD_KUBERNETES["triton-eks:cluster.version"], "1.35"
 PAGE = (REPOSITORY / "docs" / "upgrades.md").read_text()
-BLUE = {
-    "name": "g5",
-    "instanceTypes": ["g5.xlarge"],
-    "capacity": "on-demand",
-    "min": 1,
-    "desired": 2,
-    "max": 3,
-    "diskGiB": 200,
-}
 _BLOCK = re.compile(r"^```(yaml|sh) on-twin\n(.*?)^```$", re.M | re.S)
 _LOAD_SECONDS = 3000
 _STEP_SECONDS = 900.0
@@ -136,9 +128,8 @@ def expected(version: str, names: Iterable[str]) -> dict[str, str]:
 
 @pytest.mark.timeout(5400)
 def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_path: Path) -> None:
-    own_twin.pin("triton-eks:cluster.version", OLD)
-    own_twin.pin("triton-eks:triton.replicas", 2)
-    own_twin.pin("triton-eks:gpu.pools", [BLUE])
+    for key, value in pinned.OLD_KUBERNETES.items():
+        own_twin.pin(key, value)
     own_twin.up()
     stack = Stack(own_twin)
     at_first = stack.versions()

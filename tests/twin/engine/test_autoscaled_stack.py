@@ -10,6 +10,7 @@ from modelctl.release.publish import prepare
 from modelctl.repository.load import load
 from spec.scaling.signal import signals
 from spec.settings import load as settings_of
+from tests.system.e2e import pinned
 from twin.charts import registry
 from twin.engine import stack_files
 from twin.host.home import TwinHome
@@ -100,3 +101,15 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
     both = registry.families(stack_files.config(autoscaled, "local"))
     assert both == ("prometheus", "prometheus-operator", "keda", "prometheus-adapter"), "KEDA is there for the workers"
+
+
+@pytest.mark.parametrize(
+    ("autoscaling", "pins"),
+    [(False, pinned.MONITORING), (True, pinned.HPA), (False, pinned.OLD_KUBERNETES)],
+    ids=["monitoring", "hpa", "upgrades"],
+)
+def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, autoscaling: bool, pins: dict[str, object]) -> None:
+    stack_files.ask_for_autoscaling(home, autoscaling)
+    for key, value in pins.items():
+        stack_files.pin(home, "local", key, value)
+    settings_of(stack_files.config(home, "local"), "local")

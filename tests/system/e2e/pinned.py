@@ -1,0 +1,43 @@
+"""Keys that the slow tests set in their twin's copy of stacks/Pulumi.local.yaml.
+
+They stand apart from those tests so that a test of `make test` can load the stack that they make.
+"""
+
+from typing import Any
+
+MONITORING: dict[str, Any] = {
+    "triton-eks:monitoring": {
+        "runbooks": "https://example.com/runbooks",
+        "replicas": 1,
+        "retentionDays": 1,
+        "storageGiB": 10,
+    },
+    # Room for Prometheus's pods.
+    "triton-eks:nodes.system": {"instanceTypes": ["m7i.large"], "min": 1, "desired": 2, "max": 2, "diskGiB": 50},
+}
+
+HPA: dict[str, Any] = {
+    "triton-eks:triton.autoscaler": "hpa",
+    # KEDA would be there for the workers.
+    "triton-eks:worker.scaler": "none",
+    "triton-eks:worker.replicas": 1,
+    "triton-eks:worker.minReplicas": None,
+    "triton-eks:worker.maxReplicas": None,
+}
+"""For the stack of `make up AUTOSCALING=1`."""
+
+OLD_KUBERNETES: dict[str, Any] = {
+    "triton-eks:cluster.version": "1.34",
+    "triton-eks:triton.replicas": 2,
+    "triton-eks:gpu.pools": [
+        {
+            "name": "g5",
+            "instanceTypes": ["g5.xlarge"],
+            "capacity": "on-demand",
+            "min": 1,
+            "desired": 2,
+            "max": 3,
+            "diskGiB": 200,
+        }
+    ],
+}
