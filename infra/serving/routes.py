@@ -20,6 +20,8 @@ from infra.platform import gateway as envoy
 from infra.platform.installed_chart import custom_resource
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
+from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing
 
@@ -42,7 +44,8 @@ _GRPC_SERVICE = "inference.GRPCInferenceService"
 class RoutedModel:
     """A model of the release. `serving` None: the stack says nothing of it.
 
-    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
+    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
+    of the fleets that serve it, each with its part of the requests.
     """
 
     name: str
@@ -50,6 +53,7 @@ class RoutedModel:
     serving: ModelServing | None
     canary: Canary | None
     least_peak_rate: float | None = None
+    services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
 
     @property
     def peak_rate(self) -> float | None:
@@ -88,12 +92,23 @@ class ModelRoutes(pulumi.ComponentResource):
 
 
 def routed(
-    versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
+    versions: Mapping[str, int],
+    serving: Mapping[str, ModelServing],
+    canaries: Mapping[str, Canary],
+    fleets: Sequence[Fleet[Settings]],
 ) -> tuple[RoutedModel, ...]:
-    """Return every model of the release, in order, with what the stack says of it."""
+    """Return every model of the release, in order, with what the stack says of it and the fleets that serve it."""
     least = min((one.peak_rate for one in serving.values()), default=None)
     return tuple(
-        RoutedModel(name, versions[name], serving.get(name), canaries.get(name), least) for name in sorted(versions)
+        RoutedModel(
+            name,
+            versions[name],
+            serving.get(name),
+            canaries.get(name),
+            least,
+            tuple((fleet.release, fleet.weight(name)) for fleet in fleets if fleet.serves(name)),
+        )
+        for name in sorted(versions)
     )
 
 
@@ -276,13 +291,15 @@ def _ids(percent: int) -> str:
 
 
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
-    if model.canary is None or model.canary.service is None:
-        return [{"name": TRITON_SERVICE, "port": port}]
-    percent = model.canary.percent
-    return [
-        {"name": TRITON_SERVICE, "port": port, "weight": 100 - percent},
-        {"name": model.canary.service, "port": port, "weight": percent},
-    ]
+    """Return the Services that are asked, with weights where there are several. A canary's part is of all requests."""
+    weights = dict(model.services)
+    if model.canary is not None and model.canary.service is not None:
+        percent, parts = model.canary.percent, sum(weights.values())
+        weights = {service: weight * (100 - percent) for service, weight in weights.items()}
+        weights[model.canary.service] = percent * parts
+    if len(weights) == 1:
+        return [{"name": service, "port": port} for service in weights]
+    return [{"name": service, "port": port, "weight": weight} for service, weight in weights.items()]
 
 
 def _listener(name: str) -> Manifest:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from spec.prometheus import recording
-from spec.prometheus.rule import series
+from spec.prometheus.rule import pods_of, series
 from spec.settings.autoscaling import Target
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
@@ -54,6 +54,8 @@ class Signal:
     model: str
     target: float
     """Per pod."""
+    deployment: str | None = None
+    """The Deployment whose pods count; None where there is no other."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -68,7 +70,8 @@ class Signal:
     @property
     def query(self) -> str:
         """Return PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
-        return f"sum({series(self.recording.series, model=self.model)})"
+        own = [pods_of([self.deployment])] if self.deployment is not None else []
+        return f"sum({series(self.recording.series, *own, model=self.model)})"
 
     def keda_trigger(self, prometheus_url: str) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
@@ -108,8 +111,10 @@ def quantity(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{math.ceil(value * 1000)}m"
 
 
-def signals(settings: Settings) -> list[Signal]:
+def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     """Return both signals of each model that the stack wants something of, in the order of the models.
+
+    `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
     An ensemble is never among them: its steps are counted already.
     """
@@ -120,7 +125,7 @@ def signals(settings: Settings) -> list[Signal]:
         instances = instances_per_pod(settings, wants)
         pending = given.pending if given.pending is not None else pending_target(wants, instances)
         busy = given.busy if given.busy is not None else busy_target(instances)
-        found += [Signal(PENDING, model, pending), Signal(BUSY, model, busy)]
+        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment)]
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from infra.app import deploy
-from infra.serving.triton import TritonServerArgs, model_prefixes, values
+from infra.serving.triton import FleetArgs, model_prefixes, values
 from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
 from spec.settings.models import Models, Release
@@ -25,7 +25,7 @@ def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, An
     """The values for a stack with changes to its file, and with other sections than those of the file."""
     read = settings(changes)
     assert isinstance(read.models.release, Release)
-    args = TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release)
+    args = FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release)
     return values(stack(), replace(args, **sections))
 
 

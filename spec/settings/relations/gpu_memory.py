@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.problem import Problem
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 
 CUDA_CONTEXT_MIB = 500
@@ -26,6 +26,7 @@ def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
 
 
 @rule
+@of_each_fleet
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that hold the models of a pod.
 

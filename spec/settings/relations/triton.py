@@ -11,7 +11,8 @@ from spec.problem import Problem
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.nodes import CPU_POOL_NAME, CpuPool
+from spec.settings.relations.subject import Subject, nodes_of, of_each_fleet, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
 from spec.settings.scheduling.pods import daemons
@@ -45,15 +46,19 @@ def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _pool_exists(subject: Subject) -> Iterator[Problem]:
     """Require a pool of gpu.pools."""
     names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
     wanted = subject.document.triton.pool
+    if wanted == CPU_POOL_NAME and (subject.document.nodes.cpu is not None or subject.document.triton.gpus == 0):
+        return  # told as that of a fleet without GPUs
     if wanted not in names:
         yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
 
 
 @rule
+@of_each_fleet
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that Triton can run on."""
     release = TRITON_RELEASES.get(subject.document.triton.version)
@@ -68,10 +73,13 @@ def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more GPUs per pod than a node of the pool has, and one where GPUs are shared."""
     pool, types = pool_of(subject)
     gpus = subject.document.triton.gpus
+    if not gpus:
+        return  # told as that of a fleet without GPUs
     if pool.sharing.strategy != "exclusive":
         if gpus != 1:
             yield Problem(
@@ -88,9 +96,10 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_mib)
     limit, wanted = _room(subject.document, smallest).free.mib // 1024, subject.document.triton.memory_gib
     if wanted > limit:
@@ -102,6 +111,7 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
     """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
     triton = subject.document.triton
@@ -127,9 +137,10 @@ def _shared_and_server_mib(environment: str) -> tuple[int, int]:
 
 
 @rule
+@of_each_fleet
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
     limit, wanted = _room(subject.document, smallest).free.millis, subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
@@ -141,12 +152,13 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
     if release is None or subject.document.models.access != "s3":
         return
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
     triton = subject.document.triton
     limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout)
@@ -161,11 +173,14 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
+    if isinstance(pool, CpuPool):
+        return  # they share these nodes with the workers, and are counted with them
     per_node = min(pods_per_node(subject.document, pool, known) for known in types)
-    path, pods = _most_pods(subject)
+    path, pods = most_pods(subject)
     grows = subject.document.node_autoscaler != "none"
     key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
     room = nodes * per_node
@@ -179,7 +194,7 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def _most_pods(subject: Subject) -> tuple[str, int]:
+def most_pods(subject: Subject) -> tuple[str, int]:
     """The most pods that there may be and where the stack says so; Absent where it does not."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     if subject.document.pod_autoscaler != "none" and autoscaling is not None:
@@ -189,11 +204,12 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
     raise Absent("triton.replicas")
 
 
-def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
+def pods_per_node(document: Document, pool: GpuPool | CpuPool, known: InstanceType) -> int:
     """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
     triton, room = document.triton, _room(document, known)
+    gpus = [known.gpus * pool.sharing.replicas // triton.gpus] if isinstance(pool, GpuPool) and triton.gpus else []
     return min(
-        known.gpus * pool.sharing.replicas // triton.gpus,
+        *gpus,
         room.free.mib // (triton.memory_gib * 1024),
         room.free.millis // cpu_millis(triton.cpu),
         room.pods,
@@ -202,11 +218,11 @@ def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int
 
 
 def _room(document: Document, known: InstanceType) -> Room:
-    """Return what a GPU node has for Triton's pods."""
-    return room_of([known], daemons(document, gpu=True))
+    """Return what a node has for Triton's pods."""
+    return room_of([known], daemons(document, gpu=known.gpus > 0))
 
 
-def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
+def _disk_for_pods_gib(pool: GpuPool | CpuPool, known: InstanceType) -> int:
     return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
 
 

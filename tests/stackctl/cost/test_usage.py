@@ -109,7 +109,7 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
     """prod: Karpenter, at least 3 pods and one that holds a node ready; g5.xlarge has one GPU."""
     settings = stack("prod")
     g5, p4d = settings.gpu.pools
-    assert usage.expected_pods(settings) == (4, 4)
+    assert usage.expected_pods(settings, {}) == (4, 4)
     assert usage.pool_nodes(settings, g5) == Nodes(4, 4, 9)
     assert usage.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
 
@@ -328,7 +328,7 @@ def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
     plant(tmp_path, monkeypatch)
     settings = stack("prod", _without_digest(tuned))
     assert throughput.measured_rates(settings) == {"classify": 7.5}
-    assert usage.expected_pods(settings) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
+    assert usage.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
     assert usage.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
     found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
     assert found.per_million_measured == {"classify": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
