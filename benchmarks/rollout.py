@@ -246,7 +246,7 @@ def _line(run: Run) -> str:
 
 
 def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
-    limits = Limits(load=60, restart=60, drain=60, quiet=1, settle=30, poll=0.1)
+    limits = Limits(load=60, restart=60, watch=0, drain=60, quiet=1, settle=30, poll=0.1)
     controller = Controller(store, servers.fleet, Wanted("local"), limits=limits)
     with Lease(LiveRepository(store)) as lease:
         controller.rollout(manifest.id, lease)
