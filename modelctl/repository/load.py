@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
 from modelctl.repository import backends, engines, textproto, tree
 from modelctl.repository.configure import render
@@ -64,6 +64,22 @@ class Model:
     def files_of_every_version(self) -> frozenset[str]:
         """Return the names that lie in the directory of each served version: what its one config may name."""
         return _common_names(self.versions, self.files)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Return the models of an ensemble, each once."""
+        return tuple(dict.fromkeys(step.model_name for step in self.config.ensemble_scheduling.step))
+
+    @property
+    def decoupled(self) -> bool:
+        """Return whether its config says that a request has any number of responses."""
+        return self.config.model_transaction_policy.decoupled
+
+    @property
+    def self_placed(self) -> bool:
+        """Return whether it takes its GPUs by itself, or its backend does."""
+        kinds = {group.kind for group in self.config.instance_group}
+        return ModelInstanceGroup.KIND_MODEL in kinds or self.backend in backends.ENGINES
 
     @property
     def backend(self) -> str:
