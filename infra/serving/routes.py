@@ -21,6 +21,7 @@ from infra.platform.installed_chart import custom_resource
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings.gateway import Canary
+from spec.settings.models import Models
 from spec.settings.serving import ModelServing
 
 Manifest = dict[str, Any]
@@ -40,7 +41,7 @@ _GRPC_SERVICE = "inference.GRPCInferenceService"
 
 @dataclass(frozen=True)
 class RoutedModel:
-    """A model of the release. `serving` None: the stack says nothing of it.
+    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
     """
@@ -50,6 +51,7 @@ class RoutedModel:
     serving: ModelServing | None
     canary: Canary | None
     least_peak_rate: float | None = None
+    decoupled: bool = False
 
     @property
     def peak_rate(self) -> float | None:
@@ -61,8 +63,8 @@ class RoutedModel:
 
     @property
     def streams(self) -> bool:
-        """Whether clients ask it over streams: a decoupled model answers when it likes."""
-        return self.serving is not None and (self.serving.decoupled or self.serving.sequence is not None)
+        """Whether clients ask it over streams."""
+        return self.decoupled or (self.serving is not None and self.serving.sequence is not None)
 
 
 class ModelRoutes(pulumi.ComponentResource):
@@ -87,13 +89,13 @@ class ModelRoutes(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def routed(
-    versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
-) -> tuple[RoutedModel, ...]:
-    """Return every model of the release, in order, with what the stack says of it."""
-    least = min((one.peak_rate for one in serving.values()), default=None)
+def routed(models: Models, canaries: Mapping[str, Canary]) -> tuple[RoutedModel, ...]:
+    """Return every model of the release, in order, with what the stack says of it; none without a release."""
+    versions = models.release.models if models.release is not None else {}
+    least = min((one.peak_rate for one in models.serving.values()), default=None)
     return tuple(
-        RoutedModel(name, versions[name], serving.get(name), canaries.get(name), least) for name in sorted(versions)
+        RoutedModel(name, version, models.serving.get(name), canaries.get(name), least, models.is_decoupled(name))
+        for name, version in sorted(versions.items())
     )
 
 
@@ -131,7 +133,7 @@ def http_route_spec(model: RoutedModel) -> Manifest:
         rules.append(_http_rule(model, [_matches(model, f"{path}/infer")]))
     pinned = {"type": "RegularExpression", "value": f"/v2/models/{re.escape(model.name)}/versions/[0-9]+/infer"}
     rules.append(_http_rule(model, [{**_matches(model, ""), "path": pinned}]))
-    if model.serving is not None and model.serving.decoupled:
+    if model.decoupled:
         # Over HTTP a decoupled model answers these alone.
         rules.append(_http_rule(model, [_matches(model, f"{path}/{end}") for end in ("generate", "generate_stream")]))
     return {"parentRefs": [_listener(envoy.HTTP_LISTENER)], "rules": rules}

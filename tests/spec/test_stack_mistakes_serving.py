@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spec.settings.digest import serving_digest
 from tests.spec.stack_config import complaints, settings
 
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
@@ -12,8 +13,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "preferredBatchSizes, warmup, priorities, sequence, decoupled, responseCache, rateLimiter, tensorrtFp16, cudaGraphs, "
-    "latencyHistogram, tuned"
+    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
+    "tensorrtFp16, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -364,6 +365,54 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
 ) -> None:
     said = complaints({"models.release": {**RELEASE, "others": others}})
     assert said == [f"models.release.others.{line}" for line in expected]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            {"ensembles": {"resnet5": ["resnet50"]}},
+            ["ensembles.resnet5: release 3f2a9c1b7d04 has no model 'resnet5'; did you mean 'resnet50'? it has resnet50"],
+        ),
+        (
+            {"ensembles": {"resnet50": ["bert", "bert"]}},
+            [
+                "ensembles.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50",
+                "ensembles.resnet50[1]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50",
+                "ensembles.resnet50[1]: bert is listed twice; list each model once",
+            ],
+        ),
+        ({"ensembles": {"resnet50": []}}, ["ensembles.resnet50: is empty; give at least one"]),
+        (
+            {"ensembles": {"resnet50": ["resnet50"]}},
+            ["ensembles.resnet50: is a step of itself; name the models of its steps"],
+        ),
+        ({"decoupled": ["bert"]}, ["decoupled[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"]),
+        ({"selfPlaced": ["resnet50", "resnet50"]}, ["selfPlaced[1]: resnet50 is listed twice; list each model once"]),
+    ],
+)
+def test_what_is_said_of_models_is_of_models_of_the_release(said: dict[str, Any], expected: list[str]) -> None:
+    assert complaints({"models.release": {**RELEASE, **said}}) == [f"models.release.{line}" for line in expected]
+
+
+def test_a_stream_is_of_a_model_that_streams() -> None:
+    assert complaints({"models.release": None, "models.serving": {"resnet50": {**CPU, "longestStreamSeconds": 30}}}) == [
+        f"{PATH}.longestStreamSeconds: is of models that are decoupled or keep sequences, and this one answers a request "
+        "once; remove it, or write decoupled: true"
+    ]
+    wants = {**CPU, "decoupled": True, "longestStreamSeconds": 3001}
+    assert complaints({"models.release": None, "models.serving": {"resnet50": wants}}) == [
+        f"{PATH}.longestStreamSeconds: 3001 is out of range; use 1 to 3000 seconds"
+    ]
+
+
+def test_the_length_of_a_stream_makes_no_other_release() -> None:
+    wants = {**CPU, "decoupled": True}
+    streams, plain = (
+        settings({"models.release": None, "models.serving": {"resnet50": one}})
+        for one in ({**wants, "longestStreamSeconds": 30}, wants)
+    )
+    assert serving_digest(streams) == serving_digest(plain)
 
 
 def test_several_versions_of_a_model_do_not_go_with_rollouts_in_place() -> None:
