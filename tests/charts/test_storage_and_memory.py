@@ -18,6 +18,7 @@ from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE
 from tests.paths import ROOT
+from tests.spec.stack_config import complaints
 from twin.releases.helm import HelmError
 
 MIB = 1024**2
@@ -141,15 +142,31 @@ def test_settings_reckon_with_the_values_that_people_write(tmp_path: Path, monke
         "tmp": {"size": "20Gi"},
         "modelCache": {"headroom": 3, "minimumSize": "5Gi"},
         "server": {"extraArgs": ["--cuda-memory-pool-byte-size=0:1073741824"]},
+        "extraVolumes": [{"name": "data", "emptyDir": {"sizeLimit": "4Gi"}}],
+        "extraContainers": [{"name": "proxy", "resources": {"cpu": "1.5", "memory": "3Gi"}}],
+        "extraInitContainers": [
+            {"name": "watch", "restartPolicy": "Always", "resources": {"cpu": "250m", "memory": "256Mi"}},
+            {"name": "prepare", "resources": {"cpu": "2", "memory": "4Gi"}},
+        ],
     }
-    (tmp_path / "helm-values/triton/prod.yaml").write_text(json.dumps(written))
+    (tmp_path / "helm-values/triton/staging.yaml").write_text(json.dumps(written))
     monkeypatch.setattr(chart_values, "_ROOT", tmp_path)
     pod_values.cache_clear()
-    values = pod_values("prod")
+    values = pod_values("staging")
+    told = complaints({"triton.memoryGiB": 11})
     pod_values.cache_clear()
     assert (values.tmp, values.cache_copies, values.smallest_cache) == (20 * 1024, 3, 5 * 1024)
-    assert pod_disk_gib(GIB, values=values) == 26
-    assert pod_disk_gib(10 * GIB, values=values) == 51
+    assert (values.extra_disk, values.beside_millis, values.beside) == (4096, 1750, 3328)
+    assert pod_disk_gib(GIB, values=values) == 30
+    assert pod_disk_gib(10 * GIB, values=values) == 55
+    beside = (
+        "beside the kubelet and the add-ons and {} of the containers beside the server (helm-values/triton); use at most {}"
+    )
+    g5 = "a g5.xlarge of pool 'g5' has left"
+    assert [line for line in told if line.startswith(("triton.memoryGiB", "triton.cpu"))] == [
+        f"triton.memoryGiB: 11 GiB are more than {g5} {beside.format('3328 MiB', 10)}",
+        f"triton.cpu: 3 vCPUs are more than {g5} {beside.format('1750m', chr(34) + '1930m' + chr(34))}",
+    ]
     assert (cuda_pool_mib(values.extra_args, 1), cuda_pool_mib(("--cuda-memory-pool-byte-size=0:0",), 2)) == (1024, 64)
 
 

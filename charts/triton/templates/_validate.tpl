@@ -3,7 +3,7 @@ What a schema cannot say, or cannot say in words: required values and contradict
 one sentence a line, each beginning with the path of the value.
 */}}
 {{- define "triton.validate" -}}
-{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) (include "triton-eks.problems" . | fromJsonArray) -}}
+{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) (include "triton.extras" . | fromJsonArray) (include "triton-eks.problems" . | fromJsonArray) -}}
 {{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
 {{- end }}
 
@@ -76,9 +76,11 @@ one sentence a line, each beginning with the path of the value.
 {{- $memory := include "triton.mebibytes" $v.resources.memory | int64 -}}
 {{- $cache := include "triton.responseCacheMebibytes" . | int64 -}}
 {{- $shm := ternary (include "triton.mebibytes" $v.shm.size | int64) 0 $v.shm.enabled -}}
-{{- $needed := add $shm (include "triton.mebibytes" $v.shm.memoryMargin | int64) $cache -}}
+{{- $inMemory := include "triton.emptyDirMebibytes" (list . true) | int64 -}}
+{{- $needed := add $shm $inMemory (include "triton.mebibytes" $v.shm.memoryMargin | int64) $cache -}}
 {{- if gt (int64 $needed) $memory -}}
 {{- $cached := ternary (printf ", %dMi of response cache (server.responseCacheBytes)" $cache) "" (gt $cache 0) -}}
+{{- if gt $inMemory 0 -}}{{- $cached = printf "%s, %dMi of volumes in memory (extraVolumes)" $cached $inMemory -}}{{- end -}}
 {{- if $v.shm.enabled -}}
 {{- $problems = append $problems (printf "shm.size: %s of /dev/shm%s and %s for the server (shm.memoryMargin) do not fit into resources.memory, which is %s" $v.shm.size $cached $v.shm.memoryMargin $v.resources.memory) -}}
 {{- else -}}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spec.problem import Problem
-from spec.settings.relations.chart_values import pod_values
+from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 
@@ -56,7 +56,7 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
         return
     pool, types = pool_of(subject)
     terms = [*models, _Term("", CUDA_CONTEXT_MIB, f"CUDA context {CUDA_CONTEXT_MIB}")]
-    pool_mib = cuda_pool_mib(pod_values(subject.document.environment).extra_args, triton.gpus)
+    pool_mib = cuda_pool_mib(values_of(subject.document).extra_args, triton.gpus)
     terms.append(_Term("", pool_mib, f"CUDA pool {pool_mib}"))
     if triton.rollout == "in-place":
         again = sum(term.mib for term in models)

@@ -8,7 +8,7 @@ from spec.problem import Problem
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
-from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, pod_values
+from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, values_of
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
@@ -86,12 +86,14 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_mib)
-    limit, wanted = _room(subject.document, smallest).free.mib // 1024, subject.document.triton.memory_gib
+    beside = values_of(subject.document).beside
+    limit = (_room(subject.document, smallest).free.mib - beside) // 1024
+    wanted = subject.document.triton.memory_gib
     if wanted > limit:
         yield Problem(
             "triton.memoryGiB",
             f"{wanted} GiB are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
-            f"add-ons; use at most {limit}",
+            f"add-ons{_containers(f'{beside} MiB', beside)}; use at most {max(limit, 0)}",
         )
 
 
@@ -99,7 +101,7 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
     """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
     triton = subject.document.triton
-    values = pod_values(subject.document.environment)
+    values = values_of(subject.document)
     # Under MPS the pod's /dev/shm is that of the daemon (docs/facts/gpu-nodes.md#shared-memory-under-mps).
     shared = 0 if _has_shm_of_mps(subject) else values.shm
     needed = shared + values.server + (triton.response_cache_mib or 0)
@@ -117,13 +119,18 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
-    limit, wanted = _room(subject.document, smallest).free.millis, subject.document.triton.cpu
+    beside = values_of(subject.document).beside_millis
+    limit, wanted = _room(subject.document, smallest).free.millis - beside, subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
         yield Problem(
             "triton.cpu",
             f"{wanted} vCPUs are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
-            f'add-ons; use at most "{limit}m"',
+            f'add-ons{_containers(f"{beside}m", beside)}; use at most "{max(limit, 0)}m"',
         )
+
+
+def _containers(amount: str, beside: int) -> str:
+    return f" and {amount} of the containers beside the server (helm-values/triton)" if beside else ""
 
 
 @rule
@@ -134,7 +141,7 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
         return
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
-    triton, values = subject.document.triton, pod_values(subject.document.environment)
+    triton, values = subject.document.triton, values_of(subject.document)
     limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout, values=values)
     if wanted > limit:
         copies = _cache_copies(triton.rollout, values)
@@ -177,11 +184,11 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
 
 def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
     """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
-    triton, room = document.triton, _room(document, known)
+    triton, room, values = document.triton, _room(document, known), values_of(document)
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
-        room.free.mib // (triton.memory_gib * 1024),
-        room.free.millis // cpu_millis(triton.cpu),
+        room.free.mib // (triton.memory_gib * 1024 + values.beside),
+        room.free.millis // (cpu_millis(triton.cpu) + values.beside_millis),
         room.pods,
         _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
@@ -208,7 +215,7 @@ def _cache_copies(rollout: str, values: PodValues) -> int:
 def _disk_of_a_pod_gib(document: Document) -> int:
     models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
-    values = pod_values(document.environment)
+    values = values_of(document)
     return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3", values=values)
 
 
@@ -220,8 +227,8 @@ def pod_disk_gib(
     `copied`: the pod has the release on its own disk; False: it is mounted.
     """
     if not copied:
-        return math.ceil((values.tmp + _LOGS_MIB) / 1024)
+        return math.ceil((values.tmp + values.extra_disk + _LOGS_MIB) / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
     cache_mib = max(values.smallest_cache, math.ceil(release_bytes * _cache_copies(rollout, values) / 1024**2))
-    return math.ceil((cache_mib + values.tmp + _LOGS_MIB) / 1024)
+    return math.ceil((cache_mib + values.tmp + values.extra_disk + _LOGS_MIB) / 1024)
