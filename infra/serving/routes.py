@@ -35,6 +35,9 @@ _RETRIED = ("connect-failure", "refused-stream", "reset-before-request", "retria
 _RETRY_PERCENT = 20
 _DEVIATIONS = 3
 _CONNECT_SECONDS = 1
+_SLOW_START_SECONDS = 30
+"""In which Envoy raises the share of a new pod, from a tenth to its part
+(https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
 _BUCKETS = 256
 _GRPC_SERVICE = "inference.GRPCInferenceService"
 
@@ -188,7 +191,9 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
 def _load_balancer(model: RoutedModel) -> Manifest:
     if model.serving is not None and model.serving.sequence is not None:
         return {"type": "ConsistentHash", "consistentHash": {"type": "Headers", "headers": [{"name": SEQUENCE_HEADER}]}}
-    return {"type": "LeastRequest"}
+    # A pod that has just become ready has no requests, and least request alone would send it most of them while its caches
+    # are cold and its connections are opened.
+    return {"type": "LeastRequest", "slowStart": {"window": f"{_SLOW_START_SECONDS}s"}}
 
 
 def _retry() -> Manifest:

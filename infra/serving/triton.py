@@ -117,6 +117,10 @@ def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     else:
         # Not rendered at all: every `up` would undo what the autoscaler has done.
         computed["autoscaling"] = {"owner": "external"}
+    if args.pool.sharing.strategy == "mps":
+        # The device plugin mounts the MPS daemon's, without which CUDA does not start
+        # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
+        computed["shm"] = {"enabled": False}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
     if longest_stream(args.models.serving):

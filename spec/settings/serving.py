@@ -13,13 +13,16 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
-from spec.settings.rule import Place, rule
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
 _Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
 """Less than this goes by in the network and in the server's own work, whatever the model."""
+FINEST_SLO_MS = 10
+"""A shorter one is judged by a tenth and more too late: Triton's histogram has whole milliseconds
+(docs/facts/triton-metrics.md#whole-milliseconds)."""
 TIMEOUT_PER_SLO = 3
 SHORTEST_TIMEOUT_US = 100_000
 LONGEST_TIMEOUT_US = 10_000_000
@@ -178,6 +181,17 @@ class ModelServing(Section):
             yield at.problem(
                 "peakRate",
                 f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
+            )
+
+    @warning
+    def _slo_is_coarser_than_the_histogram(self, at: Place) -> Iterator[Problem]:
+        """Warn of an SLO so short that the whole milliseconds of Triton's histogram blur it."""
+        slo = self.slo_p95_ms
+        if self.latency_histogram and slo < FINEST_SLO_MS:
+            yield at.problem(
+                "sloP95Ms",
+                f"Triton's histogram cuts every latency to whole ms: a response of up to {slo + 1} ms counts as one within "
+                f"{slo} ms, {100 / slo:.0f} % late, in alerts and on the dashboard; watch the latency that clients measure",
             )
 
     @rule

@@ -185,7 +185,7 @@ def test_a_sequence_needs_its_header_and_goes_to_one_server_by_it() -> None:
         "type": "ConsistentHash",
         "consistentHash": {"type": "Headers", "headers": [{"name": "x-sequence-id"}]},
     }
-    assert policy(PLAIN)["loadBalancer"] == {"type": "LeastRequest"}
+    assert policy(PLAIN)["loadBalancer"] == {"type": "LeastRequest", "slowStart": {"window": "30s"}}
 
 
 def test_the_two_routes_of_a_model_have_one_policy_and_a_listener_each() -> None:

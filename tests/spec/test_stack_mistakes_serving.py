@@ -282,9 +282,28 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 25564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
-            "b once more during an in-place rollout 12000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "models.serving: a pod needs 26564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "all models once more during an in-place rollout 13000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (  # one model alone, which fits once and not twice
+        {
+            "models.release": None,
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 11_000}},
+            "triton.rollout": "in-place",
+        },
+        [
+            "models.serving: a pod needs 22564 MiB on each GPU (a 1 x 11000 + CUDA context 500 + CUDA pool 64 + a once more "
+            "during an in-place rollout 11000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (
+        {"triton.rollout": "in-place", "triton.version": "26.05"},
+        [
+            "triton.rollout: in-place reads from S3 again hours after the start, and Triton 26.05 is ended by SIGPIPE if "
+            'S3 has closed the connection meanwhile; use triton.version "26.06" or newer, or rollout: rolling'
         ],
     ),
     (
@@ -340,6 +359,22 @@ def test_more_instances_on_the_cpu_than_vcpus_are_a_warning() -> None:
     ]
     fewer = settings({"models.release": None, "models.serving": {**serving, "b": CPU}})
     assert [warning.path for warning in fewer.warnings] == ["models.release"]
+
+
+@pytest.mark.parametrize(
+    ("slo", "late"), [(2, "3 ms counts as one within 2 ms, 50 % late"), (9, "10 ms counts as one within 9 ms, 11 % late")]
+)
+def test_an_slo_that_the_histogram_blurs_is_a_warning(slo: int, late: str) -> None:
+    def told(**model: Any) -> list[str]:
+        serving = {"resnet50": {**CPU, "sloP95Ms": slo, **model}}
+        read = settings({"models.release": None, "models.serving": serving})
+        return [str(warning) for warning in read.warnings if warning.path == f"{PATH}.sloP95Ms"]
+
+    assert told() == [
+        f"{PATH}.sloP95Ms: Triton's histogram cuts every latency to whole ms: a response of up to {late}, in alerts and on "
+        "the dashboard; watch the latency that clients measure"
+    ]
+    assert told(latencyHistogram=False) == told(sloP95Ms=10) == []
 
 
 RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}
