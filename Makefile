@@ -26,8 +26,8 @@ venv: $(VENV)/.installed ## the Python environment alone
 # What Go compiles needs no Python package, so it begins while they are installed.
 up preview: MEANWHILE := pulumi control-plane
 
-up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
-	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
+up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made
