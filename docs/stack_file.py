@@ -50,6 +50,7 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
     ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "previous"): "modelctl/release/pin.py",
+    ("Release", "decoupled"): "spec/settings/models.py",
     **{
         ("InstanceFacts", key): "spec/settings/instance_types.py"
         for key in InstanceFacts.model_fields

@@ -61,9 +61,8 @@ def test_the_pods_of_a_fleet_load_its_models_alone_on_its_nodes(
 
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
     made = read(changes)
-    assert made.models.release is not None
     canaries = made.gateway.canaries if made.gateway is not None else {}
-    found = routes.routed(made.models.release.models, made.models.serving, canaries, made.each_fleet)
+    found = routes.routed(made.models, canaries, made.each_fleet)
     (routed,) = [one for one in found if one.name == model]
     given: list[dict[str, Any]] = routes.http_route_spec(routed)["rules"][0]["backendRefs"]
     return given

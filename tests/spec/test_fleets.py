@@ -264,6 +264,21 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"models.release": {**RELEASE, "ensembles": {"pipeline": ["tokenize", "embed", "rank"]}}},
+        [
+            "models.release.serving: is missing; release 3f2a9c1b7d04 was made without models.serving; run `python -m "
+            "modelctl release … --pin stacks/Pulumi.staging.yaml`",
+            "fleets[1].models[1]: 'pipeline' is an ensemble, and the fleet lacks rank of its steps; add it",
+        ],
+    ),
+    (
+        {"models.serving.tokenize": {**CPU_MODEL, "sequence": {"strategy": "direct"}}},
+        [
+            "models.serving.tokenize.sequence: fleets cpu and g5 share its requests, and those of a sequence belong to one "
+            "server; give all but one the weight 0, or serve it from one"
+        ],
+    ),
+    (
         {"worker": WORKER},
         ["worker: a worker asks the one fleet of a stack without fleets for every model; remove it, or remove fleets"],
     ),

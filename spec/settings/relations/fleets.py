@@ -180,3 +180,36 @@ def _workers_ask_one_fleet(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "worker", "a worker asks the one fleet of a stack without fleets for every model; remove it, or remove fleets"
         )
+
+
+@rule
+def _ensembles_have_their_steps(subject: Subject) -> Iterator[Problem]:
+    """Require every step of an ensemble on each fleet that serves it: the server loads a step that is not named, and neither
+    the readiness of its pods nor the budget of memory knows of it.
+    """
+    ensembles = subject.document.models.ensembles
+    for fleet in subject.document.each_fleet:
+        models = fleet.keys.__dict__.get("models", ()) if fleet.keys is not None else ()
+        for index, model in enumerate(models):
+            missing = [step for step in dict.fromkeys(ensembles.get(model, ())) if step not in models]
+            if missing:
+                yield Problem(
+                    f"fleets[{fleet.index}].models[{index}]",
+                    f"'{model}' is an ensemble, and the fleet lacks {', '.join(missing)} of its steps; add "
+                    f"{'it' if len(missing) == 1 else 'them'}",
+                )
+
+
+@rule
+def _sequences_stay_in_a_fleet(subject: Subject) -> Iterator[Problem]:
+    """Refuse a model with sequence whose requests two fleets share: those of one sequence belong to one server."""
+    fleets = subject.document.each_fleet
+    for name, model in subject.document.models.serving.items():
+        asked = [fleet for fleet in fleets if fleet.serves(name) and fleet.weight(name)]
+        if model.__dict__.get("sequence") is not None and len(asked) > 1:
+            names = " and ".join(str(fleet.name) for fleet in asked)
+            yield Problem(
+                f"models.serving.{name}.sequence",
+                f"fleets {names} share its requests, and those of a sequence belong to one server; give all but one the "
+                "weight 0, or serve it from one",
+            )
