@@ -8,6 +8,8 @@ from infra.platform.dashboards import dashboards
 from infra.serving import routes
 from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from infra.serving.triton import FleetArgs, values
+from infra.serving.worker import asked_of
+from infra.serving.worker import values as worker_values
 from spec.iam_policy import service_account_trust
 from spec.prometheus import rule_file
 from spec.settings import Settings
@@ -16,6 +18,7 @@ from tests.charts import rendering
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_fleets import THREE
+from tests.spec.test_stack_mistakes_relations import WORKER
 
 OF_G5 = 'pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"'
 
@@ -126,6 +129,14 @@ def test_each_fleet_is_down_and_lacks_a_model_by_itself() -> None:
 
 def test_the_board_of_scaling_shows_every_fleet() -> None:
     assert 'deployment=~"(triton-cpu|triton-g5|triton-p4d)"' in str(dashboards(read())[-1])
+
+
+def test_a_worker_asks_the_fleet_with_the_larger_part_first() -> None:
+    cpu, g5, p4d = (f"dns:///triton-{name}-headless.triton.svc.cluster.local:8001" for name in ("cpu", "g5", "p4d"))
+    asked = asked_of(read({"fleets[0].weights": {"tokenize": 0}}).each_fleet)
+    assert asked == {"embed": [g5], "pipeline": [g5], "rank": [p4d], "tokenize": [g5, cpu]}
+    given = worker_values(stack(), read({"worker": WORKER}).worker, 4, read().each_fleet)["triton"]
+    assert (given["url"], given["fleets"]["tokenize"]) == (cpu, [cpu, g5])
 
 
 def test_the_role_that_reads_models_trusts_the_account_of_each_fleet() -> None:

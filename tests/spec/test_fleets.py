@@ -8,7 +8,6 @@ from spec.scaling.signal import signals
 from spec.settings import Settings
 from spec.settings.fleets import Fleet
 from tests.spec.stack_config import REMOVED, complaints, settings
-from tests.spec.test_stack_mistakes_relations import WORKER
 
 CPU_MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}
 GPU_MODEL = {**CPU_MODEL, "device": "gpu", "gpuMemoryMiB": 6000}
@@ -277,10 +276,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "models.serving.tokenize.sequence: fleets cpu and g5 share its requests, and those of a sequence belong to one "
             "server; give all but one the weight 0, or serve it from one"
         ],
-    ),
-    (
-        {"worker": WORKER},
-        ["worker: a worker asks the one fleet of a stack without fleets for every model; remove it, or remove fleets"],
     ),
 ]
 

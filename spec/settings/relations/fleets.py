@@ -174,15 +174,6 @@ def _pods_are_compared_within_a_fleet(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _workers_ask_one_fleet(subject: Subject) -> Iterator[Problem]:
-    """Refuse workers with several fleets: a worker asks one address, whatever the model of a message."""
-    if subject.document.fleets is not None and subject.document.worker is not None:
-        yield Problem(
-            "worker", "a worker asks the one fleet of a stack without fleets for every model; remove it, or remove fleets"
-        )
-
-
-@rule
 def _ensembles_have_their_steps(subject: Subject) -> Iterator[Problem]:
     """Require every step of an ensemble on each fleet that serves it: the server loads a step that is not named, and neither
     the readiness of its pods nor the budget of memory knows of it.

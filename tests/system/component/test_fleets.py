@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -24,8 +25,7 @@ NAMES = ["triton-cpu", "triton-g5", "triton-p4d"]
 def three_fleets() -> dict[str, Any]:
     """prod, with each of its models where it belongs, and one on two fleets."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
-    del config["triton-eks:worker"]
-    config["triton-eks:nodes"]["cpu"]["diskGiB"] = 100
+    config["triton-eks:nodes"]["cpu"] |= {"max": 6, "diskGiB": 100}
     models = config["triton-eks:models"]
     models["serving"]["classify"] = {
         "device": "gpu",
@@ -109,6 +109,14 @@ def test_a_model_is_routed_to_its_fleets_after_their_pods(preview: Recording) ->
     # A chart is there when its pods are ready; until then requests go where they went.
     assert len(charts) == 3
     assert charts <= set(preview.one("triton:serving:ModelRoutes").depends_on)
+
+
+def test_workers_know_the_fleet_of_each_model(preview: Recording) -> None:
+    (worker,) = [item for item in preview.of_type(DEPLOYMENT) if item.checked["metadata"]["name"] == "triton-worker"]
+    (container,) = worker.checked["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    asked = json.loads(variables["WORKER_TRITON_FLEETS"])
+    assert [url.split(".")[0] for url in asked["classify"]] == ["dns:///triton-g5-headless", "dns:///triton-p4d-headless"]
 
 
 def test_nodes_are_held_ready_for_the_fleets_that_ask_for_it(preview: Recording) -> None:
