@@ -83,6 +83,25 @@ def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None,
 
 
 @app.command()
+def fetch(
+    release_id: ReleaseId,
+    bucket: Bucket,
+    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that the release gets into.")],
+    endpoint_url: Endpoint = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
+    ] = None,
+) -> None:
+    """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
+
+    Run again after whatever interrupted it, it goes on where it was.
+    """
+    from modelctl.fetch import command
+
+    command.fetch(release_id, bucket, endpoint_url, to, serve)
+
+
+@app.command()
 def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
     from modelctl.release import command

@@ -170,6 +170,8 @@ RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/`."""
 RELEASE_MANIFEST = "manifest.json"
 """Written last into a release: where it is, the release is whole."""
+CURRENT_RELEASE = "current"
+"""Where `modelctl fetch` puts releases on a disk, the link that leads to the one to serve."""
 LIVE_PREFIX = "live/"
 """The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")
