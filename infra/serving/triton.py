@@ -141,6 +141,8 @@ def _repository_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     }
     if models.s3_endpoint is not None:
         s3["endpoint"] = models.s3_endpoint
+    if models.fetcher is not None:
+        return {"s3": s3, "fetch": {"image": models.fetcher.image}}
     return {"s3": s3}
 
 

@@ -114,7 +114,7 @@ def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
     values = {**overrides, "release": {"bytes": release_bytes}}
     resources = rendering.container(values, environment=environment)["resources"]
     mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
-    assert pod_disk_gib(release_bytes, mode) == math.ceil(mebibytes / 1024)
+    assert pod_disk_gib(release_bytes, rollout=mode) == math.ceil(mebibytes / 1024)
 
 
 MOUNTED: dict[str, Any] = {
@@ -142,7 +142,7 @@ def test_a_mounted_release_takes_no_disk() -> None:
     overrides = {**MOUNTED, "release": {"bytes": 500 * GIB}}
     mebibytes = rendering.container(overrides)["resources"]["requests"]["ephemeral-storage"]
     assert mebibytes == f"{1024 + 256}Mi"
-    assert pod_disk_gib(500 * GIB, copied=False) == math.ceil((1024 + 256) / 1024)
+    assert pod_disk_gib(500 * GIB, "mountpoint") == math.ceil((1024 + 256) / 1024)
 
 
 def test_who_mounts_calls_neither_s3_nor_sts() -> None:

@@ -11,6 +11,7 @@ from spec.problem import Problem
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
+from spec.settings.models import ModelAccess
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
@@ -25,6 +26,7 @@ _CACHE_COPIES = 2
 _COPIES_IN_PLACE = 4
 _SMALLEST_CACHE_MIB = 1024
 _TMP_AND_LOGS_MIB = 1024 + 256
+_ON_DISK: tuple[ModelAccess, ...] = ("s3", "local")
 _UNITS_MIB = {"Mi": 1, "Gi": 1024}
 _ROOT = Path(__file__).resolve().parents[3]
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
@@ -144,17 +146,18 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
-    if release is None or subject.document.models.access != "s3":
+    access = subject.document.models.access
+    if release is None or access not in _ON_DISK:
         return
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
     triton = subject.document.triton
-    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout)
+    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, access, triton.rollout)
     if wanted > limit:
-        copies = _cache_copies(triton.rollout)
+        copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout)} copies"
         yield Problem(
             "models.release.bytes",
-            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies} copies) and a "
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies}) and a "
             f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
             "use instance types with larger disks, or release fewer models",
         )
@@ -217,16 +220,16 @@ def _cache_copies(rollout: str) -> int:
 def _disk_of_a_pod_gib(document: Document) -> int:
     models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
-    return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3")
+    return pod_disk_gib(release_bytes, models.access, document.triton.rollout)
 
 
-def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:
-    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton).
-
-    `copied`: the pod has the release on its own disk; False: it is mounted.
-    """
-    if not copied:
+def pod_disk_gib(release_bytes: int, access: ModelAccess = "s3", rollout: str = "rolling") -> int:
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+    if access not in _ON_DISK:
         return math.ceil(_TMP_AND_LOGS_MIB / 1024)
+    if access == "local":
+        cache_mib = _SMALLEST_CACHE_MIB + math.ceil(release_bytes / 1024**2)
+        return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
     cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))
