@@ -91,6 +91,10 @@ def fetch(
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
     ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which the release is copied from.")
+    ] = None,
+    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
 ) -> None:
     """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
 
@@ -98,7 +102,8 @@ def fetch(
     """
     from modelctl.fetch import command
 
-    command.fetch(release_id, bucket, endpoint_url, to, serve)
+    shared = command.Cache(cache, cache_gib) if cache is not None else None
+    command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
 
 
 @app.command()

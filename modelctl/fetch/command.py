@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from console.program import interruptible
@@ -14,11 +15,23 @@ from modelctl.fetch.progress import Progress
 from modelctl.release import catalog
 from modelctl.store.bucket import open_store
 
+
+@dataclass(frozen=True)
+class Cache:
+    """A directory that several fetches share, which holds releases of at most so many GiB."""
+
+    directory: Path
+    gib: int
+
+
 _CONTINUES = "interrupted; run the same command again, it continues"
 
 
-def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serve: str | None) -> None:
-    """Bring a release into the directory `to`, and let `current` in it lead there; metrics at `serve` meanwhile."""
+def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> None:
+    """Bring a release into the directory `to`, and let `current` in it lead there; metrics at `serve` meanwhile.
+
+    With a cache it is fetched into that, unless it is there, and copied from it.
+    """
     address = metrics_server.address("--serve", serve) if serve is not None else None
     store = open_store(bucket, endpoint_url, connections=CONNECTIONS)
     manifest = catalog.finished(store, release_id)
@@ -28,19 +41,28 @@ def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serv
     def say(line: str) -> None:
         console.print(line, markup=False)
 
-    with interruptible(_CONTINUES), told(), directory.locked(say):
-        if directory.holds(manifest):
-            directory.switch(manifest)
-            print(f"{manifest.id} was here: {directory.current}")
-            return
+    def fetched(into: FetchDirectory) -> str:
+        if into.holds(manifest):
+            return "was here"
         progress = Progress(manifest, say)
         with contextlib.ExitStack() as meanwhile:
             if address is not None:
                 meanwhile.enter_context(metrics_server.serving(progress, "--serve", *address))
-            files = directory.begin(manifest)
+            files = into.begin(manifest)
             progress.add(found=sum(file.arrived_bytes for file in files))
             meanwhile.enter_context(progress.told())
             download(manifest.id, files, store, progress)
-        directory.finish(manifest)
+        into.finish(manifest)
+        return f"fetched and verified: {progress.summary()}"
+
+    with interruptible(_CONTINUES), told(), directory.locked(say):
+        if cache is None or directory.holds(manifest):
+            how = fetched(directory)
+        else:
+            kept = FetchDirectory(cache.directory)
+            with kept.locked(say):
+                kept.make_room(manifest, cache.gib, say)
+                how = f"{fetched(kept)}, copied from {cache.directory}"
+                directory.copy_from(kept, manifest)
         directory.switch(manifest)
-    print(f"{manifest.id} fetched and verified: {progress.summary()}; {directory.current}")
+    print(f"{manifest.id} {how}; {directory.current}")

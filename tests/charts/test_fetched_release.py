@@ -75,6 +75,17 @@ def test_a_pod_asks_for_no_more_by_it() -> None:
     assert of_pod(rendering.pod(FETCHED)) == of_pod(rendering.pod())
 
 
+def test_pods_of_a_node_share_downloads_and_serve_from_copies_of_their_own() -> None:
+    cache = {"modelRepository": {"fetch": {"cache": {"claimName": "models-of-the-node", "gib": 250}}}}
+    pod = rendering.pod(with_fetch(cache))
+    (init,), (server,) = pod["initContainers"], pod["containers"]
+    assert {"name": "cache", "persistentVolumeClaim": {"claimName": "models-of-the-node"}} in pod["volumes"]
+    assert {"--cache=/cache", "--cache-gib=250"} <= set(init["args"])
+    assert {"name": "cache", "mountPath": "/cache"} in init["volumeMounts"]
+    assert "cache" not in [mount["name"] for mount in server["volumeMounts"]]
+    assert pod_security.violations(pod) == []
+
+
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
 @pytest.mark.parametrize("release_bytes", [1, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
 def test_settings_reckon_with_its_disk_which_holds_one_copy(environment: str, release_bytes: int) -> None:
@@ -120,6 +131,11 @@ def test_the_server_has_its_own_time_to_start_after_the_download(size: int) -> N
             {"modelRepository": {"s3": {"bucket": "", "prefix": "", "region": ""}, "volume": {"claimName": "models"}}},
             f"modelRepository.fetch.image: is {IMAGE}, but the release is in a volume (modelRepository.volume.claimName); "
             "leave it out, or leave the volume out",
+        ),
+        (
+            {"modelRepository": {"fetch": {"image": "", "cache": {"claimName": "models-of-the-node"}}}},
+            "modelRepository.fetch.cache.claimName: is models-of-the-node, but nothing fetches into it; give "
+            "modelRepository.fetch.image, or leave it out",
         ),
         ({"modelRepository": {"fetch": {"image": "mirror/modelctl:1"}}}, "modelRepository.fetch.image"),
     ],

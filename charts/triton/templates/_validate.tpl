@@ -102,6 +102,9 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 
+{{- if and $v.modelRepository.fetch.cache.claimName (not $v.modelRepository.fetch.image) -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.cache.claimName: is %s, but nothing fetches into it; give modelRepository.fetch.image, or leave it out" $v.modelRepository.fetch.cache.claimName) -}}
+{{- end -}}
 {{- with $v.modelRepository.fetch.image -}}
 {{- if eq $v.rollout.mode "in-place" -}}
 {{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but rollout.mode is in-place; a release that is fetched before the server starts does not change under it, leave it out or use the mode rolling" .) -}}

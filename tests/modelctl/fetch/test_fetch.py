@@ -5,7 +5,6 @@ import shutil
 import threading
 from collections import namedtuple
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,66 +15,11 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from modelctl import metrics_server
 from modelctl.fetch import directory, download, partial_file, progress
 from modelctl.store.bucket import Store
-from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
-from tests.command import Ended, run
+from tests.command import run
 from tests.modelctl.conftest import BUCKET
+from tests.modelctl.fetch.releases import CONTENT, fetch, files, put, sentence
 
-CONTENT = {
-    "classify/1/weights.bin": bytes(range(256)) * 10,  # 2560 bytes: 3 parts of 1000
-    "classify/1/empty": b"",
-    "classify/config.pbtxt": b'name: "classify"',
-}
 Usage = namedtuple("Usage", ["total", "used", "free"])
-
-
-@pytest.fixture(autouse=True)
-def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial_file, "PART_BYTES", 1000)
-    monkeypatch.setattr(download, "_FIRST_PAUSE_SECONDS", 0)
-
-
-@pytest.fixture
-def release(store: Store) -> str:
-    return put(store, CONTENT)
-
-
-def put(store: Store, content: dict[str, bytes]) -> str:
-    """Make a release of these objects."""
-    entries = {key: ObjectEntry(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data)) for key, data in content.items()}
-    models = {key.split("/")[0]: ModelEntry(version=1, backend="python") for key in content}
-    manifest = Manifest.of(entries, models, datetime.now(UTC))
-    for key, data in content.items():
-        store.client.put_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/{key}", Body=data)
-    store.write_manifest(manifest)
-    return manifest.id
-
-
-def fetch(release: str, to: Path, *more: str) -> Ended:
-    return run("modelctl", "fetch", release, "--bucket", BUCKET, "--to", to, *more)
-
-
-def sentence(ended: Ended, code: int) -> str:
-    assert ended.exit_code == code, ended.output
-    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    return line.removeprefix("error: ")
-
-
-def files(of: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(of)): path.read_bytes() for path in of.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
-    """The key, first byte and end of every part that is asked for."""
-    seen: list[tuple[str, int, int]] = []
-    pieces = Store.pieces
-
-    def recorded(self: Store, release_id: str, key: str, first: int, end: int) -> Iterator[bytes]:
-        seen.append((key.rpartition("/")[2], first, end))
-        yield from pieces(self, release_id, key, first, end)
-
-    monkeypatch.setattr(Store, "pieces", recorded)
-    return seen
 
 
 def test_a_release_is_there_under_a_path_that_stays(release: str, tmp_path: Path, asked: list[Any]) -> None:
@@ -101,7 +45,7 @@ def test_a_release_that_is_there_is_not_fetched_again(release: str, tmp_path: Pa
     fetch(release, tmp_path)
     asked.clear()
 
-    assert fetch(release, tmp_path).stdout == f"{release} was here: {tmp_path}/current\n"
+    assert fetch(release, tmp_path).stdout == f"{release} was here; {tmp_path}/current\n"
     assert asked == []
 
 
@@ -112,7 +56,7 @@ def test_the_next_release_takes_over_when_it_is_whole(release: str, store: Store
 
     assert (tmp_path / "current" / "classify" / "config.pbtxt").read_bytes() == b"changed"
     assert sorted(path.name for path in (tmp_path / "releases").iterdir()) == sorted([release, other])
-    assert fetch(release, tmp_path).stdout == f"{release} was here: {tmp_path}/current\n"
+    assert fetch(release, tmp_path).stdout == f"{release} was here; {tmp_path}/current\n"
     assert files(tmp_path / "current") == CONTENT
 
 
