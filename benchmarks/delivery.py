@@ -79,7 +79,7 @@ def main(
     results: Annotated[Path, typer.Option(help="Directory for the record.")] = ROOT / "benchmarks" / "results",
     sizes: Annotated[str, typer.Option(help="GiB of the release's one file, each measured.")] = "0,1,4",
     pace: Annotated[int, typer.Option(help="MB/s of a connection in the slower half.")] = 90,
-    directory: Annotated[Path, typer.Option(help="Where three times the largest file fits.")] = ROOT / ".benchmarks",
+    directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
 ) -> None:
     """Measure both ways in turn, on a store without a limit and on one that is as quick for each connection as S3."""
     before, begun = record.load_average(), datetime.now(UTC)
