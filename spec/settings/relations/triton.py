@@ -154,11 +154,12 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     triton = subject.document.triton
     limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, access, triton.rollout)
     if wanted > limit:
+        cache = f", {pool.model_cache_gib} GiB of modelCacheGiB" if pool.model_cache_gib is not None else ""
         copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout)} copies"
         yield Problem(
             "models.release.bytes",
             f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies}) and a "
-            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
+            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet{cache} and the images; "
             "use instance types with larger disks, or release fewer models",
         )
 
@@ -210,7 +211,7 @@ def _room(document: Document, known: InstanceType) -> Room:
 
 
 def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
-    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB - (pool.model_cache_gib or 0)
 
 
 def _cache_copies(rollout: str) -> int:
