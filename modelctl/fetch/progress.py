@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from rich.filesize import decimal
 
 from modelctl.store.manifest import Manifest
+from spec.names import FETCH_METRIC
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -76,7 +77,7 @@ class Progress(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, labelled with the release."""
         gauges = {
-            "model_fetch_release_bytes": ("Size of the release that is being fetched.", self._size),
+            FETCH_METRIC: ("Size of the release that is being fetched.", self._size),
             "model_fetch_found_bytes": ("Bytes that were on the disk when the fetch began.", self.found),
             "model_fetch_verified_bytes": ("Bytes on the disk whose hash is taken.", self.verified),
         }
