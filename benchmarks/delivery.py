@@ -56,50 +56,49 @@ class TritonPythonModel:
 
 @dataclass
 class Run:
-    """One way, once. `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory.
+    """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
+    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory.
 
-    `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun
-    again; the seconds are of both.
+       `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun
+       again; the seconds are of both.
     """
 
     way: str
     gib: int
     round: int
-    megabytes_per_connection: int | None
     killed: bool
     seconds: float
     mib: int
     sent: int
     fetch_seconds: float | None = None
     fetch_mib: int | None = None
+    cpu_seconds: float = 0.0
     load: float = 0.0
 
 
 def main(
     results: Annotated[Path, typer.Option(help="Directory for the record.")] = ROOT / "benchmarks" / "results",
     sizes: Annotated[str, typer.Option(help="GiB of the release's one file, each measured.")] = "0,1,4",
-    pace: Annotated[int, typer.Option(help="MB/s of a connection in the slower half.")] = 90,
+    pace: Annotated[int | None, typer.Option(help="MB/s of a connection; without it: no limit.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
 ) -> None:
-    """Measure both ways in turn, on a store without a limit and on one that is as quick for each connection as S3."""
+    """Measure both ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
     before, begun = record.load_average(), datetime.now(UTC)
     runs: list[Run] = []
-    limits: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory(dir=directory) as work:
         releases = {gib: _release(Path(work) / "bucket", gib) for gib in map(int, sizes.split(","))}
-        for megabytes in (None, pace):
-            with _store(Path(work) / "bucket", megabytes) as url:
-                largest = max(releases)
-                limits.append({"pace": megabytes or 0, "megabytesPerSecond": _plain(url, releases[largest], largest)})
-                print(f"store, {CONNECTIONS} plain connections: {limits[-1]['megabytesPerSecond']:.0f} MB/s", flush=True)
-                for gib, release in releases.items():
-                    for number in range(2 if gib == 1 else 1):
-                        ways = (_triton_alone, _fetch_then_triton)
-                        for way in ways if number % 2 == 0 else reversed(ways):
-                            runs.append(_told(way(Path(work), url, release, gib, number, megabytes, killed=False)))
-                    if gib == 1:
-                        for way in (_triton_alone, _fetch_then_triton):
-                            runs.append(_told(way(Path(work), url, release, gib, 0, megabytes, killed=True)))
+        with _store(Path(work) / "bucket", pace) as url:
+            largest = max(releases)
+            plain = _plain(url, releases[largest], largest)
+            print(f"store, {CONNECTIONS} plain connections: {plain:.0f} MB/s", flush=True)
+            for gib, release in releases.items():
+                for number in range(2 if gib == 1 else 1):
+                    ways = (_triton_alone, _fetch_then_triton)
+                    for way in ways if number % 2 == 0 else reversed(ways):
+                        runs.append(_told(way(Path(work), url, release, gib, number, killed=False)))
+                if gib == 1:
+                    for way in (_triton_alone, _fetch_then_triton):
+                        runs.append(_told(way(Path(work), url, release, gib, 0, killed=True)))
     document = {
         "kind": "delivery",
         "started": begun.isoformat(),
@@ -108,7 +107,8 @@ def main(
         "part_bytes": PART_BYTES,
         "machine": record.machine(before, server_on_loopback=True).model_dump(),
         "versions": record.versions(tritonserver.VERSION).model_dump(),
-        "store": limits,
+        "megabytes_per_connection": pace,
+        "plain_megabytes_per_second": round(plain),
         "runs": [asdict(run) for run in runs],
     }
     text = json.dumps(document, indent=1) + "\n"
@@ -186,7 +186,7 @@ def _plain(url: str, release: str, gib: int) -> float:
     return size / 1e6 / (time.monotonic() - begun)
 
 
-def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, megabytes: int | None, *, killed: bool) -> Run:
+def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
     before, begun = _sent(url), time.monotonic()
     repository = f"s3://{url}/{BUCKET}/releases/{release}"
     if killed:
@@ -195,13 +195,11 @@ def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, meg
             process.kill()
     with _server(work, repository) as (process, address):
         _until_ready(process, address)
-        seconds, peak = time.monotonic() - begun, _peak_mib(process.pid)
-    return Run("triton", gib, number, megabytes, killed, round(seconds, 2), peak, _sent(url) - before)
+        seconds, peak, cpu = time.monotonic() - begun, _peak_mib(process.pid), _cpu_seconds(process.pid)
+    return Run("triton", gib, number, killed, round(seconds, 2), peak, _sent(url) - before, cpu_seconds=cpu)
 
 
-def _fetch_then_triton(
-    work: Path, url: str, release: str, gib: int, number: int, megabytes: int | None, *, killed: bool
-) -> Run:
+def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
     before, begun, to = _sent(url), time.monotonic(), work / "disk"
     command = [
         sys.executable,
@@ -223,9 +221,12 @@ def _fetch_then_triton(
             _until_half_is_sent(url, before, gib)
             first.send_signal(signal.SIGKILL)
             first.wait()
-        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        process, most, cpu = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL), 0, 0.0
+        while process.poll() is None:
+            # Not `ru_maxrss`, in which the peak of whoever started the process counts too.
+            with contextlib.suppress(OSError, ValueError):
+                most, cpu = max(most, _peak_mib(process.pid)), _cpu_seconds(process.pid)
+            time.sleep(0.02)
         assert process.returncode == 0
         fetched = time.monotonic() - begun
         with _server(work, str(to / "current")) as (server, address):
@@ -234,9 +235,10 @@ def _fetch_then_triton(
     finally:
         shutil.rmtree(to, ignore_errors=True)
     return Run(
-        *("fetch", gib, number, megabytes, killed, round(seconds, 2), peak, _sent(url) - before),
+        *("fetch", gib, number, killed, round(seconds, 2), peak, _sent(url) - before),
         fetch_seconds=round(fetched, 2),
-        fetch_mib=used.ru_maxrss // 1024,
+        fetch_mib=most,
+        cpu_seconds=cpu,
     )
 
 
@@ -280,6 +282,11 @@ def _peak_mib(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (peak,) = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
     return peak // 1024
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)
 
 
 if __name__ == "__main__":
