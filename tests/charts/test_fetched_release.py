@@ -7,6 +7,7 @@ import pytest
 
 from spec.helm_values import merge
 from spec.prometheus.timing import timing
+from spec.settings.relations.chart_values import pod_values
 from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import pod_security, rendering
 from tests.charts.rendering import GIB, RELEASE_ID
@@ -94,7 +95,7 @@ def test_settings_reckon_with_its_disk_which_holds_one_copy(environment: str, re
     assert {"name": "models", "emptyDir": {"sizeLimit": f"{cache}Mi"}} in pod["volumes"]
     for container in (*pod["initContainers"], *pod["containers"]):
         mebibytes = int(container["resources"]["requests"]["ephemeral-storage"].removesuffix("Mi"))
-        assert pod_disk_gib(release_bytes, "local") == math.ceil(mebibytes / 1024)
+        assert pod_disk_gib(release_bytes, access="local", values=pod_values(environment)) == math.ceil(mebibytes / 1024)
 
 
 @pytest.mark.parametrize("size", [15_693, 123_456_789_012])
