@@ -220,6 +220,10 @@ def parity(
 def tune(
     model: Annotated[str, typer.Argument(help="A model of MODELS_DIR.")],
     slo_p95_ms: Annotated[float, typer.Option("--slo-p95-ms", min=1, help="95 of 100 requests are answered in that time.")],
+    slo_p99_ms: Annotated[
+        float | None,
+        typer.Option("--slo-p99-ms", min=1, help="99 of 100 requests are answered in that time; default: not asked."),
+    ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
     server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
         "127.0.0.1:8001"
@@ -240,5 +244,5 @@ def tune(
     from modelctl.tune import command
     from modelctl.tune.study import Goal
 
-    goal = Goal(slo_p95_ms, budget_seconds, seed)
+    goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
     command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results)

@@ -12,7 +12,7 @@ GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
-    "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
+    "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
     "tensorrtFp16, cudaGraphs, latencyHistogram, tuned"
 )
@@ -30,6 +30,8 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
     ({**CPU, "instnces": 2}, [f"{PATH}.instnces: unknown key; did you mean 'instances'? the keys here are {KEYS}"]),
     ({**CPU, "device": "gpuu"}, [f"{PATH}.device: 'gpuu' is not a choice; did you mean 'gpu'? use cpu or gpu"]),
     ({**CPU, "sloP95Ms": "50"}, [f"{PATH}.sloP95Ms: '50' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": "120"}, [f"{PATH}.sloP99Ms: '120' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": 600_001}, [f"{PATH}.sloP99Ms: 600001 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "expectedRate": "0.5"}, [f"{PATH}.expectedRate: '0.5' is text; give a number without quotes"]),
     ({**CPU, "expectedRate": "lots"}, [f"{PATH}.expectedRate: 'lots' is text; give a number"]),
@@ -79,6 +81,13 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
 
 # What an entry says that does not go together, under a stack without a pinned release.
 RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {**CPU, "sloP99Ms": 49, "latencyHistogram": False},
+        [
+            f"{PATH}.sloP99Ms: 49 ms for 99 % are less than the 50 ms for 95 % (sloP95Ms); give 50 or more",
+            f"{PATH}.sloP99Ms: nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true",
+        ],
+    ),
     ({**CPU, "peakRate": 39.5}, [f"{PATH}.peakRate: 39.5 is less than expectedRate 40; give 40 or more"]),
     (
         {**CPU, "maxQueueDelayUs": 50_000},
