@@ -11,7 +11,7 @@ from infra.serving import model_access, routes
 from infra.serving.routes import RoutedModel
 from infra.serving.triton_values import Drain
 from spec.settings.gateway import Gateway
-from spec.settings.serving import ModelServing
+from spec.settings.models import Models
 from tests import crds
 
 JWT = {
@@ -44,11 +44,15 @@ def _tuples(value: Any) -> Any:
 
 
 def models(peak_rate: float = 100.0, **keys: Any) -> dict[str, RoutedModel]:
-    serving = ModelServing.model_validate(
-        {"device": "cpu", "sloP95Ms": 50, "expectedRate": peak_rate, "peakRate": peak_rate}
-    )
-    found = routes.routed({"classify": 1, "detect": 1}, {"classify": serving, "detect": serving}, gateway(**keys))
+    serving = {"device": "cpu", "sloP95Ms": 50, "expectedRate": peak_rate, "peakRate": peak_rate}
+    found = routes.routed(released({"classify": serving, "detect": serving}), gateway(**keys))
     return {model.name: model for model in found}
+
+
+def released(serving: Manifest) -> Models:
+    """A release of two models."""
+    release = {"id": "3f2a9c1b7d04", "bytes": 1, "models": {"classify": 1, "detect": 1}}
+    return Models.model_validate({"oldReleaseDays": 1, "release": release, "serving": serving})
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
@@ -74,7 +78,7 @@ def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any], pea
 
 def test_without_clients_a_model_has_no_policy_of_access() -> None:
     plain = Gateway.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512})
-    (model,) = routes.routed({"classify": 1}, {}, plain)
+    model = routes.routed(released({}), plain)[0]
     assert [*made(model)] == ["HTTPRoute", "GRPCRoute", "BackendTrafficPolicy"]
 
 
