@@ -255,6 +255,13 @@ ENVOY_GATEWAY = ChartPin(
 ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
 """Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
 
+EXTERNAL_SECRETS_OPERATOR = ChartPin(
+    name="external-secrets",
+    repository="https://charts.external-secrets.io",
+    # renovate: datasource=helm depName=external-secrets registryUrl=https://charts.external-secrets.io
+    version="2.9.0",
+)
+
 OPENTELEMETRY_COLLECTOR = ChartPin(
     name="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
