@@ -33,7 +33,7 @@ from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
 from tests.system.e2e import gateway_load
 from tests.system.e2e.conftest import UP_SECONDS, Twin
-from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, infer_path, load, over_grpc, over_http, tensors
+from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeClient, object_path
@@ -148,7 +148,7 @@ class Gateway:
 
     def _route(self, model: RoutedModel) -> None:
         with self.told():
-            for manifest in routes.manifests([model], read_drain("local")):
+            for manifest in routes.manifests([model], read_drain("local", self.settings().models.serving)):
                 self.apply(manifest)
 
     @contextmanager
@@ -357,7 +357,7 @@ def test_a_canary_of_a_service_gets_its_share(gateway: Gateway) -> None:
         for protocol, ask in {"http": over_http(gateway.http, reused=False), "grpc": over_grpc(gateway.grpc)}.items():
             before = served([*canaries, *gateway.tritons()])
             with load(*[ask] * 4, rate=12) as account:
-                until(lambda account=account: account.sent >= number, "the requests to be sent", 240)
+                _sent(account, number)
             assert account.answered == account.sent, account.outcomes
             after = served([*canaries, *gateway.tritons()])
             chosen = sum(after[pod["metadata"]["name"]] - before[pod["metadata"]["name"]] for pod in canaries)
@@ -365,12 +365,16 @@ def test_a_canary_of_a_service_gets_its_share(gateway: Gateway) -> None:
             assert within_chance(chosen, account.sent, percent / 100), f"{protocol}: {chosen} of {account.sent}"
 
 
+def _sent(account: Account, number: int) -> None:
+    until(lambda: account.sent >= number, "the requests to be sent", 240)
+
+
 def test_a_canary_of_a_version_gets_its_share_over_http(gateway: Gateway) -> None:
     """No pod has version 2, so that each request to it is refused, and counted by that."""
     percent = 20
     with gateway.routed(gateway.model(canary=Canary(percent=percent, version=2))):
         with load(*[over_http(gateway.http, reused=False)] * 4, rate=12) as account:
-            until(lambda: account.sent >= 600, "the requests to be sent", 240)
+            _sent(account, 600)
         refused = account.sent - account.answered
         unknown = f"Request for unknown model: '{MODEL}' version 2 is not found"
         assert account.outcomes.keys() == {ANSWERED, f'HTTP 404: {{"error":"{unknown}"}}'}
@@ -396,7 +400,7 @@ def test_a_sequence_stays_on_one_pod(gateway: Gateway) -> None:
 
 
 def test_a_stream_outlasts_the_time_of_a_request(gateway: Gateway) -> None:
-    with gateway.routed(gateway.model(gateway.serving(decoupled=True))):
+    with gateway.routed(gateway.model(decoupled=True)):
         answers: list[Any] = []
         with triton.InferenceServerClient(gateway.grpc) as client:
             client.start_stream(lambda result, error: answers.append(error or result), headers=headers(MODEL))
