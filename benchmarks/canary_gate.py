@@ -226,9 +226,9 @@ def main(
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
     """Simulate rollouts of canaries of which it is known whether they are right, and count what the gate says."""
-    started = datetime.now(UTC)
+    started, revision = datetime.now(UTC), record.revision()
     rows = [row(case, rollouts, seed) for case in CASES]
-    report = Report(started=started, revision=record.revision(), seed=seed, rows=rows)
+    report = Report(started=started, revision=revision, seed=seed, rows=rows)
     digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
     file = results / f"canary-gate-{started:%Y-%m-%d}-{digest}.json"
     rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
