@@ -1,12 +1,14 @@
-"""The simulated rollouts behind the table of docs/canary-gate.md."""
+"""The simulated rollouts behind the table of docs/canary-gate.md, and that table."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from benchmarks import canary_gate
-from benchmarks.canary_gate import CASES, simulate, wilson
+from benchmarks.canary_gate import CASES, RESULTS, Row, simulate, table, wilson
 from modelctl.rollout.limits import Limits
+from tests.paths import ROOT
 
 BAD = [case for case in CASES if case.bad]
 SHORT = replace(Limits(), watch=20.0)
@@ -30,3 +32,9 @@ def test_a_right_canary_with_few_requests_is_not_judged() -> None:
 def test_an_interval_holds_what_may_have_been() -> None:
     assert wilson(0, 200) == (0.0, 0.0188)
     assert wilson(190, 200) == (0.9104, 0.9726)
+
+
+def test_the_table_of_the_page_is_that_of_the_newest_record() -> None:
+    newest = max(RESULTS.glob("canary-gate-*.json"), key=lambda path: path.name)
+    rows = [Row.model_validate(row) for row in json.loads(newest.read_text())["rows"]]
+    assert "\n".join(table(rows)) in (ROOT / "docs" / "canary-gate.md").read_text()
