@@ -36,8 +36,8 @@ _PASS = log(PASSED_WRONGLY)
 class Canary:
     """A new version on trial, and the old one that has the other requests (None: nothing is known of one).
 
-    `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the old version has at
-    least as many requests, so that the new one has no longer batches and shares its instances with no more of them.
+    `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the time in the model with
+    the old version's, which has at least as many requests, so that the new one's batches are no longer.
     """
 
     model: str
