@@ -17,7 +17,7 @@ STACK ?= dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv models up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
-  reference docs clean slow-groups
+  reference docs clean slow-groups bench
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -191,6 +191,12 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
 	@$(PY) -m docs.stack_file
 	$(PY) docs/generate.py
+
+bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
+	$(PY) benchmarks/canary_gate.py
+	$(PY) benchmarks/rollout.py
+	$(PY) benchmarks/batching.py
+	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build

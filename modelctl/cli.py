@@ -202,6 +202,26 @@ def rollout(
 
 
 @app.command()
+def watch(
+    bucket: Bucket,
+    file: StackFile,
+    seconds: Annotated[float, typer.Option(min=1, help="How long its requests are watched.")] = _LIMITS.watch,
+    roll_back: Annotated[bool, typer.Option("--roll-back", help="Pin the release before in FILE when it is bad.")] = False,
+    namespace: Namespace = TRITON_NAMESPACE,
+    endpoint_url: Endpoint = None,
+    translation: Translation = None,
+) -> None:
+    """Judge the release that FILE pins, after `pulumi up`: its golden inferences on every pod, then failures and latency.
+
+    Exit code 1 when it is bad, 3 when it got too few requests to tell.
+    """
+    from modelctl.rollout import command
+
+    limits = Limits(watch=seconds)
+    command.watch(file, bucket, endpoint_url, namespace, translation, limits, take_back=roll_back)
+
+
+@app.command()
 def parity(
     namespace: Namespace = TRITON_NAMESPACE,
     serve: Annotated[
