@@ -6,19 +6,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository import backends, textproto, tree
+from modelctl.repository import backends, onnx_file, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
+from modelctl.repository.onnx_file import NotOnnx, OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
+from modelctl.repository.rules import (
+    contents,
+    ensembles,
+    files,
+    golden,
+    instances,
+    onnx,
+    responses,
+    scheduling,
+    tensors,
+    warmup,
+)
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 from spec import reading
+from spec.onnx_runtimes import ONNX_RUNTIMES
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
@@ -37,7 +50,7 @@ class Model:
     """One model of a release, its config completed by what only the release decides.
 
     `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
-    is what lies beside them and is not released.
+    is what lies beside them and is not released. `onnx` has what the files of the onnxruntime backend say, by their paths.
     """
 
     name: str
@@ -47,6 +60,7 @@ class Model:
     config_text: str
     files: tuple[Path, ...]
     left_out: tuple[Path, ...] = ()
+    onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -80,6 +94,7 @@ class _Draft:
     additions: ModelConfig = field(default_factory=ModelConfig)
     files: tuple[Path, ...] = ()
     left_out: tuple[Path, ...] = ()
+    onnx: dict[Path, OnnxModel] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -98,7 +113,8 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        models.append(Model(name, draft.directory, draft.versions, draft.config, text, draft.files, draft.left_out))
+        files_of = (draft.files, draft.left_out, draft.onnx)
+        models.append(Model(name, draft.directory, draft.versions, draft.config, text, *files_of))
     return models
 
 
@@ -184,11 +200,40 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
         ]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
+        _read_onnx(draft, draft.config)
     for relative in draft.files:
         wrong = list(contents.check(directory / relative))
         # What is no Python at all is not told twice.
         draft.problems += wrong or files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
     return draft
+
+
+def _read_onnx(draft: _Draft, config: ModelConfig) -> None:
+    """Read the files that the onnxruntime backend loads, and hold the config against each."""
+    if backends.backend_of(config) != "onnxruntime":
+        return
+    names = set(config.cc_model_filenames.values()) or {backends.model_file_of(config) or ""}
+    for relative in (Path(str(version)) / name for version in draft.versions for name in sorted(names)):
+        relative = relative / "model.onnx" if (draft.directory / relative).is_dir() else relative
+        path = draft.directory / relative
+        if relative not in draft.files:  # which is told elsewhere
+            continue
+        try:
+            draft.onnx[relative] = model = onnx_file.read(path)
+        except NotOnnx as error:
+            if path.suffix.lower() != onnx_file.SUFFIX:  # of those it is told elsewhere
+                draft.problems.append(Problem(path, f"not an ONNX model: {error}; copy or export it again"))
+            continue
+        except OSError:  # told elsewhere
+            continue
+        released = files.Released(draft.directory, frozenset(draft.files), frozenset(draft.left_out))
+        for name in sorted(model.external):
+            if wrong := released.missing(relative.with_name(name)):
+                draft.problems.append(Problem(path, f"its weights lie in {name!r}, which is {wrong}"))
+        draft.problems += [Problem(path, message) for message in onnx.check_model(model)]
+        newest = max(ONNX_RUNTIMES)
+        draft.problems += [Problem(path, m) for m in onnx.check_runtime(model, ONNX_RUNTIMES[newest], f"Triton {newest}")]
+        draft.problems += [Problem(draft.directory / CONFIG_FILE, f"{m} [{relative}]") for m in onnx.check(config, model)]
 
 
 def _is_wanted(path: Path, versions: Sequence[int]) -> bool:
