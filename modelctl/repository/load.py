@@ -154,7 +154,9 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     problems = list(tree.alike(paths))
     for path in paths:
         if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
-            wrong = tree.link_problem(models_dir, path) if path.is_symlink() else _name_problem(path)
+            wrong = tree.link_problem(models_dir, path) if path.is_symlink() else None
+            if message := None if wrong else model_name_problem(path.name):
+                wrong = Problem(path, message)
             if wrong is None:
                 names.append(path.name)
             else:
@@ -169,11 +171,12 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     return names, problems
 
 
-def _name_problem(path: Path) -> Problem | None:
-    if not _NAME.fullmatch(path.name):
-        return Problem(path, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
-    if len(path.name) > _LONGEST_NAME:
-        return Problem(path, f"a name of {len(path.name)} characters; a model's has at most {_LONGEST_NAME}")
+def model_name_problem(name: str) -> str | None:
+    """Return why no model can have the name."""
+    if not _NAME.fullmatch(name):
+        return "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation"
+    if len(name) > _LONGEST_NAME:
+        return f"a name of {len(name)} characters; a model's has at most {_LONGEST_NAME}"
     return None
 
 
