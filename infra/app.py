@@ -62,7 +62,7 @@ def deploy(settings: Settings) -> None:
     """
     triton_values.check_extra_arguments(settings.environment, TRITON_RELEASES[settings.triton.version].server)
     triton_values.check_drain(settings.environment, settings.models.serving)
-    drain = triton_values.read_drain(settings.environment)
+    drain = triton_values.read_drain(settings.environment, settings.models.serving)
     account = aws_account.current(settings.region)
     _warn_about_a_second_entry(account, settings)
     file = stack_file(pulumi.get_stack())

@@ -9,7 +9,7 @@ import typer
 
 from console.exit_codes import EPILOG
 from console.options import Json
-from modelctl.rollout.limits import Limits
+from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_NAMESPACE
 
@@ -159,9 +159,21 @@ def rollout(
         str, typer.Option(metavar="STEPS", help="Shares of the requests, each judged by the SLO, like 5%,25%,100%.")
     ] = "100%",
     canary_requests: Annotated[
-        int, typer.Option(min=1, help="Requests per model that a step is judged by.")
-    ] = _LIMITS.canary_requests,
-    canary_seconds: Annotated[float, typer.Option(min=1, help="How long a step waits for them.")] = _LIMITS.canary,
+        int, typer.Option(min=1, help="Requests per model that a step has at least.")
+    ] = _LIMITS.terms.requests,
+    canary_least_seconds: Annotated[float, typer.Option(min=0, help="How long a step lasts at least.")] = (
+        _LIMITS.terms.seconds
+    ),
+    canary_seconds: Annotated[
+        float, typer.Option(min=1, help="How long a step waits for the requests that it takes.")
+    ] = _LIMITS.canary,
+    slower_percent: Annotated[
+        float,
+        typer.Option(min=1, max=1000, help="A canary that takes this much longer than the version before is taken back."),
+    ] = _LIMITS.terms.slower * 100,
+    watch_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the new versions are judged when they have all requests.")
+    ] = _LIMITS.watch,
     load_seconds: Annotated[
         float, typer.Option(min=1, help="How long one model may load on one pod, with download and warm-up.")
     ] = _LIMITS.load,
@@ -176,7 +188,8 @@ def rollout(
     """
     from modelctl.rollout import command
 
-    limits = Limits(canary=canary_seconds, canary_requests=canary_requests, load=load_seconds)
+    terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
+    limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
     asked = command.Asked(stack, release, stacks, canary, limits, back=back)
     command.rollout(asked, bucket, endpoint_url, namespace, translation)
 

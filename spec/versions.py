@@ -307,6 +307,9 @@ DEFAULT_TRITON_VERSION = "26.07"
 # report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
 # docs/facts/triton-server.md#health.
 OLDEST_TRITON_VERSION = "26.04"
+# Ignores SIGPIPE, so that an S3 connection which was closed while it was idle does not end the server
+# (docs/facts/triton-s3.md#requests).
+OLDEST_TRITON_WITHOUT_SIGPIPE = "26.06"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
 

@@ -21,6 +21,7 @@ from infra.platform.installed_chart import custom_resource
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings.gateway import Canary
+from spec.settings.models import Models
 from spec.settings.serving import ModelServing
 
 Manifest = dict[str, Any]
@@ -34,13 +35,16 @@ _RETRIED = ("connect-failure", "refused-stream", "reset-before-request", "retria
 _RETRY_PERCENT = 20
 _DEVIATIONS = 3
 _CONNECT_SECONDS = 1
+_SLOW_START_SECONDS = 30
+"""In which Envoy raises the share of a new pod, from a tenth to its part
+(https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
 _BUCKETS = 256
 _GRPC_SERVICE = "inference.GRPCInferenceService"
 
 
 @dataclass(frozen=True)
 class RoutedModel:
-    """A model of the release. `serving` None: the stack says nothing of it.
+    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
     """
@@ -50,6 +54,7 @@ class RoutedModel:
     serving: ModelServing | None
     canary: Canary | None
     least_peak_rate: float | None = None
+    decoupled: bool = False
 
     @property
     def peak_rate(self) -> float | None:
@@ -61,8 +66,8 @@ class RoutedModel:
 
     @property
     def streams(self) -> bool:
-        """Whether clients ask it over streams: a decoupled model answers when it likes."""
-        return self.serving is not None and (self.serving.decoupled or self.serving.sequence is not None)
+        """Whether clients ask it over streams."""
+        return self.decoupled or (self.serving is not None and self.serving.sequence is not None)
 
 
 class ModelRoutes(pulumi.ComponentResource):
@@ -87,13 +92,13 @@ class ModelRoutes(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def routed(
-    versions: Mapping[str, int], serving: Mapping[str, ModelServing], canaries: Mapping[str, Canary]
-) -> tuple[RoutedModel, ...]:
-    """Return every model of the release, in order, with what the stack says of it."""
-    least = min((one.peak_rate for one in serving.values()), default=None)
+def routed(models: Models, canaries: Mapping[str, Canary]) -> tuple[RoutedModel, ...]:
+    """Return every model of the release, in order, with what the stack says of it; none without a release."""
+    versions = models.release.models if models.release is not None else {}
+    least = min((one.peak_rate for one in models.serving.values()), default=None)
     return tuple(
-        RoutedModel(name, versions[name], serving.get(name), canaries.get(name), least) for name in sorted(versions)
+        RoutedModel(name, version, models.serving.get(name), canaries.get(name), least, models.is_decoupled(name))
+        for name, version in sorted(versions.items())
     )
 
 
@@ -131,7 +136,7 @@ def http_route_spec(model: RoutedModel) -> Manifest:
         rules.append(_http_rule(model, [_matches(model, f"{path}/infer")]))
     pinned = {"type": "RegularExpression", "value": f"/v2/models/{re.escape(model.name)}/versions/[0-9]+/infer"}
     rules.append(_http_rule(model, [{**_matches(model, ""), "path": pinned}]))
-    if model.serving is not None and model.serving.decoupled:
+    if model.decoupled:
         # Over HTTP a decoupled model answers these alone.
         rules.append(_http_rule(model, [_matches(model, f"{path}/{end}") for end in ("generate", "generate_stream")]))
     return {"parentRefs": [_listener(envoy.HTTP_LISTENER)], "rules": rules}
@@ -186,7 +191,9 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
 def _load_balancer(model: RoutedModel) -> Manifest:
     if model.serving is not None and model.serving.sequence is not None:
         return {"type": "ConsistentHash", "consistentHash": {"type": "Headers", "headers": [{"name": SEQUENCE_HEADER}]}}
-    return {"type": "LeastRequest"}
+    # A pod that has just become ready has no requests, and least request alone would send it most of them while its caches
+    # are cold and its connections are opened.
+    return {"type": "LeastRequest", "slowStart": {"window": f"{_SLOW_START_SECONDS}s"}}
 
 
 def _retry() -> Manifest:

@@ -15,6 +15,7 @@ from infra.aws.storage import ModelBucket, reader_policy
 from infra.platform.installed_chart import namespace
 from infra.serving import model_volume
 from infra.serving.local_chart import install_local_chart
+from infra.serving.triton_values import longest_stream, read_drain
 from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
 from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_CHART, TRITON_NAMESPACE, TRITON_RELEASE
 from spec.settings.gpu import GpuPool
@@ -116,8 +117,15 @@ def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     else:
         # Not rendered at all: every `up` would undo what the autoscaler has done.
         computed["autoscaling"] = {"owner": "external"}
+    if args.pool.sharing.strategy == "mps":
+        # The device plugin mounts the MPS daemon's, without which CUDA does not start
+        # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
+        computed["shm"] = {"enabled": False}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
+    if longest_stream(args.models.serving):
+        drain = read_drain(stack.environment, args.models.serving)
+        computed["drain"] = {"longestRequestSeconds": drain.longest_request_seconds}
     if args.tracing is not None:
         computed["tracing"] = {
             "endpoint": OTLP_HTTP_URL,

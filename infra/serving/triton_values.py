@@ -19,15 +19,27 @@ _LONGEST_REQUEST = "drain.longestRequestSeconds"
 
 @dataclass(frozen=True)
 class Drain:
-    """The times by which a pod of Triton ends (docs/drain.md). The longest request counts with its time in the queue."""
+    """The times by which a pod of Triton ends (docs/drain.md). The longest request counts with its time in the queue, and to
+    the end of its stream.
+    """
 
     pre_stop_seconds: int
     longest_request_seconds: int
 
 
-def read_drain(environment: str) -> Drain:
-    """Read how an environment's pods end. Raises SettingsError where neither values nor chart have it in whole seconds."""
-    return Drain(_seconds(environment, "preStopSeconds"), _seconds(environment, "longestRequestSeconds"))
+def read_drain(environment: str, serving: Mapping[str, ModelServing]) -> Drain:
+    """Read how an environment's pods end, who wait for the streams of these models where those are longer.
+
+    Raises SettingsError where neither values nor chart have it in whole seconds.
+    """
+    longest = max(_seconds(environment, "longestRequestSeconds"), longest_stream(serving))
+    return Drain(_seconds(environment, "preStopSeconds"), longest)
+
+
+def longest_stream(serving: Mapping[str, ModelServing]) -> int:
+    """Return the most seconds that a request takes which is answered by a stream of known length; 0 where there is none."""
+    streams = (wants.longest_request_seconds for wants in serving.values() if wants.longest_stream_seconds is not None)
+    return max(streams, default=0)
 
 
 def check_extra_arguments(environment: str, server_version: str) -> None:
@@ -50,8 +62,9 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
     """Refuse values by which pods would be stopped before a request that they accepted is answered, with a SettingsError.
 
     A full queue plus its last request has to fit (docs/drain.md). The time of an ensemble is that of its steps
-    together, which a stack does not say.
+    together, which a stack does not say. For streams whose length it says, the program waits by itself.
     """
+    serving = {name: wants for name, wants in serving.items() if wants.longest_stream_seconds is None}
     if not serving:
         return
     slowest = max(serving, key=lambda name: serving[name].longest_request_seconds)

@@ -78,8 +78,8 @@ def concurrency(worker: Worker, settings: Settings) -> int:
     if worker.concurrency is not None:
         return worker.concurrency
     batches = [
-        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(settings, model)
-        for model in settings.models.serving.values()
+        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(settings, name, model)
+        for name, model in settings.models.serving.items()
     ]
     return min(1000, 2 * max(batches, default=ASSUMED_BATCH_SIZE))
 

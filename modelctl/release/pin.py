@@ -5,7 +5,7 @@ the files that name one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,11 @@ def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) 
     values["models"] = manifest.versions
     if manifest.others:
         values["others"] = {model: _on_one_line(versions) for model, versions in manifest.others.items()}
+    if manifest.ensembles:
+        values["ensembles"] = {model: _on_one_line(steps) for model, steps in manifest.ensembles.items()}
+    for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed)):
+        if models:
+            values[key] = _on_one_line(models)
     if serving is not None:
         values["serving"] = DoubleQuotedScalarString(serving)
     if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
@@ -169,8 +174,8 @@ def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) 
     return values
 
 
-def _on_one_line(versions: list[int]) -> CommentedSeq:
-    written = CommentedSeq(versions)
+def _on_one_line(items: Sequence[int | str]) -> CommentedSeq:
+    written = CommentedSeq(items)
     written.fa.set_flow_style()
     return written
 
@@ -202,12 +207,24 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
         for key in ("id", "bytes", "serving")
         if before.get(key) != values.get(key)
     ]
+    changes += [
+        f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
+        for key in ("ensembles", "decoupled", "selfPlaced")
+        if _plain(before.get(key)) != _plain(values.get(key))
+    ]
     old, new = _served(before), _served(values)
     for name in sorted(old.keys() | new.keys()):
         was, becomes = old.get(name, "none"), new.get(name, "none")
         if was != becomes:
             changes.append(f"{name} {was} → {becomes}")
     return changes
+
+
+def _plain(value: Any) -> str:
+    """Return what a key says of models, for people: `pipeline: normalize, classify`."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_plain(steps)}" for name, steps in value.items()) or "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) and value else "none"
 
 
 def _served(release: Mapping[str, Any]) -> dict[str, str]:

@@ -72,7 +72,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
     objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
     manifest = Manifest.of(
         {key: ObjectEntry(sha256=planned.digest.sha256, bytes=planned.digest.bytes) for key, planned in objects.items()},
-        {model.name: ModelEntry(version=model.version, backend=model.backend, others=model.others) for model in models},
+        {model.name: _entry(model) for model in models},
         datetime.now(UTC),
         made.digests,
     )
@@ -141,6 +141,17 @@ def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConf
     if problems := [*problems, *made.problems]:
         raise ValidationFailed(problems)
     return models, made
+
+
+def _entry(model: Model) -> ModelEntry:
+    return ModelEntry(
+        version=model.version,
+        backend=model.backend,
+        others=model.others,
+        steps=model.steps,
+        decoupled=model.decoupled,
+        selfPlaced=model.self_placed,
+    )
 
 
 def _sources(model: Model) -> dict[str, Path | bytes]:

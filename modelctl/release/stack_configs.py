@@ -64,7 +64,7 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
     """Yield what the rules for written configs say of those that were made, alone and together."""
     for name, config in configs.items():
         model = models[name]
-        for message in config_messages(config, model.directory, model.versions):
+        for message in config_messages(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
         for path, onnx_model in model.onnx.items():
             for message in onnx.check(config, onnx_model):

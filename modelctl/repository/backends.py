@@ -1,9 +1,17 @@
-"""The backends that a config may name, and the model file that each looks for in a version directory."""
+"""The backends that a config may name, and the model file that each looks for in a version directory.
+
+Beside NVIDIA's there are those of a model's author. Triton looks for `libtriton_<name>.so` in the version directory, in the
+model's, and in the image (`GetBackendLibrarySearchPaths`), and for one in Python in the image alone:
+https://github.com/triton-inference-server/core/blob/73aad7c/src/backend_model.cc#L321-L331. The first two are in the
+release, and what is in the image is named in release.yaml.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -21,11 +29,26 @@ DEFAULT_MODEL_FILES: Mapping[str, str | None] = {
 """Backend to its default model file name; None where the backend has no fixed one."""
 
 PLATFORM_BACKENDS: Mapping[str, str] = {
+    "libtorch": "pytorch",
     "onnxruntime_onnx": "onnxruntime",
     "pytorch_libtorch": "pytorch",
     "tensorrt_plan": "tensorrt",
+    "torch_aoti": "pytorch",
 }
-"""The older `platform` spelling of a backend. `ensemble` is a platform without a backend."""
+"""The older `platform` spelling of a backend. `ensemble` is a platform without a backend.
+
+As https://github.com/triton-inference-server/core/blob/73aad7c/src/constants.h#L39-L69 has them.
+"""
+
+PLATFORM_FILES: Mapping[str, str] = {"torch_aoti": "model.pt2"}
+"""The model file of a platform that is not its backend's."""
+
+ENGINES = frozenset({"tensorrtllm", "vllm"})
+"""Backends of language models. They take every request at once and batch, queue and place it by themselves: the scheduler of
+Triton has nothing to bound, and what they say of instances stands (docs/language-models.md).
+"""
+
+_LIBRARY = re.compile(r"libtriton_(.+)\.so")
 
 # docs/facts/triton-configuration.md#tensorflow
 _NO_TENSORFLOW = 'Triton has no TensorFlow backend since 25.03; convert the model to ONNX and write backend: "onnxruntime"'
@@ -36,21 +59,27 @@ def is_ensemble(config: ModelConfig) -> bool:
 
 
 def backend_of(config: ModelConfig) -> str | None:
-    """Return the backend that will load the model, None for an ensemble or when the config names none that
-    exists.
-    """
-    name = config.backend or PLATFORM_BACKENDS.get(config.platform, "")
-    return name if name in DEFAULT_MODEL_FILES else None
+    """Return the backend that will load the model; None for an ensemble, or when the config names none."""
+    return config.backend or PLATFORM_BACKENDS.get(config.platform)
 
 
 def model_file_of(config: ModelConfig) -> str | None:
     """Return the model file that the config names or its backend looks for; None where there is no fixed one."""
-    backend = backend_of(config)
-    return config.default_model_filename or (DEFAULT_MODEL_FILES[backend] if backend else None)
+    of_platform = PLATFORM_FILES.get(config.platform) or DEFAULT_MODEL_FILES.get(backend_of(config) or "")
+    return config.default_model_filename or of_platform
 
 
-def check(config: ModelConfig) -> list[str]:
-    """Return what is wrong with `backend` and `platform`, as sentences that begin with the field."""
+def in_release(files: Iterable[Path]) -> frozenset[str]:
+    """Return the backends whose libraries are among the files of a model, relative to it: beside its config or a version."""
+    found = (_LIBRARY.fullmatch(path.name) for path in files if len(path.parts) <= 2)
+    return frozenset(match[1] for match in found if match)
+
+
+def check(config: ModelConfig, own: Collection[str] = ()) -> list[str]:
+    """Return what is wrong with `backend` and `platform`, as sentences that begin with the field.
+
+    `own`: backends that are none of NVIDIA's, in the model's release or in the image.
+    """
     backend, platform = config.backend, config.platform
     if is_ensemble(config):
         messages = []
@@ -68,8 +97,12 @@ def check(config: ModelConfig) -> list[str]:
     if not backend and not platform:
         return [f'backend: missing; one of {_known(DEFAULT_MODEL_FILES)}, or platform: "ensemble"']
     messages = []
-    if backend and backend not in DEFAULT_MODEL_FILES:
-        messages.append(f'backend: there is no "{backend}"{_suggestion(backend)}; known: {_known(DEFAULT_MODEL_FILES)}')
+    if backend and backend not in DEFAULT_MODEL_FILES and backend not in own:
+        messages.append(
+            f'backend: there is no "{backend}"{_suggestion(backend)}; known: {_known(DEFAULT_MODEL_FILES)}; one of your own '
+            f"is the file libtriton_{backend}.so of the model, or in the image and named in release.yaml "
+            f"(backends: [{backend}])"
+        )
     if platform and platform not in PLATFORM_BACKENDS:
         known = _known([*PLATFORM_BACKENDS, "ensemble"])
         messages.append(f'platform: there is no "{platform}"; known: {known}')

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends, onnx_file, textproto, tree
+from modelctl.repository import backends, engines, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
-from modelctl.repository.onnx_file import NotOnnx, OnnxModel
+from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
 from modelctl.repository.rules import (
     contents,
@@ -29,9 +29,9 @@ from modelctl.repository.rules import (
     tensors,
     warmup,
 )
+from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 from spec import reading
-from spec.onnx_runtimes import ONNX_RUNTIMES
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
@@ -50,7 +50,8 @@ class Model:
     """One model of a release, its config completed by what only the release decides.
 
     `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
-    is what lies beside them and is not released. `onnx` has what the files of the onnxruntime backend say, by their paths.
+    is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
+    the files of the onnxruntime backend say, by their paths.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Model:
     config_text: str
     files: tuple[Path, ...]
     left_out: tuple[Path, ...] = ()
+    own_backends: frozenset[str] = frozenset()
     onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
 
     @property
@@ -78,6 +80,22 @@ class Model:
         return _common_names(self.versions, self.files)
 
     @property
+    def steps(self) -> tuple[str, ...]:
+        """Return the models of an ensemble, each once."""
+        return tuple(dict.fromkeys(step.model_name for step in self.config.ensemble_scheduling.step))
+
+    @property
+    def decoupled(self) -> bool:
+        """Return whether its config says that a request has any number of responses."""
+        return self.config.model_transaction_policy.decoupled
+
+    @property
+    def self_placed(self) -> bool:
+        """Return whether it takes its GPUs by itself, or its backend does."""
+        kinds = {group.kind for group in self.config.instance_group}
+        return ModelInstanceGroup.KIND_MODEL in kinds or self.backend in backends.ENGINES
+
+    @property
     def backend(self) -> str:
         """Return what loads it: the backend's name, or `ensemble`."""
         return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
@@ -94,6 +112,7 @@ class _Draft:
     additions: ModelConfig = field(default_factory=ModelConfig)
     files: tuple[Path, ...] = ()
     left_out: tuple[Path, ...] = ()
+    own_backends: frozenset[str] = frozenset()
     onnx: dict[Path, OnnxModel] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -113,7 +132,7 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        files_of = (draft.files, draft.left_out, draft.onnx)
+        files_of = (draft.files, draft.left_out, draft.own_backends, draft.onnx)
         models.append(Model(name, draft.directory, draft.versions, draft.config, text, *files_of))
     return models
 
@@ -130,6 +149,9 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     selection = read_selection(models_dir, names)
     problems += selection.problems
     drafts = {name: _read_model(models_dir, name, selection) for name in names}
+    steps = any(draft.config is not None and backends.backend_of(draft.config) == "tensorrtllm" for draft in drafts.values())
+    for draft in drafts.values():
+        _check_model(draft, steps_of_an_engine=steps)
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -196,47 +218,35 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
         _read_config(draft)
     elif (directory / CONFIG_FILE).is_dir():
         draft.problems.append(Problem(directory / CONFIG_FILE, "a directory; it is to be the file with the model's config"))
+    draft.own_backends = selection.backends | backends.in_release(draft.files)
     if draft.config is not None:
         _complete(draft, draft.config)
-        draft.problems += [
-            Problem(directory / CONFIG_FILE, m) for m in config_messages(draft.config, directory, draft.versions)
-        ]
+    return draft
+
+
+def _check_model(draft: _Draft, *, steps_of_an_engine: bool) -> None:
+    """Note what is wrong with the config and the files of a model.
+
+    `steps_of_an_engine`: the release has a model of TensorRT-LLM, and NVIDIA's Python models around it have no queues of
+    their own: what they may hold is bounded where it waits for the engine.
+    """
+    directory = draft.directory
+    if draft.config is not None:
+        messages = config_messages(
+            draft.config, directory, draft.versions, draft.own_backends, queues=not steps_of_an_engine
+        )
+        draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
-        _read_onnx(draft, draft.config)
+        if backends.backend_of(draft.config) == "vllm":
+            for version in draft.versions:
+                draft.problems += engine_rules.check_vllm(draft.config, directory, version)
+        draft.onnx, wrong_files = onnx.read_files(draft.config, released, draft.versions)
+        draft.problems += wrong_files
     for relative in draft.files:
         wrong = list(contents.check(directory / relative))
         # What is no Python at all is not told twice.
         draft.problems += wrong or files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
-    return draft
-
-
-def _read_onnx(draft: _Draft, config: ModelConfig) -> None:
-    """Read the files that the onnxruntime backend loads, and hold the config against each."""
-    if backends.backend_of(config) != "onnxruntime":
-        return
-    names = set(config.cc_model_filenames.values()) or {backends.model_file_of(config) or ""}
-    for relative in (Path(str(version)) / name for version in draft.versions for name in sorted(names)):
-        relative = relative / "model.onnx" if (draft.directory / relative).is_dir() else relative
-        path = draft.directory / relative
-        if relative not in draft.files:  # which is told elsewhere
-            continue
-        try:
-            draft.onnx[relative] = model = onnx_file.read(path)
-        except NotOnnx as error:
-            if path.suffix.lower() != onnx_file.SUFFIX:  # of those it is told elsewhere
-                draft.problems.append(Problem(path, f"not an ONNX model: {error}; copy or export it again"))
-            continue
-        except OSError:  # told elsewhere
-            continue
-        released = files.Released(draft.directory, frozenset(draft.files), frozenset(draft.left_out))
-        for name in sorted(model.external):
-            if wrong := released.missing(relative.with_name(name)):
-                draft.problems.append(Problem(path, f"its weights lie in {name!r}, which is {wrong}"))
-        draft.problems += [Problem(path, message) for message in onnx.check_model(model)]
-        newest = max(ONNX_RUNTIMES)
-        draft.problems += [Problem(path, m) for m in onnx.check_runtime(model, ONNX_RUNTIMES[newest], f"Triton {newest}")]
-        draft.problems += [Problem(draft.directory / CONFIG_FILE, f"{m} [{relative}]") for m in onnx.check(config, model)]
 
 
 def _is_wanted(path: Path, versions: Sequence[int]) -> bool:
@@ -274,22 +284,36 @@ def _read_config(draft: _Draft) -> None:
     except reading.Unreadable as error:
         draft.problems.append(Problem(path, error.problem, error.line, error.column))
         return
+    if places := engine_rules.unfilled(path, draft.config_text):
+        draft.problems += places
+        return
     draft.config, problems = textproto.parse(path, draft.config_text)
     draft.problems += problems
 
 
-def config_messages(config: ModelConfig, directory: Path, versions: Sequence[int]) -> Iterator[str]:
-    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released."""
+def config_messages(
+    config: ModelConfig,
+    directory: Path,
+    versions: Sequence[int],
+    own_backends: Collection[str] = (),
+    *,
+    queues: bool = True,
+) -> Iterator[str]:
+    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released.
+
+    `own_backends`: those that it may name beside NVIDIA's. `queues`: whether a queue has to be bounded.
+    """
     name = directory.name
     if config.name and config.name != name:
         yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
-    yield from backends.check(config)
+    yield from backends.check(config, own_backends)
+    yield from engine_rules.check(config)
     yield from tensors.check(config)
     yield from _version_policy(config, versions)
     if backends.is_ensemble(config):
         return
     yield from tensors.check_compute_capabilities(config)
-    yield from scheduling.check(config)
+    yield from scheduling.check(config, queues=queues)
     yield from instances.check(config)
     yield from warmup.check(config)
     yield from responses.check(config)
@@ -328,6 +352,7 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
     if not config.HasField("version_policy"):
         added.version_policy.specific.versions.extend(draft.versions)
     names = _common_names(draft.versions, draft.files)
+    added.MergeFrom(engines.additions(config))
     if not config.cc_model_filenames and backends.model_file_of(config) not in names:
         added.cc_model_filenames.update(files_by_capability(config, names))
     config.MergeFrom(added)

@@ -3,27 +3,34 @@
 As a rule one per model, since the server downloads every version that lies under a prefix, once per served version. Of a
 model that is given a list, all of them are served side by side, and a request that names none gets the highest. Models that
 the file does not name are served in their highest version.
+
+Its key `backends` names those that the image of the server has beside NVIDIA's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from modelctl.repository.backends import DEFAULT_MODEL_FILES
 from modelctl.repository.problems import Problem
 from spec import reading, yaml_reader
 from spec.reading import Unreadable
 
 RELEASE_FILE = "release.yaml"
+_KEYS = ("versions", "backends")
+_BACKEND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass
 class Selection:
-    """The versions that release.yaml asks for, by model."""
+    """The versions that release.yaml asks for, by model, and the backends of the image that are not NVIDIA's."""
 
     path: Path
     versions: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    backends: frozenset[str] = frozenset()
     problems: list[Problem] = field(default_factory=list)
 
     def versions_of(self, model: str, available: Sequence[int], problems: list[Problem]) -> tuple[int, ...]:
@@ -53,8 +60,9 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
         selection.problems.append(Problem(selection.path, "not a mapping; write versions: {<model>: <version>}"))
         return selection
     for key in content:
-        if key != "versions":
-            selection.problems.append(Problem(selection.path, f"{key}: unknown key; the only one is versions"))
+        if key not in _KEYS:
+            selection.problems.append(Problem(selection.path, f"{key}: unknown key; there are {' and '.join(_KEYS)}"))
+    selection.backends = _backends(content.get("backends"), selection)
     versions = {} if content.get("versions") is None else content["versions"]
     if not isinstance(versions, dict):
         selection.problems.append(Problem(selection.path, "versions: not a mapping of model to version"))
@@ -69,6 +77,24 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
         else:
             selection.versions[model] = tuple(sorted(version)) if isinstance(version, list) else (version,)
     return selection
+
+
+def _backends(given: object, selection: Selection) -> frozenset[str]:
+    """Return the names under `backends`, and note what is wrong with them."""
+    if given is None:
+        return frozenset()
+    if not isinstance(given, list) or not given:
+        selection.problems.append(Problem(selection.path, "backends: not a list of names; write [<name>], or remove it"))
+        return frozenset()
+    for index, name in enumerate(given):
+        if not isinstance(name, str) or not _BACKEND.fullmatch(name):
+            message = f"backends[{index}]: {name!r} is no name of a backend; its library is libtriton_<name>.so"
+            selection.problems.append(Problem(selection.path, message))
+        elif name in DEFAULT_MODEL_FILES:
+            selection.problems.append(Problem(selection.path, f"backends[{index}]: {name} is NVIDIA's own; remove it"))
+        elif name in given[:index]:
+            selection.problems.append(Problem(selection.path, f"backends[{index}]: {name} is listed twice; list it once"))
+    return frozenset(name for name in given if isinstance(name, str))
 
 
 def _mistake(given: object) -> str | None:

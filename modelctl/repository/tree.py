@@ -22,8 +22,8 @@ LONGEST_KEY_BYTES = 1024
 """Of an S3 object: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _PREFIX_BYTES = len(f"{RELEASES_PREFIX}{'0' * 12}/")
 
-_KEPT = frozenset({".keep", ".gitkeep"})
-"""Names with a dot that are released: they keep a directory that would be empty."""
+_KEPT = frozenset({".keep", ".gitkeep", ".tmp"})
+"""Names with a dot that are released: they keep a directory that would be empty, the last one in NVIDIA's TensorRT-LLM."""
 _LEFT_OUT = re.compile(
     r"\..*|__pycache__|.*\.py[co]|.*~|#.*#|.*\.(sw[op]|bak|orig|rej|tmp|part|crdownload)|thumbs\.db|desktop\.ini|__macosx|cvs",
     re.IGNORECASE,

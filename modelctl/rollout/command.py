@@ -50,7 +50,7 @@ class Undone(Failure):
 
 
 class UndoneUnjudged(Undone):
-    """The rollout was taken back, because its canary got no traffic to be judged by."""
+    """The rollout was taken back, because its canary got too few requests to be judged by."""
 
     exit_code = NO_TRAFFIC
 

@@ -44,14 +44,20 @@ Version = Annotated[int, Field(ge=1, le=2**63 - 1)]
 class ModelEntry(BaseModel):
     """One model of a release, and the backend (or `ensemble`) that serves it.
 
-    `version` answers requests that name none. `others`, all lower, are served beside it.
+    `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
+    ensemble. `decoupled`: its config says that a request has any number of responses; of an ensemble its steps do.
+    `self_placed`: it takes its GPUs by itself (KIND_MODEL), so that its instances are not per GPU. Manifests from before
+    these three were written say neither.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     version: Version
     backend: Name
     others: tuple[Version, ...] = ()
+    steps: tuple[Name, ...] = ()
+    decoupled: bool = False
+    self_placed: bool = Field(default=False, alias="selfPlaced")
 
 
 class Manifest(BaseModel):
@@ -129,6 +135,21 @@ class Manifest(BaseModel):
     def others(self) -> dict[str, list[int]]:
         """Return the versions served beside those, of the models that have any: the stack's `models.release.others`."""
         return {name: list(entry.others) for name, entry in self.models.items() if entry.others}
+
+    @property
+    def ensembles(self) -> dict[str, list[str]]:
+        """Return the steps of each ensemble: the stack's `models.release.ensembles`."""
+        return {name: list(entry.steps) for name, entry in self.models.items() if entry.steps}
+
+    @property
+    def decoupled(self) -> list[str]:
+        """Return the models whose configs say that they are decoupled: the stack's `models.release.decoupled`."""
+        return [name for name, entry in self.models.items() if entry.decoupled]
+
+    @property
+    def self_placed(self) -> list[str]:
+        """Return the models that take their GPUs by themselves: the stack's `models.release.selfPlaced`."""
+        return [name for name, entry in self.models.items() if entry.self_placed]
 
     @property
     def download_bytes(self) -> int:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spec import objectives
 from spec.prometheus.rule import Group, Rule, Severity, alert, group, record, series
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
 
-LATENCY_OBJECTIVE = 0.95
-AVAILABILITY_OBJECTIVE = 0.999
 FEWEST_EVENTS = 10
 """Bad requests in the longer window below which no budget is said to burn: at low rates a single one is a large share."""
 
@@ -79,13 +78,13 @@ def slo_alert_group(settings: Settings) -> Group:
 
 
 def _availability(model: str) -> list[Rule]:
-    allowed = f"{1 - AVAILABILITY_OBJECTIVE:.1%}"
+    allowed = f"{1 - objectives.AVAILABILITY:.1%}"
     return _burns(
         "TritonAvailabilityBudgetBurn",
         model,
         _FAILED_RATIO,
         _FAILURES,
-        1 - AVAILABILITY_OBJECTIVE,
+        1 - objectives.AVAILABILITY,
         summary=f"Requests for {model} fail: {{{{ $value | humanizePercentage }}}}",
         description=f"Of the requests for {model}, {{{{ $value | humanizePercentage }}}} fail, where {allowed} may. "
         "Requests that a full queue turns away come on top: Triton does not count them.",
@@ -94,7 +93,7 @@ def _availability(model: str) -> list[Rule]:
 
 def _latency(model: str, want: ModelServing) -> list[Rule]:
     if want.latency_histogram:
-        budget = 1 - LATENCY_OBJECTIVE
+        budget = 1 - objectives.LATENCY
         allowed = f"{budget:.0%}"
         return [
             *_burns(

@@ -111,22 +111,27 @@ def quantity(value: float) -> str:
 def signals(settings: Settings) -> list[Signal]:
     """Return both signals of each model that the stack wants something of, in the order of the models.
 
-    An ensemble is never among them: its steps are counted already.
+    An ensemble is never among them: its requests are those of its steps, and the server counts their time once more as its
+    own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
     """
     bounds = settings.autoscaling
     found = []
     for model, wants in sorted(settings.models.serving.items()):
+        if model in settings.models.ensembles:
+            continue
         given = bounds.targets.get(model, Target()) if bounds is not None else Target()
-        instances = instances_per_pod(settings, wants)
+        instances = instances_per_pod(settings, model, wants)
         pending = given.pending if given.pending is not None else pending_target(wants, instances)
         busy = given.busy if given.busy is not None else busy_target(instances)
         found += [Signal(PENDING, model, pending), Signal(BUSY, model, busy)]
     return found
 
 
-def instances_per_pod(settings: Settings, wants: ModelServing) -> int:
-    """Return the instances of a model in one pod: `instances` are per GPU on GPUs."""
-    return wants.instances * (settings.triton.gpus if wants.device == "gpu" else 1)
+def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:
+    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
+    release = settings.models.release
+    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
+    return wants.instances * (settings.triton.gpus if each else 1)
 
 
 def pending_target(wants: ModelServing, instances: int) -> int:

@@ -11,13 +11,15 @@ from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 
 _DIGITS = 12
+_NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
+"""Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
 
 
 def serving_digest(settings: Document) -> str:
     """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pool.
 
-    Equal for equal wants, however they are written (order, defaults left out or spelt out). `tuned` is left out: the
-    evidence of a value does not change what is served. Raises Absent while one of the values is missing or invalid.
+    Equal for equal wants, however they are written (order, defaults left out or spelt out), and without what changes no
+    config. Raises Absent while one of the values is missing or invalid.
     """
     pool = next((pool for pool in settings.gpu.pools if pool.name == settings.triton.pool), None)
     return digest_of(settings.models.serving, compute_capabilities(pool) if pool is not None else ())
@@ -25,15 +27,15 @@ def serving_digest(settings: Document) -> str:
 
 def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
     """The digest of these wants on GPUs of these compute capabilities."""
-    wants = {name: _plain(model, without="tuned") for name, model in serving.items()}
+    wants = {name: _plain(model, without=_NOT_IN_CONFIGS) for name, model in serving.items()}
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
 
 
-def _plain(value: Any, without: str = "") -> Any:
+def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
     """A value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
     if isinstance(value, Section):
-        return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name != without}
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
     return value
 
 

@@ -1,6 +1,6 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -36,6 +36,20 @@ class Release(Section):
         description="by model, lower versions that are served beside the one in `models`, which answers requests that name "
         "none; without it: one version of each",
     )
+    ensembles: dict[ModelName, Annotated[tuple[ModelName, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="by ensemble, the models of its steps; without it: the release says of none that it is an ensemble",
+    )
+    decoupled: tuple[ModelName, ...] = Field(
+        default=(),
+        description="the models whose config.pbtxt says that a request has any number of responses; without it: those of "
+        "models.serving that say so",
+    )
+    self_placed: tuple[ModelName, ...] = Field(
+        default=(),
+        description="the models that take the GPUs of a pod by themselves (KIND_MODEL, vLLM, TensorRT-LLM), whose instances "
+        "are not per GPU; without it: none",
+    )
     serving: ServingDigest | None = Field(
         default=None,
         description="the digest of the models.serving that its configs were made from; without it: the release was made "
@@ -68,6 +82,25 @@ class Release(Section):
                     f"{max(others)} is not lower than {self.models[model]}, which answers requests that name no version; "
                     f"run `python -m modelctl release … --pin stacks/Pulumi.{at.stack}.yaml`, which writes both",
                 )
+
+    @rule
+    def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
+        """Require ensembles, their steps, decoupled and self-placed models that the release has, each once."""
+        lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
+        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
+        named = [(f"ensembles.{name}", name) for name in self.ensembles]
+        named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
+        for path, name in named:
+            if name not in self.models:
+                near = did_you_mean(name, self.models)
+                yield at.problem(path, f"release {self.id} has no model '{name}'; {near}it has {one_of(self.models)}")
+        for path, names in lists.items():
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    yield at.problem(f"{path}[{index}]", f"{name} is listed twice; list each model once")
+        for name, steps in self.ensembles.items():
+            if name in steps:
+                yield at.problem(f"ensembles.{name}", "is a step of itself; name the models of its steps")
 
     @rule
     def _previous_is_another(self, at: Place) -> Iterator[Problem]:
@@ -108,6 +141,28 @@ class Models(Section):
         description="the release that is served; without it: the platform without Triton, before the first "
         "`modelctl release`",
     )
+
+    @property
+    def ensembles(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the steps of each ensemble of the release."""
+        return self.release.ensembles if self.release is not None else {}
+
+    def is_decoupled(self, model: str) -> bool:
+        """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.
+
+        Triton derives it for ensembles in the same way:
+        https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_utils.cc#L364.
+        """
+        said = self.release.decoupled if self.release is not None else ()
+        waiting, seen = [model], set[str]()
+        while waiting:
+            name = waiting.pop()
+            wants = self.serving.get(name)
+            if name in said or (wants is not None and wants.decoupled):
+                return True
+            seen.add(name)
+            waiting += [step for step in self.ensembles.get(name, ()) if step not in seen]
+        return False
 
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:

@@ -13,17 +13,22 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
-from spec.settings.rule import Place, rule
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
 _Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
 """Less than this goes by in the network and in the server's own work, whatever the model."""
+FINEST_SLO_MS = 10
+"""A shorter one is judged by a tenth and more too late: Triton's histogram has whole milliseconds
+(docs/facts/triton-metrics.md#whole-milliseconds)."""
 TIMEOUT_PER_SLO = 3
 SHORTEST_TIMEOUT_US = 100_000
 LONGEST_TIMEOUT_US = 10_000_000
 """Beyond this only where the SLO itself is longer: a queued request is waited for when a pod stops."""
+LONGEST_STREAM_SECONDS = 3000
+"""As long as a stream may be. A pod that stops waits for it, and its node with it, which Karpenter ends after an hour."""
 
 # Triton keeps one queue per level and its protocol carries the level of a request as an unsigned number.
 _Level = Annotated[int, between(1, 100, "priority levels, 1 first")]
@@ -120,6 +125,11 @@ class ModelServing(Section):
         default=None, description="keeps the requests of a sequence on one instance; without it: dynamic batching"
     )
     decoupled: bool = Field(default=False, description="whether the model answers a request with any number of responses")
+    longest_stream_seconds: Annotated[int, between(1, LONGEST_STREAM_SECONDS, "seconds")] | None = Field(
+        default=None,
+        description="the most seconds from a request's first response to its last, like 300, or that a client's stream of "
+        "a sequence lasts; pods that stop wait for it; without it: the SLO, which is that of the first response",
+    )
     response_cache: bool = Field(
         default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
     )
@@ -158,8 +168,11 @@ class ModelServing(Section):
 
     @property
     def longest_request_seconds(self) -> int:
-        """Return the most seconds that an accepted request takes: in the queue, then the SLO (docs/drain.md)."""
-        return math.ceil((self.queue_timeout_us + self.slo_p95_ms * 1000) / 1_000_000)
+        """Return the most seconds that an accepted request takes: in the queue, then the SLO (docs/drain.md).
+
+        Of one that is answered by a stream, and whose stack says how long that lasts: to its last response.
+        """
+        return math.ceil((self.queue_timeout_us + self.slo_p95_ms * 1000) / 1_000_000) + (self.longest_stream_seconds or 0)
 
     @rule
     def _peak_is_the_most(self, at: Place) -> Iterator[Problem]:
@@ -168,6 +181,27 @@ class ModelServing(Section):
             yield at.problem(
                 "peakRate",
                 f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
+            )
+
+    @warning
+    def _slo_is_coarser_than_the_histogram(self, at: Place) -> Iterator[Problem]:
+        """Warn of an SLO so short that the whole milliseconds of Triton's histogram blur it."""
+        slo = self.slo_p95_ms
+        if self.latency_histogram and slo < FINEST_SLO_MS:
+            yield at.problem(
+                "sloP95Ms",
+                f"Triton's histogram cuts every latency to whole ms: a response of up to {slo + 1} ms counts as one within "
+                f"{slo} ms, {100 / slo:.0f} % late, in alerts and on the dashboard; watch the latency that clients measure",
+            )
+
+    @rule
+    def _streams_are_of_models_that_stream(self, at: Place) -> Iterator[Problem]:
+        """Refuse longestStreamSeconds where a request is answered once."""
+        if self.longest_stream_seconds is not None and not self.decoupled and self.sequence is None:
+            yield at.problem(
+                "longestStreamSeconds",
+                "is of models that are decoupled or keep sequences, and this one answers a request once; remove it, or "
+                "write decoupled: true",
             )
 
     @rule

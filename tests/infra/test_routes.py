@@ -17,6 +17,7 @@ from infra.serving.routes import RoutedModel, object_name
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
 from spec.settings.gateway import Canary
+from spec.settings.models import Models
 from spec.settings.serving import ModelServing, Sequence
 from tests import crds
 from tests.charts import rendering
@@ -31,7 +32,7 @@ def serving(**keys: Any) -> ModelServing:
 
 PLAIN = RoutedModel("classify", 1, serving(), None)
 SEQUENCE = RoutedModel("track", 1, serving(sequence=Sequence(strategy="direct")), None)
-DECOUPLED = RoutedModel("tell", 1, serving(decoupled=True), None)
+DECOUPLED = RoutedModel("tell", 1, serving(decoupled=True), None, decoupled=True)
 UNKNOWN = RoutedModel("Pipe_line.v2", 3, None, None)
 OF_A_VERSION = RoutedModel("classify", 1, serving(), Canary(percent=5, version=2))
 OF_A_SERVICE = RoutedModel("classify", 1, serving(), Canary(percent=5, service="triton-next"))
@@ -67,6 +68,30 @@ def rewritten(rule: Manifest | None) -> str | None:
     assert rule is not None
     found = [item["urlRewrite"]["path"]["replaceFullPath"] for item in rule["filters"] if item["type"] == "URLRewrite"]
     return found[0] if found else None
+
+
+def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
+    release = {
+        "id": "0123456789ab",
+        "bytes": 1,
+        "models": {"outer": 1, "inner": 1, "tell": 1, "say": 1, "classify": 1, "plain": 1},
+        "ensembles": {"outer": ["classify", "inner"], "inner": ["tell"], "plain": ["classify"]},
+        "decoupled": ["say"],
+    }
+    wants = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 1.0, "peakRate": 1.0}
+    models = Models.model_validate(
+        {"oldReleaseDays": 1, "release": release, "serving": {"tell": {**wants, "decoupled": True}, "classify": wants}},
+        strict=False,
+    )
+    assert {model.name: model.streams for model in routes.routed(models, {})} == {
+        "outer": True,
+        "inner": True,
+        "tell": True,
+        "say": True,
+        "classify": False,
+        "plain": False,
+    }
+    assert routes.routed(Models.model_validate({"oldReleaseDays": 1}), {}) == ()
 
 
 @pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
@@ -160,7 +185,7 @@ def test_a_sequence_needs_its_header_and_goes_to_one_server_by_it() -> None:
         "type": "ConsistentHash",
         "consistentHash": {"type": "Headers", "headers": [{"name": "x-sequence-id"}]},
     }
-    assert policy(PLAIN)["loadBalancer"] == {"type": "LeastRequest"}
+    assert policy(PLAIN)["loadBalancer"] == {"type": "LeastRequest", "slowStart": {"window": "30s"}}
 
 
 def test_the_two_routes_of_a_model_have_one_policy_and_a_listener_each() -> None:

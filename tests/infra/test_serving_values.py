@@ -10,7 +10,7 @@ import yaml
 
 from infra.app import deploy
 from infra.serving.triton import TritonServerArgs, model_prefixes, values
-from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, read_drain
+from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_stream, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
 from spec.settings.models import Models, Release
 from tests.charts import rendering
@@ -60,6 +60,11 @@ def test_in_place_the_pods_read_the_live_prefix_and_name_no_release() -> None:
     assert given["modelRepository"]["s3"]["prefix"] == "live"
     assert given["release"] == {"bytes": 123456, "models": {"resnet50": 1}}
     assert given["rollout"] == {"mode": "in-place"}
+
+
+def test_only_under_mps_the_shared_memory_is_not_the_pods_own() -> None:
+    assert "shm" not in made({"gpu.pools[0].sharing": {"strategy": "time-slicing", "replicas": 2}})
+    assert made({"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2}})["shm"] == {"enabled": False}
 
 
 def test_the_reader_gets_the_live_prefix_only_where_rollouts_are_in_place() -> None:
@@ -169,10 +174,37 @@ def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
     chart = Path("charts") / "triton"
     chart.mkdir(parents=True)
     (chart / "values.yaml").write_text("drain: {preStopSeconds: 15, longestRequestSeconds: 50}")
-    assert (read_drain("dev"), read_drain("prod")) == (Drain(15, 30), Drain(15, 60))
+    assert (read_drain("dev", {}), read_drain("prod", {})) == (Drain(15, 30), Drain(15, 60))
     (chart / "values.yaml").write_text("drain: {}")
     with pytest.raises(SettingsError, match=r"^helm-values/triton/base\.yaml: drain\.preStopSeconds: is missing"):
-        read_drain("dev")
+        read_drain("dev", {})
+
+
+def streams(**seconds: int | None) -> dict[str, ModelServing]:
+    """Models whose requests wait 0.15 s in the queue at most, and whose streams last so long after an SLO of 50 ms."""
+    wants = {
+        name: {
+            "device": "cpu",
+            "sloP95Ms": 50,
+            "expectedRate": 1,
+            "peakRate": 1,
+            "decoupled": True,
+            "longestStreamSeconds": one,
+        }
+        for name, one in seconds.items()
+    }
+    return dict(settings({"models.release": None, "models.serving": wants}).models.serving)
+
+
+@pytest.mark.usefixtures("drains")
+def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
+    chart = Path("charts") / "triton"
+    chart.mkdir(parents=True)
+    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15}")
+    check_drain("dev", streams(chat=300))
+    assert read_drain("dev", streams(chat=300, short=2)) == Drain(15, 301)
+    assert read_drain("dev", streams(short=2)) == Drain(15, 30)
+    assert longest_stream(streams(unknown=None)) == 0
 
 
 @pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])

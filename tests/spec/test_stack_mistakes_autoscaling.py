@@ -29,6 +29,16 @@ def scaling(**keys: Any) -> dict[str, Any]:
     return {**SCALED["autoscaling"], **keys}
 
 
+PIPELINE = {
+    "id": "0123456789ab",
+    "bytes": 1,
+    "models": {"pipeline": 1, "normalize": 1, "classify": 1},
+    "ensembles": {"pipeline": ["normalize", "classify"]},
+}
+CHANGED = (
+    "models.release.serving: models.serving, or the kind of GPU of Triton's pool, changed since release 0123456789ab was "
+    "made; run `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`"
+)
 FLOOR = {"start": "0 7 * * 1-5", "end": "0 19 * * 1-5", "timezone": "Europe/Zurich", "replicas": 2}
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
@@ -163,6 +173,27 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**SCALED, "autoscaling": scaling(targets={"clasify": {"pending": 4}})},
         ["autoscaling.targets.clasify: models.serving has no 'clasify'; did you mean 'classify'? use classify"],
+    ),
+    (
+        {
+            **SCALED,
+            "models.serving": {"pipeline": CLASSIFY, "classify": CLASSIFY},
+            "models.release": {**PIPELINE, "serving": "000000000000"},
+            "autoscaling": scaling(targets={"pipeline": {"pending": 4}}),
+        },
+        [
+            CHANGED,
+            "autoscaling.targets.pipeline: is an ensemble, and pods are scaled on its steps; give targets of those "
+            "(normalize, classify), or remove it",
+        ],
+    ),
+    (
+        {**SCALED, "models.serving": {"pipeline": CLASSIFY}, "models.release": {**PIPELINE, "serving": "000000000000"}},
+        [
+            "models.serving: has ensembles alone (pipeline), and it is their steps that pods are scaled on; add one at "
+            "least of normalize, classify",
+            CHANGED,
+        ],
     ),
     (
         {**SCALED, "autoscaling": scaling(targets={"classify": {"pending": 0, "busy": 0.01}})},

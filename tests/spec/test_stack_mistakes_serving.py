@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spec.settings.digest import serving_digest
 from tests.spec.stack_config import complaints, settings
 
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
@@ -12,8 +13,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "preferredBatchSizes, warmup, priorities, sequence, decoupled, responseCache, rateLimiter, tensorrtFp16, cudaGraphs, "
-    "latencyHistogram, tuned"
+    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
+    "tensorrtFp16, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -281,9 +282,28 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 25564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
-            "b once more during an in-place rollout 12000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "models.serving: a pod needs 26564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "all models once more during an in-place rollout 13000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (  # one model alone, which fits once and not twice
+        {
+            "models.release": None,
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 11_000}},
+            "triton.rollout": "in-place",
+        },
+        [
+            "models.serving: a pod needs 22564 MiB on each GPU (a 1 x 11000 + CUDA context 500 + CUDA pool 64 + a once more "
+            "during an in-place rollout 11000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (
+        {"triton.rollout": "in-place", "triton.version": "26.05"},
+        [
+            "triton.rollout: in-place reads from S3 again hours after the start, and Triton 26.05 is ended by SIGPIPE if "
+            'S3 has closed the connection meanwhile; use triton.version "26.06" or newer, or rollout: rolling'
         ],
     ),
     (
@@ -341,6 +361,22 @@ def test_more_instances_on_the_cpu_than_vcpus_are_a_warning() -> None:
     assert [warning.path for warning in fewer.warnings] == ["models.release"]
 
 
+@pytest.mark.parametrize(
+    ("slo", "late"), [(2, "3 ms counts as one within 2 ms, 50 % late"), (9, "10 ms counts as one within 9 ms, 11 % late")]
+)
+def test_an_slo_that_the_histogram_blurs_is_a_warning(slo: int, late: str) -> None:
+    def told(**model: Any) -> list[str]:
+        serving = {"resnet50": {**CPU, "sloP95Ms": slo, **model}}
+        read = settings({"models.release": None, "models.serving": serving})
+        return [str(warning) for warning in read.warnings if warning.path == f"{PATH}.sloP95Ms"]
+
+    assert told() == [
+        f"{PATH}.sloP95Ms: Triton's histogram cuts every latency to whole ms: a response of up to {late}, in alerts and on "
+        "the dashboard; watch the latency that clients measure"
+    ]
+    assert told(latencyHistogram=False) == told(sloP95Ms=10) == []
+
+
 RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}
 
 
@@ -364,6 +400,54 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
 ) -> None:
     said = complaints({"models.release": {**RELEASE, "others": others}})
     assert said == [f"models.release.others.{line}" for line in expected]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            {"ensembles": {"resnet5": ["resnet50"]}},
+            ["ensembles.resnet5: release 3f2a9c1b7d04 has no model 'resnet5'; did you mean 'resnet50'? it has resnet50"],
+        ),
+        (
+            {"ensembles": {"resnet50": ["bert", "bert"]}},
+            [
+                "ensembles.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50",
+                "ensembles.resnet50[1]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50",
+                "ensembles.resnet50[1]: bert is listed twice; list each model once",
+            ],
+        ),
+        ({"ensembles": {"resnet50": []}}, ["ensembles.resnet50: is empty; give at least one"]),
+        (
+            {"ensembles": {"resnet50": ["resnet50"]}},
+            ["ensembles.resnet50: is a step of itself; name the models of its steps"],
+        ),
+        ({"decoupled": ["bert"]}, ["decoupled[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"]),
+        ({"selfPlaced": ["resnet50", "resnet50"]}, ["selfPlaced[1]: resnet50 is listed twice; list each model once"]),
+    ],
+)
+def test_what_is_said_of_models_is_of_models_of_the_release(said: dict[str, Any], expected: list[str]) -> None:
+    assert complaints({"models.release": {**RELEASE, **said}}) == [f"models.release.{line}" for line in expected]
+
+
+def test_a_stream_is_of_a_model_that_streams() -> None:
+    assert complaints({"models.release": None, "models.serving": {"resnet50": {**CPU, "longestStreamSeconds": 30}}}) == [
+        f"{PATH}.longestStreamSeconds: is of models that are decoupled or keep sequences, and this one answers a request "
+        "once; remove it, or write decoupled: true"
+    ]
+    wants = {**CPU, "decoupled": True, "longestStreamSeconds": 3001}
+    assert complaints({"models.release": None, "models.serving": {"resnet50": wants}}) == [
+        f"{PATH}.longestStreamSeconds: 3001 is out of range; use 1 to 3000 seconds"
+    ]
+
+
+def test_the_length_of_a_stream_makes_no_other_release() -> None:
+    wants = {**CPU, "decoupled": True}
+    streams, plain = (
+        settings({"models.release": None, "models.serving": {"resnet50": one}})
+        for one in ({**wants, "longestStreamSeconds": 30}, wants)
+    )
+    assert serving_digest(streams) == serving_digest(plain)
 
 
 def test_several_versions_of_a_model_do_not_go_with_rollouts_in_place() -> None:

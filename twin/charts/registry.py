@@ -11,7 +11,7 @@ from typing import Any
 
 from spec import versions
 from spec.versions import ChartPin
-from twin.charts import keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts import envoy_gateway, keda, kube_prometheus_stack, prometheus_adapter
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
@@ -27,13 +27,7 @@ _RECORDS = (
         # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
-    Chart(
-        versions.ENVOY_GATEWAY,
-        "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
-        # The chart itself is in the module. It brings the experimental channel of the Gateway API.
-        GoModule("github.com/envoyproxy/gateway", versions.ENVOY_GATEWAY.version),
-        definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
-    ),
+    envoy_gateway.CHART,
     Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
     Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
     Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),

@@ -154,7 +154,27 @@ version of each.
 
 {{/* Ephemeral storage, in MiB: the volumes on disk and 256 MiB for the container's rotated logs. */}}
 {{- define "triton.ephemeralMebibytes" -}}
-{{- add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
+{{- $own := add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
+{{- add $own (include "triton.emptyDirMebibytes" (list . false) | int64) -}}
+{{- end }}
+
+{{/* Size of the further emptyDir volumes, in MiB: those in memory, or those on disk. */}}
+{{- define "triton.emptyDirMebibytes" -}}
+{{- $inMemory := index . 1 -}}
+{{- $total := 0 | int64 -}}
+{{- range (index . 0).Values.extraVolumes -}}
+{{- with .emptyDir -}}
+{{- if eq (eq (.medium | default "") "Memory") $inMemory -}}{{- $total = add $total (include "triton.mebibytes" .sizeLimit | int64) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $total -}}
+{{- end }}
+
+{{/* A container beside the server: what it asks for is all that it may have, and it has the server's rights. */}}
+{{- define "triton.extraContainer" -}}
+{{- $resources := dict "requests" .resources "limits" .resources -}}
+{{- $rights := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- list (merge (dict "resources" $resources "securityContext" $rights) (omit . "resources")) | toYaml -}}
 {{- end }}
 
 {{/* Response cache, in MiB of host memory. */}}
@@ -264,6 +284,10 @@ Read by deployment tools (https://kpt.dev/reference/annotations/depends-on/), Pu
 {{- end }}
 {{- range list $name (printf "%s-headless" $name) (printf "%s-metrics" $name) }}
 {{- $objects = append $objects (printf "/namespaces/%s/Service/%s" $.Release.Namespace .) }}
+{{- end }}
+{{- range .Values.extraObjects }}
+{{- $group := contains "/" .apiVersion | ternary (first (splitList "/" .apiVersion)) "" }}
+{{- $objects = append $objects (printf "%s/namespaces/%s/%s/%s" $group $.Release.Namespace .kind .metadata.name) }}
 {{- end }}
 {{- join "," $objects }}
 {{- end }}

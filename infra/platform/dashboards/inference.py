@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from spec import objectives
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods, series
-from spec.prometheus.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
 from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'
@@ -42,7 +42,7 @@ def _overview() -> Row:
                 "Share of the requests. Those that a full queue turned away are counted nowhere by Triton.",
                 "percentunit",
                 f"{failure} / (({success} + {failure}) > 0)",
-                bad_above=1 - AVAILABILITY_OBJECTIVE,
+                bad_above=1 - objectives.AVAILABILITY,
             ),
             number("Waiting", "Requests in the queues of the chosen models.", "short", f"sum({_of(PENDING)})"),
             number("Pods", "Pods of Triton that Prometheus reaches.", "short", f"count({series('up', job=JOB)} == 1)"),
@@ -73,7 +73,7 @@ def _requests(settings: Settings) -> Row:
                 "Share of failed requests over an hour, and what the availability objective allows.",
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_request_failures:ratio_1h')})", "{{model}}"),
-                Query(f"vector({1 - AVAILABILITY_OBJECTIVE:.4g})", "allowed"),
+                Query(f"vector({1 - objectives.AVAILABILITY:.4g})", "allowed"),
             )
         )
     return Row("Requests", panels)
@@ -125,7 +125,7 @@ def _latency(settings: Settings) -> Row:
                 "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows.",
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_slow_responses:ratio_1h')})", "{{model}}"),
-                Query(f"vector({1 - LATENCY_OBJECTIVE:.4g})", "allowed"),
+                Query(f"vector({1 - objectives.LATENCY:.4g})", "allowed"),
             )
         )
     panels.append(

@@ -66,5 +66,9 @@ def warmup_batch_sizes(max_batch_size: int) -> list[int]:
 
 
 def histogram_buckets_ms(slo_p95_ms: int) -> list[float]:
-    """Return the upper bounds of latency buckets, close around the SLO, which is one of them: p95 <= SLO is then exact."""
+    """Return the upper bounds of latency buckets, close around the SLO, which is one of them.
+
+    Whether p95 <= SLO is then counted and not interpolated, to the whole millisecond: a latency of 5.9 ms is one of 5
+    (docs/facts/triton-metrics.md#whole-milliseconds).
+    """
     return [round(slo_p95_ms * share, 3) for share in _BUCKETS_PER_SLO]

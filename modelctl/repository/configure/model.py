@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository.backends import backend_of, is_ensemble
+from modelctl.repository.backends import DEFAULT_MODEL_FILES, ENGINES, backend_of, is_ensemble
 from modelctl.repository.configure import derive, scheduling, warmup
 from modelctl.repository.configure.capability_files import files_by_capability, set_files
 from modelctl.repository.configure.newer_fields import newer_fields
@@ -69,7 +69,7 @@ def configure(base: ModelConfig, wants: ModelServing, facts: Facts) -> ModelConf
 
 def _batch_size(draft: _Draft) -> Iterator[str]:
     wanted = draft.wants.max_batch_size
-    if wanted is None:
+    if wanted is None or backend_of(draft.base) in ENGINES:
         return
     if draft.base.max_batch_size == 0:
         yield (
@@ -81,10 +81,32 @@ def _batch_size(draft: _Draft) -> Iterator[str]:
 
 
 def _scheduling(draft: _Draft) -> Iterator[str]:
-    yield from scheduling.fill(draft.config, draft.wants)
+    if (backend := backend_of(draft.base)) in ENGINES:
+        yield from _scheduled_by_the_engine(str(backend), draft.wants)
+    else:
+        yield from scheduling.fill(draft.config, draft.wants)
+
+
+def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]:
+    """Yield what is wanted of Triton's scheduler, past which every request goes straight to the engine."""
+    given = {
+        "instances": wants.instances != 1,
+        "maxBatchSize": wants.max_batch_size is not None,
+        "maxQueueDelayUs": wants.max_queue_delay_us is not None,
+        "preferredBatchSizes": bool(wants.preferred_batch_sizes),
+        "priorities": wants.priorities is not None,
+        "sequence": wants.sequence is not None,
+        "rateLimiter": wants.rate_limiter is not None,
+    }
+    for key in (key for key, is_given in given.items() if is_given):
+        yield f"{key}: the {backend} backend batches, queues and places its model by itself; leave it out"
 
 
 def _instances(draft: _Draft) -> Iterator[str]:
+    if draft.wants.device == "cpu" and backend_of(draft.base) in ("tensorrt", "tensorrtllm"):
+        yield f"device: cpu, but the {backend_of(draft.base)} backend runs on GPUs only; write gpu"
+    if backend_of(draft.base) in ENGINES:
+        return  # KIND_CPU is right for TensorRT-LLM, whose process takes the GPUs by itself
     written = draft.base.instance_group
     if len(written) > 1:
         yield (
@@ -106,8 +128,6 @@ def _instances(draft: _Draft) -> Iterator[str]:
             # Of the pod, not of each of its GPUs: that is what `triton.rateLimiterResources` counts.
             group.rate_limiter.resources.add(name=name, count=count, **{"global": True})
         group.rate_limiter.priority = wants.rate_limiter.priority
-    if wants.device == "cpu" and backend_of(draft.base) in ("tensorrt", "tensorrtllm"):
-        yield f"device: cpu, but the {backend_of(draft.base)} backend runs on GPUs only; write gpu"
 
 
 def _optimization(draft: _Draft) -> Iterator[str]:
@@ -169,7 +189,7 @@ def _responses(draft: _Draft) -> Iterator[str]:
             "decoupled: false, but config.pbtxt says decoupled: true, so its clients must expect any number of responses; "
             "write decoupled: true"
         )
-    elif wants.decoupled and backend not in _DECOUPLED_BACKENDS:
+    elif wants.decoupled and backend in DEFAULT_MODEL_FILES and backend not in _DECOUPLED_BACKENDS:
         yield f"decoupled: a model of the {backend} backend answers each request once; leave it out"
     if wants.decoupled:
         draft.config.model_transaction_policy.decoupled = True

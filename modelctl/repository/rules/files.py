@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of, is_ensemble
+from modelctl.repository.backends import backend_of, is_ensemble, model_file_of
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import golden
 
@@ -27,7 +27,8 @@ _LONGEST_NAME_BYTES = 255
 """Of a file or directory, where Triton puts its copy."""
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 """How a parameter of the python backend names the directory of its model."""
-_NAMES_A_FILE = re.compile(r"(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
+_NAMES_A_FILE = re.compile(r"(?!.*model_path$)(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
+"""Of a parameter. `gpt_model_path` and its like are directories of engines (TensorRT-LLM), which may lie in the image."""
 _NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|folder)s?", re.IGNORECASE)
 
 
@@ -130,11 +131,15 @@ def _model_files(config: ModelConfig, released: Released, version: int) -> Itera
     elif config.default_model_filename:
         yield from _model_file(released, version, config.default_model_filename, "default_model_filename")
     elif backend := backend_of(config):
-        expected = DEFAULT_MODEL_FILES[backend]
+        expected = model_file_of(config)
         if expected:
             yield from _model_file(released, version, expected, f"the {backend} backend")
         elif not _beside_golden(here):
-            yield Problem(here, f"empty; the {backend} backend needs its model here")
+            yield Problem(
+                here,
+                f"empty; the {backend} backend needs its version directory, and neither git nor S3 keeps an empty one: "
+                "put its model there, or a file like .keep",
+            )
 
 
 def _model_file(released: Released, version: int, name: str, wanted_by: str) -> Iterator[Problem]:

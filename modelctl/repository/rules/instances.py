@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository.backends import backend_of
+from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
 
 _MOST_INSTANCES = 1024
 """Each is a thread of the server, or a process, with the model in memory."""
@@ -62,5 +62,6 @@ def _optimization(config: ModelConfig) -> Iterator[str]:
                     f"optimization.execution_accelerators.{field}[{index}].name: missing, so the server ignores it; "
                     'for example "tensorrt"'
                 )
-    if config.optimization.cuda.graphs and backend_of(config) not in ("tensorrt", None):
-        yield f"optimization.cuda.graphs: the {backend_of(config)} backend ignores it; only tensorrt has CUDA graphs"
+    backend = backend_of(config)
+    if config.optimization.cuda.graphs and backend in DEFAULT_MODEL_FILES and backend != "tensorrt":
+        yield f"optimization.cuda.graphs: the {backend} backend ignores it; only tensorrt has CUDA graphs"

@@ -7,12 +7,19 @@ https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelSequenceBatching
 
+from modelctl.repository import onnx_file
+from modelctl.repository.backends import backend_of, model_file_of
 from modelctl.repository.onnx_file import OnnxModel, Tensor
-from spec.onnx_runtimes import OnnxRuntime
+from modelctl.repository.problems import Problem
+from modelctl.repository.rules.files import Released
+from spec.onnx_runtimes import ONNX_RUNTIMES, OnnxRuntime
+
+_CONFIG = "config.pbtxt"
 
 TYPES: Mapping[int, int] = {
     1: DataType.TYPE_FP32,
@@ -32,6 +39,41 @@ TYPES: Mapping[int, int] = {
 }
 """ONNX's number of a type (TensorProto.DataType) to Triton's; the others Triton has not."""
 _START = ModelSequenceBatching.Control.CONTROL_SEQUENCE_START
+
+
+def read_files(
+    config: ModelConfig, released: Released, versions: Sequence[int]
+) -> tuple[dict[Path, OnnxModel], list[Problem]]:
+    """Return what the files say that the onnxruntime backend loads, by their paths, and all that is wrong with them.
+
+    Of a file that is missing, and of a damaged one whose name says that it is ONNX, nothing is said: that is told elsewhere.
+    """
+    models: dict[Path, OnnxModel] = {}
+    problems: list[Problem] = []
+    if backend_of(config) != "onnxruntime":
+        return models, problems
+    names = set(config.cc_model_filenames.values()) or {model_file_of(config) or ""}
+    for relative in (Path(str(version)) / name for version in versions for name in sorted(names)):
+        relative = relative / "model.onnx" if (released.directory / relative).is_dir() else relative
+        path = released.directory / relative
+        if relative not in released.files:
+            continue
+        try:
+            models[relative] = model = onnx_file.read(path)
+        except onnx_file.NotOnnx as error:
+            if path.suffix.lower() != onnx_file.SUFFIX:
+                problems.append(Problem(path, f"not an ONNX model: {error}; copy or export it again"))
+            continue
+        except OSError:
+            continue
+        for name in sorted(model.external):
+            if wrong := released.missing(relative.with_name(name)):
+                problems.append(Problem(path, f"its weights lie in {name!r}, which is {wrong}"))
+        newest = max(ONNX_RUNTIMES)
+        of_file = (*check_model(model), *check_runtime(model, ONNX_RUNTIMES[newest], f"Triton {newest}"))
+        problems += [Problem(path, message) for message in of_file]
+        problems += [Problem(released.directory / _CONFIG, f"{message} [{relative}]") for message in check(config, model)]
+    return models, problems
 
 
 def check_model(model: OnnxModel) -> Iterator[str]:

@@ -62,10 +62,20 @@ def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
 
     An ensemble has none: its steps are what is counted.
     """
-    if subject.document.pod_autoscaler != "none" and not subject.document.models.serving:
+    models = subject.document.models
+    if subject.document.pod_autoscaler == "none":
+        return
+    if not models.serving:
         yield Problem(
             "models.serving",
             "is empty, so that nothing says what a pod can carry; add the models that Triton is scaled on",
+        )
+    elif all(name in models.ensembles for name in models.serving):
+        steps = dict.fromkeys(step for name in models.serving for step in models.ensembles[name])
+        yield Problem(
+            "models.serving",
+            f"has ensembles alone ({', '.join(sorted(models.serving))}), and it is their steps that pods are scaled on; "
+            f"add one at least of {', '.join(steps)}",
         )
 
 
@@ -90,6 +100,12 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
                 f"autoscaling.targets.{name}",
                 f"models.serving has no '{name}'; {did_you_mean(name, models)}use {one_of(models)}",
             )
+        elif name in subject.document.models.ensembles:
+            steps = ", ".join(subject.document.models.ensembles[name])
+            yield Problem(
+                f"autoscaling.targets.{name}",
+                f"is an ensemble, and pods are scaled on its steps; give targets of those ({steps}), or remove it",
+            )
 
 
 @rule
@@ -99,8 +115,9 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
     for name, target in bounds.targets.items() if bounds is not None else ():
         if target.busy is None or name not in serving:
             continue
-        model = serving[name]
-        instances = model.instances * (subject.document.triton.gpus if model.device == "gpu" else 1)
+        model, release = serving[name], subject.document.models.release
+        each = model.device == "gpu" and (release is None or name not in release.self_placed)
+        instances = model.instances * (subject.document.triton.gpus if each else 1)
         if target.busy > instances:
             yield Problem(
                 f"autoscaling.targets.{name}.busy",

@@ -82,6 +82,30 @@ def test_versions_served_side_by_side_are_pinned_on_one_line_and_go_with_the_nex
     assert "others" not in file.read_text()
 
 
+def test_what_the_stack_has_to_know_of_the_configs_is_pinned_and_goes_with_them(tmp_path: Path) -> None:
+    file = _stack(tmp_path, STACK)
+    objects = {f"{name}/1/x": ObjectEntry(sha256="a" * 64, bytes=5) for name in ("chat", "llm", "split")}
+    entries = {
+        "chat": ModelEntry(version=1, backend="ensemble", steps=("split", "llm")),
+        "llm": ModelEntry(version=1, backend="vllm", decoupled=True, selfPlaced=True),
+        "split": ModelEntry(version=1, backend="python"),
+    }
+    manifest = Manifest.parse(Manifest.of(objects, entries, datetime(2026, 11, 21, tzinfo=UTC)).to_json())
+
+    changes = pin(file, manifest)
+
+    assert changes[2:5] == ["ensembles none → chat: split, llm", "decoupled none → llm", "selfPlaced none → llm"]
+    section = YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]
+    assert (section["ensembles"], section["decoupled"], section["selfPlaced"]) == (
+        {"chat": ["split", "llm"]},
+        ["llm"],
+        ["llm"],
+    )
+    assert pin(file, manifest) == []
+    assert "ensembles chat: split, llm → none" in pin(file, _manifest(classify=1))
+    assert {"ensembles", "decoupled", "selfPlaced"}.isdisjoint(file.read_text().split(": "))
+
+
 def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:
     file = _stack(tmp_path, STACK)
     old, new = _manifest(classify=1, pipeline=1), _manifest(classify=2, pipeline=1)

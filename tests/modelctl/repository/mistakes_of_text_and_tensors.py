@@ -142,7 +142,8 @@ MISTAKES = [
         [
             (
                 'normalize/config.pbtxt: backend: there is no "trt" (did you mean tensorrt?); known: dali, fil, '
-                "onnxruntime, openvino, python, pytorch, tensorrt, tensorrtllm, vllm"
+                "onnxruntime, openvino, python, pytorch, tensorrt, tensorrtllm, vllm; one of your own is the file "
+                "libtriton_trt.so of the model, or in the image and named in release.yaml (backends: [trt])"
             ),
         ],
     ),
@@ -153,8 +154,8 @@ MISTAKES = [
         'platform: "caffe2_netdef"',
         [
             (
-                'normalize/config.pbtxt: platform: there is no "caffe2_netdef"; known: ensemble, onnxruntime_onnx, '
-                "pytorch_libtorch, tensorrt_plan"
+                'normalize/config.pbtxt: platform: there is no "caffe2_netdef"; known: ensemble, libtorch, '
+                "onnxruntime_onnx, pytorch_libtorch, tensorrt_plan, torch_aoti"
             ),
         ],
     ),

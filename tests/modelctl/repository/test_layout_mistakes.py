@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "an unknown key": (
         _write("release.yaml", "version: {classify: 1}\n"),
-        ["release.yaml: version: unknown key; the only one is versions"],
+        ["release.yaml: version: unknown key; there are versions and backends"],
     ),
     "an empty list for the versions": (
         _write("release.yaml", "versions: []\n"),

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Signal, busy_target, pending_target, quantity, signals
+from spec.settings.digest import serving_digest
 from spec.settings.serving import ModelServing
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
+
+P4D = {"gpu.pools[1].desired": 2}
 
 
 def targets(changes: dict[str, Any]) -> dict[str, float]:
@@ -35,6 +38,28 @@ def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
     on_gpu = {**CLASSIFY, "device": "gpu", "instances": 2, "gpuMemoryMiB": 900, "maxBatchSize": 16}
     pool = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2}
     assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 5.6, "pending-classify": 128}
+
+
+RELEASE = {"id": "0123456789ab", "bytes": 1, "models": {"classify": 1, "pipeline": 1}}
+
+
+def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]:
+    """Return the targets of a stack with a release that says this of its models."""
+    digest = serving_digest(settings({**SCALED, "triton.gpus": 4, "triton.pool": "p4d", **P4D, "models.serving": serving}))
+    release = {**RELEASE, "serving": digest, **said}
+    return targets({"models.serving": serving, "models.release": release, "triton.gpus": 4, "triton.pool": "p4d", **P4D})
+
+
+def test_an_ensemble_is_counted_by_its_steps_alone() -> None:
+    serving = {"pipeline": CLASSIFY, "classify": CLASSIFY}
+    assert targets_of_release(serving, ensembles={"pipeline": ["classify"]}) == {"busy-classify": 0.7, "pending-classify": 8}
+    assert len(targets_of_release(serving)) == 4
+
+
+def test_a_model_that_takes_the_gpus_by_itself_is_there_once_for_a_pod() -> None:
+    on_gpu = {**CLASSIFY, "device": "gpu", "gpuMemoryMiB": 900}
+    assert targets_of_release({"classify": on_gpu}, selfPlaced=["classify"]) == {"busy-classify": 0.7, "pending-classify": 8}
+    assert targets_of_release({"classify": on_gpu}) == {"busy-classify": 2.8, "pending-classify": 32}
 
 
 def test_a_stack_can_give_either_target_of_a_model_itself() -> None:

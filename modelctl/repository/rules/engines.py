@@ -1,0 +1,111 @@
+"""Models of the backends of language models: vLLM's model.json, and the templates of TensorRT-LLM."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+
+from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
+from modelctl.repository.problems import Problem
+
+_LARGEST_BYTES = 1024**2
+_ON_A_HUB = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+_LORA_FILE = "multi_lora.json"
+_PLACE = re.compile(r"\$\{(\w+)\}")
+_STRING_OR_COMMENT = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""")
+_MANDATORY = {"tensorrtllm": ("gpt_model_path", "gpt_model_type"), "python": ("tokenizer_dir",)}
+"""Parameters without which a model does not start; the others, left as they are in the template, count as not given.
+
+See https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/docs/model_config.md#model-parameters.
+"""
+_FILL = "fill it, as TensorRT-LLM's fill_template.py does"
+
+
+def unfilled(path: Path, text: str) -> list[Problem]:
+    """Return the places of a template, `${name}`, that stand where text of a config has to: with one, it is no config."""
+    blank = _STRING_OR_COMMENT.sub(lambda match: " " * len(match[0]), text)
+    problems = []
+    for place in _PLACE.finditer(blank):
+        line = blank.count("\n", 0, place.start()) + 1
+        column = place.start() - blank.rfind("\n", 0, place.start())
+        problems.append(Problem(path, f"{place[0]} is a place of a template that is not filled; {_FILL}", line, column))
+    return problems
+
+
+def check(config: ModelConfig) -> Iterator[str]:
+    """Yield values that are still places of a template, where the model does not start without them."""
+    for field in ("backend", "name", "platform"):
+        if _PLACE.search(value := getattr(config, field)):
+            yield f"{field}: {value} is a place of a template that is not filled; {_FILL}"
+    for key in _MANDATORY.get(backend_of(config) or "", ()):
+        if key in config.parameters and _PLACE.search(value := config.parameters[key].string_value):
+            yield f"parameters[{key}]: {value} is a place of a template that is not filled; {_FILL}"
+        elif backend_of(config) == "tensorrtllm" and not config.parameters[key].string_value:
+            yield f"parameters[{key}]: missing; the tensorrtllm backend does not start without it"
+    if backend_of(config) == "vllm" and not config.model_transaction_policy.decoupled:
+        yield "model_transaction_policy: the vllm backend loads decoupled models alone; write decoupled: true"
+    if backend_of(config) == "vllm" and config.max_batch_size:
+        yield f"max_batch_size: {config.max_batch_size}, but vLLM makes the batches; leave it out"
+
+
+def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[Problem]:
+    """Yield what is wrong with the arguments of vLLM's engine in one version of a model of its backend.
+
+    That the file is there, and that it is JSON, other rules say.
+    """
+    folder = directory / str(version)
+    path = folder / (config.default_model_filename or str(DEFAULT_MODEL_FILES["vllm"]))
+    arguments = _arguments(path)
+    if arguments is None:
+        return
+    if not isinstance(arguments, dict):
+        yield Problem(path, 'not the arguments of an engine; write {"model": "<name or directory>", …}')
+        return
+    if message := _model_problem(arguments.get("model")):
+        yield Problem(path, f"model: {message}")
+    sizes = {key: arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")}
+    wrong = {key: size for key, size in sizes.items() if not _is_count(size)}
+    for key, size in wrong.items():
+        yield Problem(path, f"{key}: {size!r} is no number of GPUs; a whole number from 1")
+    gpus = 1 if wrong else sizes["tensor_parallel_size"] * sizes["pipeline_parallel_size"]
+    if gpus > 1 and any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group):
+        yield Problem(path, f"{gpus} GPUs, and KIND_GPU in config.pbtxt is for one; write KIND_MODEL there")
+    share = arguments.get("gpu_memory_utilization", 0.9)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        yield Problem(path, f"gpu_memory_utilization: {share!r} is no share of a GPU's memory; more than 0, up to 1")
+    if str(arguments.get("enable_lora", False)).lower() == "true" and not (folder / _LORA_FILE).is_file():
+        yield Problem(
+            path, f"enable_lora: there is no {version}/{_LORA_FILE}; it names the adapters, or leave enable_lora out"
+        )
+
+
+def _arguments(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            return None
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _model_problem(model: Any) -> str | None:
+    """Return what is wrong with the weights that an engine is given: a name on a hub, or a directory."""
+    if not isinstance(model, str) or not model:
+        return "missing; the name of a model on a hub, or the directory of one"
+    if ".." in PurePosixPath(model).parts:
+        return f'"{model}" leads out with ..; write the directory as the pods see it'
+    if model.startswith("/") or _ON_A_HUB.fullmatch(model):
+        return None
+    return (
+        f'"{model}" is neither a name on a hub nor an absolute directory: vLLM would look for it below the directory '
+        "that the server was started in; write the directory as the pods see it"
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1

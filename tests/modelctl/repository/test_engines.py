@@ -1,0 +1,281 @@
+"""NVIDIA's own configs of language models are taken as they are; what would keep an engine from starting is told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+
+from modelctl.repository.configure import ConfigureError, Facts, configure
+from modelctl.repository.load import load, validate
+from spec.settings import ModelServing
+from tests.modelctl.stacks import wants
+
+VLLM = """
+# As the backend's samples have it: tensors and policy are the backend's to add.
+backend: "vllm"
+instance_group [ { count: 1 kind: KIND_MODEL } ]
+"""
+ARGUMENTS = {"model": "facebook/opt-125m", "gpu_memory_utilization": 0.5}
+_TEXT_IN = 'input [ { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } ]'
+_TEXT_OUT = 'output [ { name: "text_output" data_type: TYPE_STRING dims: [ -1 ] } ]'
+_TOKENS = 'name: "ids" data_type: TYPE_INT32 dims: [ -1 ]'
+_CPU = "instance_group [ { count: 1 kind: KIND_CPU } ]"
+# After the form of NVIDIA's template: what its fill_template.py fills, and optional parameters that stay as they are.
+TENSORRT_LLM = {
+    "preprocessing": f"""
+        name: "preprocessing" backend: "python" max_batch_size: 8 {_TEXT_IN} output [ {{ {_TOKENS} }} ] {_CPU}
+        parameters {{ key: "tokenizer_dir" value {{ string_value: "/engines/tokenizer" }} }}
+        parameters {{ key: "gpt_model_path" value {{ string_value: "${{engine_dir}}" }} }}
+        parameters {{ key: "max_num_images" value {{ string_value: "${{max_num_images}}" }} }}""",
+    "tensorrt_llm": f"""
+        name: "tensorrt_llm" backend: "tensorrtllm" max_batch_size: 8 model_transaction_policy {{ decoupled: true }}
+        dynamic_batching {{ preferred_batch_size: [ 8 ] max_queue_delay_microseconds: 0
+          default_queue_policy: {{ max_queue_size: 32 }} }}
+        input [ {{ {_TOKENS} }} ] output [ {{ name: "output_ids" data_type: TYPE_INT32 dims: [ -1, -1 ] }} ] {_CPU}
+        parameters {{ key: "gpt_model_type" value {{ string_value: "inflight_fused_batching" }} }}
+        parameters {{ key: "gpt_model_path" value {{ string_value: "/engines/llama" }} }}
+        parameters {{ key: "max_beam_width" value {{ string_value: "${{max_beam_width}}" }} }}
+        parameters {{ key: "executor_worker_path"
+          value {{ string_value: "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker" }} }}""",
+    "postprocessing": f"""
+        name: "postprocessing" backend: "python" max_batch_size: 8
+        input [ {{ name: "tokens" data_type: TYPE_INT32 dims: [ -1, -1 ] }} ] {_TEXT_OUT} {_CPU}
+        parameters {{ key: "tokenizer_dir" value {{ string_value: "/engines/tokenizer" }} }}""",
+    "tensorrt_llm_bls": f"""
+        name: "tensorrt_llm_bls" backend: "python" max_batch_size: 8 model_transaction_policy {{ decoupled: true }}
+        {_TEXT_IN} {_TEXT_OUT} {_CPU}
+        parameters {{ key: "tensorrt_llm_model_name" value {{ string_value: "${{tensorrt_llm_model_name}}" }} }}""",
+    "ensemble": f"""
+        name: "ensemble" platform: "ensemble" max_batch_size: 8 {_TEXT_IN} {_TEXT_OUT}
+        ensemble_scheduling {{ step [
+          {{ model_name: "preprocessing" model_version: -1
+            input_map {{ key: "text_input" value: "text_input" }} output_map {{ key: "ids" value: "_ids" }} }},
+          {{ model_name: "tensorrt_llm" model_version: -1
+            input_map {{ key: "ids" value: "_ids" }} output_map {{ key: "output_ids" value: "_out" }} }},
+          {{ model_name: "postprocessing" model_version: -1
+            input_map {{ key: "tokens" value: "_out" }} output_map {{ key: "text_output" value: "text_output" }} }} ] }}""",
+}
+MODEL_PY = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Path:
+    """A repository with one model of the vLLM backend."""
+    folder = tmp_path / "repository" / "llm" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.json").write_text(json.dumps(ARGUMENTS))
+    (folder.parent / "config.pbtxt").write_text(VLLM)
+    return tmp_path / "repository"
+
+
+@pytest.fixture
+def tensorrt_llm(tmp_path: Path) -> Path:
+    """A repository with the five models of TensorRT-LLM."""
+    for name, config in TENSORRT_LLM.items():
+        folder = tmp_path / "repository" / name / "1"
+        folder.mkdir(parents=True)
+        (folder.parent / "config.pbtxt").write_text(config)
+        python = name not in ("ensemble", "tensorrt_llm")
+        (folder / ("model.py" if python else ".tmp")).write_text(MODEL_PY if python else "")
+    return tmp_path / "repository"
+
+
+def _messages(repository: Path) -> list[str]:
+    return [str(problem).removeprefix(f"{repository}/") for problem in validate(repository)]
+
+
+def test_a_vllm_model_is_released_with_what_the_backend_would_add(vllm: Path) -> None:
+    (model,) = load(vllm)
+
+    released = text_format.Parse(model.config_text, ModelConfig())
+    assert [(tensor.name, tensor.optional) for tensor in released.input][:3] == [
+        ("text_input", False),
+        ("image", True),
+        ("stream", True),
+    ]
+    assert [tensor.name for tensor in released.output][:2] == ["text_output", "finish_reason"]
+    assert (released.model_transaction_policy.decoupled, released.max_batch_size) == (True, 0)
+    assert [(group.kind, group.count) for group in released.instance_group] == [(ModelInstanceGroup.KIND_MODEL, 1)]
+    assert not released.HasField("dynamic_batching")
+
+
+def test_tensors_that_the_author_wrote_are_not_added_again(vllm: Path) -> None:
+    config = vllm / "llm" / "config.pbtxt"
+    config.write_text(config.read_text() + _TEXT_IN + _TEXT_OUT)
+
+    (model,) = load(vllm)
+
+    names = [tensor.name for tensor in (*model.config.input, *model.config.output)]
+    assert (len(names), len(set(names))) == (17, 17)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], 'not the arguments of an engine; write {"model": "<name or directory>", …}'),
+        ({}, "model: missing; the name of a model on a hub, or the directory of one"),
+        ({"model": 3}, "model: missing; the name of a model on a hub, or the directory of one"),
+        ({"model": "/models/../etc"}, 'model: "/models/../etc" leads out with ..; write the directory as the pods see it'),
+        (
+            {"model": "./weights"},
+            'model: "./weights" is neither a name on a hub nor an absolute directory: vLLM would look for it below the '
+            "directory that the server was started in; write the directory as the pods see it",
+        ),
+        ({**ARGUMENTS, "tensor_parallel_size": 0}, "tensor_parallel_size: 0 is no number of GPUs; a whole number from 1"),
+        (
+            {**ARGUMENTS, "tensor_parallel_size": "2"},
+            "tensor_parallel_size: '2' is no number of GPUs; a whole number from 1",
+        ),
+        (
+            {**ARGUMENTS, "gpu_memory_utilization": 1.5},
+            "gpu_memory_utilization: 1.5 is no share of a GPU's memory; more than 0, up to 1",
+        ),
+        (
+            {**ARGUMENTS, "enable_lora": "true"},
+            "enable_lora: there is no 1/multi_lora.json; it names the adapters, or leave enable_lora out",
+        ),
+    ],
+)
+def test_arguments_that_no_engine_starts_with_are_told(vllm: Path, arguments: Any, said: str) -> None:
+    (vllm / "llm" / "1" / "model.json").write_text(json.dumps(arguments))
+    assert _messages(vllm) == [f"llm/1/model.json: {said}"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"model": "/opt/weights/llama"},
+        {"model": "gpt2", "tensor_parallel_size": 4},
+        {**ARGUMENTS, "gpu_memory_utilization": 1, "enforce_eager": True},
+    ],
+)
+def test_arguments_of_an_engine_are_vllms_own(vllm: Path, arguments: Any) -> None:
+    (vllm / "llm" / "1" / "model.json").write_text(json.dumps(arguments))
+    assert _messages(vllm) == []
+
+
+def test_an_engine_on_several_gpus_places_itself(vllm: Path) -> None:
+    (vllm / "llm" / "1" / "model.json").write_text(json.dumps({**ARGUMENTS, "tensor_parallel_size": 2}))
+    config = vllm / "llm" / "config.pbtxt"
+    config.write_text(config.read_text().replace("KIND_MODEL", "KIND_GPU"))
+    assert _messages(vllm) == ["llm/1/model.json: 2 GPUs, and KIND_GPU in config.pbtxt is for one; write KIND_MODEL there"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "model_transaction_policy { decoupled: false }",
+            "model_transaction_policy: the vllm backend loads decoupled models alone; write decoupled: true",
+        ),
+        ("max_batch_size: 8", "max_batch_size: 8, but vLLM makes the batches; leave it out"),
+    ],
+)
+def test_a_config_that_vllm_does_not_load_is_told(vllm: Path, text: str, said: str) -> None:
+    config = vllm / "llm" / "config.pbtxt"
+    config.write_text(config.read_text() + text)
+    assert _messages(vllm) == [f"llm/config.pbtxt: {said}"]
+
+
+def test_the_models_of_tensorrt_llm_are_taken_as_they_are(tensorrt_llm: Path) -> None:
+    assert _messages(tensorrt_llm) == []
+    assert {model.name: model.backend for model in load(tensorrt_llm)} == {
+        "preprocessing": "python",
+        "tensorrt_llm": "tensorrtllm",
+        "postprocessing": "python",
+        "tensorrt_llm_bls": "python",
+        "ensemble": "ensemble",
+    }
+
+
+def test_without_an_engine_beside_it_a_python_model_needs_a_bound_queue(tensorrt_llm: Path) -> None:
+    for name in ("tensorrt_llm", "tensorrt_llm_bls", "ensemble", "postprocessing"):
+        (tensorrt_llm / name).rename(tensorrt_llm.parent / name)
+    (message,) = _messages(tensorrt_llm)
+    assert message.startswith("preprocessing/config.pbtxt: dynamic_batching: missing, so the queue grows without bound")
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new", "said"),
+    [
+        (
+            "tensorrt_llm",
+            "max_batch_size: 8 model_",
+            "max_batch_size: ${triton_max_batch_size} model_",
+            ":2:69: ${triton_max_batch_size} is a place of a template that is not filled; fill it, as TensorRT-LLM's "
+            "fill_template.py does",
+        ),
+        (
+            "tensorrt_llm",
+            '"/engines/llama"',
+            '"${engine_dir}"',
+            ": parameters[gpt_model_path]: ${engine_dir} is a place of a template that is not filled; fill it, as "
+            "TensorRT-LLM's fill_template.py does",
+        ),
+        (
+            "tensorrt_llm",
+            '"gpt_model_type"',
+            '"model_type"',
+            ": parameters[gpt_model_type]: missing; the tensorrtllm backend does not start without it",
+        ),
+        (
+            "preprocessing",
+            '"/engines/tokenizer"',
+            '"${tokenizer_dir}"',
+            ": parameters[tokenizer_dir]: ${tokenizer_dir} is a place of a template that is not filled; fill it, as "
+            "TensorRT-LLM's fill_template.py does",
+        ),
+    ],
+)
+def test_places_of_the_template_that_a_start_needs_are_told(
+    tensorrt_llm: Path, model: str, old: str, new: str, said: str
+) -> None:
+    config = tensorrt_llm / model / "config.pbtxt"
+    assert old in config.read_text()
+    config.write_text(config.read_text().replace(old, new, 1))
+    assert [message for message in _messages(tensorrt_llm) if message.startswith(f"{model}/")] == [
+        f"{model}/config.pbtxt{said}"
+    ]
+
+
+def _configured(config: ModelConfig, **more: Any) -> ModelConfig:
+    given = {"device": "gpu", "gpuMemoryMiB": 900, "decoupled": True, "latencyHistogram": False, **more}
+    serving = ModelServing.model_validate_json(json.dumps(wants(**given)))
+    return configure(config, serving, Facts(("8.6",), "2.71.0", (1,), frozenset({"model.json"})))
+
+
+@pytest.mark.parametrize("name", ["llm", "tensorrt_llm"])
+def test_a_stack_leaves_scheduling_and_instances_to_the_engine(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    request.getfixturevalue("vllm" if name == "llm" else "tensorrt_llm")
+    base = next(model.config for model in load(tmp_path / "repository") if model.name == name)
+
+    made = _configured(base)
+
+    assert made.instance_group == base.instance_group
+    assert made.dynamic_batching == base.dynamic_batching
+    assert made.max_batch_size == base.max_batch_size
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("instances", 2),
+        ("maxBatchSize", 4),
+        ("maxQueueDelayUs", 0),
+        ("preferredBatchSizes", [4]),
+        ("priorities", {"levels": 2, "default": 1}),
+        ("rateLimiter", {"resources": {"slots": 1}}),
+    ],
+)
+def test_what_an_engine_does_by_itself_cannot_be_wanted(vllm: Path, key: str, value: Any) -> None:
+    (model,) = load(vllm)
+    with pytest.raises(ConfigureError) as failure:
+        _configured(model.config, **{key: value})
+    assert failure.value.problems == [
+        f"{key}: the vllm backend batches, queues and places its model by itself; leave it out"
+    ]
