@@ -14,7 +14,7 @@ from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_NAMESPACE
 
 app = typer.Typer(
-    help="Models: released immutably, pinned in a stack, tuned, rolled out, rolled back.",
+    help="Models: imported, released immutably, pinned in a stack, tuned, rolled out, rolled back.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -56,6 +56,23 @@ def release(
     from modelctl.release import command
 
     command.release(models_dir, bucket, endpoint_url, stacks=stacks, pin_in=pin)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow has made of an ONNX model.")],
+    into: Annotated[Path, typer.Option(metavar="MODELS_DIR", help="The model repository.")] = Path("models"),
+    name: Annotated[
+        str | None, typer.Option(help="The model's name there.", show_default="that of the file, or of its directory")
+    ] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 where it can batch")
+    ] = None,
+) -> None:
+    """Take a model into a repository, with a config.pbtxt made of what its file says."""
+    from modelctl.importer import command
+
+    command.import_model(source, into, name, max_batch_size)
 
 
 @app.command("list")

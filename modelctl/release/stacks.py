@@ -24,7 +24,7 @@ class Stack:
     """A stack that says what it wants of its models.
 
     `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
-    its Triton server (`2.71.0`).
+    its Triton server (`2.71.0`) in the release `release` (`26.07`).
     """
 
     name: str
@@ -33,6 +33,7 @@ class Stack:
     digest: str
     compute_capabilities: tuple[str, ...]
     server: str
+    release: str
 
 
 def stack_name(file: Path) -> str | None:
@@ -81,6 +82,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             digest=serving_digest(settings),
             compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings.triton_pool)),
             server=TRITON_RELEASES[settings.triton.version].server,
+            release=settings.triton.version,
         ),
         [],
     )
