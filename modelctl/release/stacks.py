@@ -23,7 +23,7 @@ _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 class Stack:
     """A stack that says what it wants of its models.
 
-    `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
+    `access` is how its pods read releases (`models.access`). `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
     its Triton server (`2.71.0`).
     """
 
@@ -33,6 +33,7 @@ class Stack:
     digest: str
     compute_capabilities: tuple[str, ...]
     server: str
+    access: str
 
 
 def stack_name(file: Path) -> str | None:
@@ -81,6 +82,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             digest=serving_digest(settings),
             compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings.triton_pool)),
             server=TRITON_RELEASES[settings.triton.version].server,
+            access=settings.models.access,
         ),
         [],
     )

@@ -263,3 +263,14 @@ def test_a_file_that_is_not_named_after_its_stack_cannot_be_pinned_by_stack(
 def test_a_release_without_stack_files_says_so(models: Path, store: Store) -> None:
     said = f"no configs made for stacks: there is no directory stacks beside {models}; --stacks names another"
     assert _run("release", models)[2:] == [said]
+
+
+def test_files_of_the_release_are_named_where_the_pods_of_a_stack_have_them(models: Path, stacks: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    path = "/models/current/normalize/1/model.py"
+    config.write_text(f'{config.read_text()}parameters {{ key: "code_dir" value {{ string_value: "{path}" }} }}\n')
+    write_stack(stacks, {"classify": wants()})
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.dev.yaml: models.access: s3, but normalize names files of the release at /models/current, where pods "
+        "have them with access: local; use that [models/normalize/config.pbtxt]"
+    ]
