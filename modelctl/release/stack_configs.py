@@ -18,6 +18,7 @@ from modelctl.repository.problems import Problem
 from modelctl.repository.rules import engines, ensembles, golden
 from modelctl.repository.rules.files import FETCHED_RELEASE
 from spec.settings import ModelServing
+from spec.settings.relations.tensorrt import mistake
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
     problems: list[Problem] = []
     for stack in stacks:
         problems += _where_files_are_missing(stack, models)
+        problems += _plans_of_another_tensorrt(stack, models)
         configs: dict[str, ModelConfig] = {}
         for name, wants in sorted(stack.serving.items()):
             if name not in by_name:
@@ -65,6 +67,15 @@ def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[
                 "pods have them with access: local; use that"
             )
             yield Problem(stack.file, f"{message} [{model.directory / CONFIG_FILE}]")
+
+
+def _plans_of_another_tensorrt(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:
+    """Yield plans that the server of the stack does not load."""
+    for model in models:
+        for built in model.tensorrt:
+            if stack.tensorrt is not None and (why := mistake(built, stack.tensorrt)):
+                message = f"triton.version: a plan of {model.name} {why}; build it in the image of this version"
+                yield Problem(stack.file, f"{message} [{model.directory / CONFIG_FILE}]")
 
 
 def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
