@@ -42,7 +42,6 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "tensorrt_engine_cache": False,
         "cuda_graphs": False,
         "latency_histogram": True,
-        "longest_stream_seconds": None,
         "tuned": None,
     }
 
