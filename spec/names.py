@@ -64,6 +64,14 @@ GATEWAY = "inference"
 """The name of the Gateway, of its class and of its EnvoyProxy."""
 GATEWAY_HTTPS_PORT = 443
 """Of HTTP where the gateway has TLS; without, it has Triton's own port."""
+CLIENT_HEADER = "x-triton-client"
+"""In which Envoy tells its own filters and Triton who asks; what a client sends in it is removed."""
+EXTERNAL_SECRETS = ServiceAccount("client-keys", "external-secrets")
+"""The operator that copies the keys of clients from Secrets Manager; nothing else is in its namespace."""
+CLIENT_KEYS = "client-keys"
+"""The Secret there that Envoy knows the keys from."""
+KEY_SLOTS = ("current", "next", "previous")
+"""The keys that a client may have at one time, by the names that they have in Secrets Manager."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
@@ -140,6 +148,11 @@ def request_queue(cluster: str) -> str:
 def dns_suffix(partition: str) -> str:
     """Return what names of AWS's hosts end in, in a partition."""
     return "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+
+
+def client_secret(cluster: str, client: str) -> str:
+    """Return the secret of Secrets Manager that has the keys of one client of the gateway."""
+    return f"{cluster}/clients/{client}"
 
 
 def interruption_queue(cluster: str) -> str:

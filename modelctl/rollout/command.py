@@ -1,4 +1,4 @@
-"""Run `modelctl rollout` and `modelctl parity`. Each raises Failure with what is wrong."""
+"""Run `modelctl rollout`, `modelctl watch` and `modelctl parity`. Each raises Failure with what is wrong."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from console.exit_codes import DONE, NO_TRAFFIC
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
 from modelctl import metrics_server
+from modelctl.release import catalog
+from modelctl.release.pin import pinned
+from modelctl.release.rollback import roll_back
+from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
 from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
+from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
+from modelctl.rollout.watch import Watch
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
@@ -42,6 +48,16 @@ class Unfinished(Failure):
 
 class Undone(Failure):
     """The rollout was taken back, because of what its pods answered."""
+
+
+class Bad(Failure):
+    """A release that serves is no good."""
+
+
+class Unjudged(Failure):
+    """A release that serves got too few requests to be judged by."""
+
+    exit_code = NO_TRAFFIC
 
 
 class UndoneUnjudged(Undone):
@@ -77,6 +93,41 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     except (FleetError, PodProblem, StillAsked) as failure:
         raise Unfinished(f"{failure}; run the same command again, it goes on") from failure
     _report(result, asked_to_undo=asked.back)
+
+
+def watch(
+    file: Path,
+    bucket: str,
+    endpoint_url: str | None,
+    namespace: str,
+    translation: str | None,
+    limits: Limits,
+    *,
+    take_back: bool,
+) -> None:
+    """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
+    slos = _slos(file)
+    release = pinned(file)
+    name = stack_name(file)
+    if release is None or name is None:
+        raise Misused(f"{file}: pins no release of a stack; name a file like stacks/Pulumi.prod.yaml that does")
+    store = open_store(bucket, endpoint_url)
+    tell = _tell()
+    stack_release = StackRelease(catalog.finished(store, release.id), name, store)
+    with interruptible("interrupted; nothing was changed"):
+        seen = Watch(stack_release, _fleet(namespace, translation), slos, limits, tell).run()
+    for line in seen.figures:
+        print(line)
+    if seen.open and not seen.wrong:
+        raise Unjudged(f"not enough requests to judge by in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
+    if not seen.wrong:
+        print(f"release {release.id} is right")
+        return
+    reasons = "; ".join(seen.wrong)
+    if not take_back:
+        raise Bad(f"release {release.id} is bad: {reasons}; `modelctl rollback` pins the one before")
+    back = roll_back(file, store)
+    raise Bad(f"release {release.id} is bad: {reasons}; {file} pins {back.release.id} again, and `pulumi up` rolls it out")
 
 
 def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:

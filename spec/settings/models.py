@@ -7,7 +7,7 @@ from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import Endpoint, ModelName, Name, ReleaseId, ServingDigest
+from spec.settings.fields import Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -52,6 +52,10 @@ class Release(Section):
         description="the models that take the GPUs of a pod by themselves (KIND_MODEL, vLLM, TensorRT-LLM), whose instances "
         "are not per GPU; without it: none",
     )
+    tensorrt: dict[ModelName, Annotated[tuple[TensorrtVersion, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="by model, the versions of TensorRT that built its plans; without it: none says one",
+    )
     serving: ServingDigest | None = Field(
         default=None,
         description="the digest of the models.serving that its configs were made from; without it: the release was made "
@@ -87,10 +91,14 @@ class Release(Section):
 
     @rule
     def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require ensembles, their steps, decoupled and self-placed models that the release has, each once."""
+        """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
-        named = [(f"ensembles.{name}", name) for name in self.ensembles]
+        named = [
+            (f"{key}.{name}", name)
+            for key, by in (("ensembles", self.ensembles), ("tensorrt", self.tensorrt))
+            for name in by
+        ]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
         for path, name in named:
             if name not in self.models:
