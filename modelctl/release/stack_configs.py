@@ -89,6 +89,10 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         model = models[name]
         for message in config_messages(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
+        wants = stack.serving[name].llm
+        for version in model.versions if wants is not None else ():
+            for message in engines.against_wants(config, model.directory, version, wants):
+                yield _problem(stack, model, message)
         for version in model.versions:
             for message in golden.check(config, model.directory / str(version)):
                 yield _problem(stack, model, f"{version}/{golden.FILE}: {message}")
