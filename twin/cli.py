@@ -41,9 +41,11 @@ def up(
     autoscaling: Annotated[
         bool, typer.Option("--autoscaling", help="with KEDA, Prometheus and a slow model: pods that follow a load")
     ] = False,
+    gateway: Annotated[bool, typer.Option("--gateway", help="with Envoy Gateway and Envoy behind a load balancer")] = False,
 ) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     from twin.charts import registry
+    from twin.charts.envoy_gateway import pods as envoy_pods
     from twin.commands import shell
     from twin.commands import up as up_command
     from twin.engine import stack_files
@@ -56,7 +58,10 @@ def up(
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
         room.check(home)
         tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
+        if gateway:
+            envoy_pods.locate()
         stack_files.ask_for_autoscaling(home, autoscaling)
+        stack_files.ask_for_gateway(home, gateway)
         stack = stack_files.config(home, up_command.STACK)
         servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)

@@ -7,12 +7,23 @@ of clients would send fewer requests to a slow server and measure it as fast: "c
     schedule = Schedule.poisson(rate=50, seconds=10, seed=1)
     async with grpc_sender(["127.0.0.1:8001"], "classify", inputs) as send:
         result = await run(schedule, send)
-    print(result.throughput, result.percentile_ms(95), result.errors, result.tags)
+    print(result.account(), result.throughput, result.percentile_ms(95), result.errors, result.tags)
 """
 
 from modelctl.loadgen.grpc_sender import grpc_sender
-from modelctl.loadgen.result import Outcome, Result, Summary
+from modelctl.loadgen.result import Account, Outcome, Result, Summary, Unaccounted
 from modelctl.loadgen.runner import RequestFailed, Send, run
 from modelctl.loadgen.schedule import Schedule
 
-__all__ = ["Outcome", "RequestFailed", "Result", "Schedule", "Send", "Summary", "grpc_sender", "run"]
+__all__ = [
+    "Account",
+    "Outcome",
+    "RequestFailed",
+    "Result",
+    "Schedule",
+    "Send",
+    "Summary",
+    "Unaccounted",
+    "grpc_sender",
+    "run",
+]

@@ -10,7 +10,11 @@ from tritonclient.grpc import InferInput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from modelctl.loadgen.result import SHED
 from modelctl.loadgen.runner import RequestFailed, Send
+
+_SHED = ("Exceeds maximum queue size", "Request timeout expired")
+"""The server's words, which share the code UNAVAILABLE with a server that is away: docs/facts/triton-server.md."""
 
 
 @asynccontextmanager
@@ -25,7 +29,8 @@ async def grpc_sender(
     """A `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
 
     `version` is asked for ("" = the server's choice); a function is called for each request. The tag of an answer is
-    the version that gave it. A failure's code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED.
+    the version that gave it. A failure's code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED; or
+    SHED.
     """
     if not urls:
         raise ValueError("a sender needs at least one address")
@@ -40,7 +45,8 @@ async def grpc_sender(
                     model, requests, model_version=wanted, client_timeout=deadline_seconds
                 )
             except InferenceServerException as error:
-                raise RequestFailed(failure_code(error)) from None
+                shed = any(words in (error.message() or "") for words in _SHED)
+                raise RequestFailed(SHED if shed else failure_code(error)) from None
             return str(answer.get_response().model_version)
 
         yield send

@@ -12,6 +12,22 @@ NOT_SENT = "NOT_SENT"
 """Due, but the run was stopped or its time was over before the request could be sent."""
 UNFINISHED = "UNFINISHED"
 """Sent, and without an answer when the run ended."""
+SHED = "SHED"
+"""Refused by a server that has too much to do: its queue is full, or the request waited in it for too long."""
+
+
+class Unaccounted(Exception):
+    """A load was cut off: what became of some of its requests is not known. The text says of how many."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of every request that was sent: sent = answered + failed + shed."""
+
+    sent: int
+    answered: int
+    failed: int
+    shed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,21 @@ class Result:
     @property
     def seconds(self) -> float:
         return self.end - self.begin
+
+    def account(self) -> Account:
+        """Return what became of every request that was due. Raises Unaccounted when that is not known of one.
+
+        A claim such as "no request failed" is about all of them: it begins here.
+        """
+        unsent = sum(outcome.code == NOT_SENT for outcome in self.outcomes)
+        open_ = sum(outcome.done is None for outcome in self.outcomes) - unsent
+        if unsent or open_:
+            raise Unaccounted(
+                f"of {len(self.outcomes)} requests {open_} had no answer and {unsent} were not sent when the load was cut "
+                "off; end it by `end`, which waits for answers, and give it the time to drain"
+            )
+        shed = sum(outcome.code == SHED for outcome in self.outcomes)
+        return Account(len(self.outcomes), self.ok, len(self.outcomes) - self.ok - shed, shed)
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency in ms that `percent` of all due requests did not exceed (nearest rank, so one of them had it).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -29,14 +30,18 @@ async def run(
     *,
     max_in_flight: int = 1000,
     drain_seconds: float = 10.0,
+    end: asyncio.Event | None = None,
     stop_when: Callable[[Outcome], bool] | None = None,
 ) -> Result:
     """Send every request at its due time, whether earlier ones were answered or not, and say what became of each.
 
     At most `max_in_flight` requests are open at once; a request beyond that waits, and as its latency counts from its
-    due time the wait is in it. The run ends when all are answered, `drain_seconds` after the schedule's end, or when
-    `stop_when`, called with each outcome as it comes, says that there is no more to learn. Requests that are then open
-    are cancelled and recorded as UNFINISHED, those not yet sent as NOT_SENT.
+    due time the wait is in it.
+
+    The load ends with its schedule, or before that when `end` is set: what is due later is then no part of the result.
+    The run ends when all are answered, at the latest `drain_seconds` after the load; or when `stop_when`, called with each
+    outcome as it comes, says that there is no more to learn. Requests that are then open are cancelled and recorded as
+    UNFINISHED, those not yet sent as NOT_SENT: `Result.account` refuses such a result.
     """
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -44,9 +49,11 @@ async def run(
     sent: dict[int, float] = {}
     outcomes: dict[int, Outcome] = {}
     stop = asyncio.Event()
+    end = end or asyncio.Event()
+    due = schedule.due
+    seconds = schedule.seconds
 
     async def request(number: int) -> None:
-        due = schedule.due[number]
         async with slots:
             sent[number] = loop.time() - start
             code, tag = OK, None
@@ -54,32 +61,40 @@ async def run(
                 tag = await send(number)
             except RequestFailed as failure:
                 code = failure.code
-        outcomes[number] = Outcome(due, sent[number], loop.time() - start, code, tag)
+        outcomes[number] = Outcome(due[number], sent[number], loop.time() - start, code, tag)
         if stop_when is not None and stop_when(outcomes[number]):
             stop.set()
 
     async def send_all() -> None:
+        nonlocal due, seconds
         async with asyncio.TaskGroup() as requests:
-            for number, due in enumerate(schedule.due):
+            for number, moment in enumerate(schedule.due):
                 # Even without a wait the loop must get its turn, or overdue requests would go out before any answer is read.
-                await asyncio.sleep(max(0.0, start + due - loop.time()))
+                await asyncio.sleep(max(0.0, start + moment - loop.time()))
+                if end.is_set():
+                    due, seconds = schedule.due[:number], min(seconds, loop.time() - start)
+                    break
                 requests.create_task(request(number))
 
+    async def drained() -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(end.wait(), schedule.seconds)
+        await asyncio.sleep(drain_seconds)
+
     sending = asyncio.create_task(send_all())
-    stopping = asyncio.create_task(stop.wait())
+    others = [asyncio.create_task(stop.wait()), asyncio.create_task(drained())]
     try:
-        limit = schedule.seconds + drain_seconds
-        await asyncio.wait({sending, stopping}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         failure = await _end(sending)
-        await _end(stopping)
+        for task in others:
+            await _end(task)
     if failure is not None:
         raise failure
-    for number, due in enumerate(schedule.due):
+    for number, moment in enumerate(due):
         if number not in outcomes:
-            outcomes[number] = Outcome(due, sent.get(number), None, UNFINISHED if number in sent else NOT_SENT)
-    ordered = tuple(outcomes[number] for number in range(len(schedule.due)))
-    return Result(ordered, schedule.seconds, stopped=stop.is_set())
+            outcomes[number] = Outcome(moment, sent.get(number), None, UNFINISHED if number in sent else NOT_SENT)
+    return Result(tuple(outcomes[number] for number in range(len(due))), seconds, stopped=stop.is_set())
 
 
 async def _end(task: asyncio.Task[Any]) -> BaseException | None:

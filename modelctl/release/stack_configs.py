@@ -15,8 +15,9 @@ from modelctl.repository import backends
 from modelctl.repository.configure import ConfigureError, Facts, configure, render
 from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import engines, ensembles, golden
+from modelctl.repository.rules import engines, ensembles, golden, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
+from spec.onnx_runtimes import ONNX_RUNTIMES
 from spec.settings import ModelServing
 from spec.settings.relations.tensorrt import mistake
 
@@ -93,9 +94,16 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         for version in model.versions if wants is not None else ():
             for message in engines.against_wants(config, model.directory, version, wants):
                 yield _problem(stack, model, message)
+        for path, onnx_model in model.onnx.items():
+            for message in onnx.check(config, onnx_model):
+                yield _problem(stack, model, f"{message} [{path}]")
         for version in model.versions:
             for message in golden.check(config, model.directory / str(version)):
                 yield _problem(stack, model, f"{version}/{golden.FILE}: {message}")
+    for model in models.values():
+        for path, onnx_model in model.onnx.items():
+            for message in onnx.check_runtime(onnx_model, ONNX_RUNTIMES[stack.release], f"Triton {stack.release}"):
+                yield Problem(stack.file, f"models: {model.directory / path}: {message}")
     served = {name: configs.get(name, model.config) for name, model in models.items()}
     peers = {name: ensembles.Peer(config, models[name].versions) for name, config in served.items()}
     for name, config in served.items():

@@ -25,7 +25,8 @@ class Stack:
     """A stack that says what it wants of its models.
 
     `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
-    its Triton server (`2.71.0`), and `tensorrt` what runs plans there. `access` is how its pods read releases.
+    its Triton server (`2.71.0`) in the release `release` (`26.07`), and `tensorrt` what runs plans there. `access` is how
+    its pods read releases.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Stack:
     digest: str
     compute_capabilities: tuple[str, ...]
     server: str
+    release: str
     access: str
     tensorrt: Runtime | None
 
@@ -84,6 +86,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             digest=serving_digest(settings),
             compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings.triton_pool)),
             server=TRITON_RELEASES[settings.triton.version].server,
+            release=settings.triton.version,
             access=settings.models.access,
             tensorrt=runtime(settings),
         ),

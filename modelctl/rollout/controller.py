@@ -1,8 +1,8 @@
 """A rollout from its beginning, or from wherever the journal says that it was left.
 
 SEED -> done
-COPY -> LOAD -> CANARY -> FLIP -> DRAIN -> SETTLE -> CLEAN -> done
-COPY … FLIP, when they fail, and COPY … DRAIN by --back -> UNDO_SERVE -> UNDO_DRAIN -> UNDO_PODS -> UNDO_CLEAN -> undone
+COPY -> LOAD -> CANARY -> FLIP -> WATCH -> DRAIN -> SETTLE -> CLEAN -> done
+COPY … WATCH, when they fail, and COPY … DRAIN by --back -> UNDO_SERVE -> UNDO_DRAIN -> UNDO_PODS -> UNDO_CLEAN -> undone
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
-_UNDONE_BY_ITSELF = frozenset({Phase.COPY, Phase.LOAD, Phase.CANARY, Phase.FLIP})
+_UNDONE_BY_ITSELF = frozenset({Phase.COPY, Phase.LOAD, Phase.CANARY, Phase.FLIP, Phase.WATCH})
 
 
 class Outcome(StrEnum):

@@ -11,8 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 _SUCCESS = "nv_inference_request_success"
 _FAILURE = "nv_inference_request_failure"
 _DURATION = "nv_inference_request_duration_us"
+_QUEUE = "nv_inference_queue_duration_us"
 _PENDING = "nv_inference_pending_request_count"
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
+_CANCELED = "CANCELED"
 
 VersionOf = tuple[str, int]
 """A model and one of its versions."""
@@ -22,18 +24,37 @@ VersionOf = tuple[str, int]
 class Counters:
     """Since the version was loaded: requests by outcome, their summed duration, and how many took up to how many ms.
 
-    `pending` are those that wait now. `buckets` is empty where the server exports no histogram (before 26.01).
+    `canceled` are those that their clients gave up, a passed deadline included; they are no failures. `queue_us` is the part
+    of the duration in the queue. `pending` are those that wait now. `buckets` is empty where the server exports no histogram
+    (before 26.01).
     """
 
     success: float = 0.0
     failure: float = 0.0
+    canceled: float = 0.0
     duration_us: float = 0.0
+    queue_us: float = 0.0
     pending: float = 0.0
     buckets: dict[float, float] = field(default_factory=dict)
 
     @property
     def finished(self) -> float:
+        return self.success + self.failure + self.canceled
+
+    @property
+    def judged(self) -> float:
+        """Return the requests that the server answered or failed; what a client gave up says nothing of either."""
         return self.success + self.failure
+
+    @property
+    def mean_ms(self) -> float:
+        """Return the mean time of an answered request; 0 without any."""
+        return self.duration_us / 1000 / self.success if self.success else 0.0
+
+    @property
+    def mean_in_model_ms(self) -> float:
+        """Return the mean time of an answered request outside of the queue; 0 without any."""
+        return (self.duration_us - self.queue_us) / 1000 / self.success if self.success else 0.0
 
     def since(self, earlier: Counters) -> Counters:
         """Return what came after `earlier`, of the same server."""
@@ -41,7 +62,9 @@ class Counters:
         return Counters(
             self.success - earlier.success,
             self.failure - earlier.failure,
+            self.canceled - earlier.canceled,
             self.duration_us - earlier.duration_us,
+            self.queue_us - earlier.queue_us,
             self.pending,
             buckets,
         )
@@ -51,17 +74,23 @@ class Counters:
         return Counters(
             self.success + other.success,
             self.failure + other.failure,
+            self.canceled + other.canceled,
             self.duration_us + other.duration_us,
+            self.queue_us + other.queue_us,
             self.pending + other.pending,
             {bound: self.buckets.get(bound, 0.0) + other.buckets.get(bound, 0.0) for bound in bounds},
         )
 
-    def quantile_ms(self, share: float) -> float | None:
-        """Return the smallest bucket's upper bound that `share` of the answers did not exceed; None without a histogram."""
+    def over(self, limit_ms: float) -> tuple[float, float] | None:
+        """Return how many answers took longer than the smallest bound that is not below the limit, and how many there were.
+
+        A generated config has a bound at the SLO. None without a histogram, or without an answer.
+        """
         total = self.buckets.get(inf, 0.0)
         if not total:
             return None
-        return next(bound for bound, count in sorted(self.buckets.items()) if count >= share * total)
+        within = next(count for bound, count in sorted(self.buckets.items()) if bound >= limit_ms)
+        return total - within, total
 
 
 def parse(text: str) -> dict[VersionOf, Counters]:
@@ -80,9 +109,13 @@ def parse(text: str) -> dict[VersionOf, Counters]:
             if name == _SUCCESS:
                 counters.success += sample.value
             elif name == _FAILURE:
-                counters.failure += sample.value
+                canceled = sample.labels.get("reason") == _CANCELED
+                counters.canceled += sample.value if canceled else 0.0
+                counters.failure += 0.0 if canceled else sample.value
             elif name == _DURATION:
                 counters.duration_us += sample.value
+            elif name == _QUEUE:
+                counters.queue_us += sample.value
             elif name == _PENDING:
                 counters.pending += sample.value
             elif name == f"{_HISTOGRAM}_bucket":

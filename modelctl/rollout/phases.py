@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet, FleetAbsent, ServedVersion
-from modelctl.rollout.gate import Canary, Tally, breaches, unjudged
+from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import VersionOf
 from modelctl.rollout.plan import StackRelease
@@ -15,13 +16,16 @@ from modelctl.rollout.pods import Pods, Target
 from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
+_MOST_COMPARED_PERCENT = 50
+"""With more requests than the old version has, a right one may take longer: its batches are."""
+
 
 class Breach(Exception):
-    """A canary broke its SLO; the text says how."""
+    """A new version is worse than it may be; the text says how."""
 
 
 class Unjudged(Exception):
-    """A canary got too few requests to be judged; the text says how many."""
+    """A canary got too few requests to be judged; the text says what they leave open."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Phases:
             Phase.LOAD: self._load,
             Phase.CANARY: self._canary,
             Phase.FLIP: self._flip,
+            Phase.WATCH: self._watch,
             Phase.DRAIN: self._drain,
             Phase.SETTLE: self._settle,
             Phase.CLEAN: self._clean,
@@ -91,25 +96,29 @@ class Phases:
         # A pod that has started meanwhile read live/ and has both; one that is not ready has no requests.
         self._pods.load_everywhere(self._loaded(), again=False)
         percent = self._rollout.percent
-        canaries = [
-            Canary(change.model, change.new, self._site.slo_p95_ms[change.model])
-            for change in self._rollout.changes
-            if change.old is not None
-        ]
-        tally = Tally()
-        self._count(tally)
+        gate = Gate(self._canaries(), self._site.limits.terms)
+        gate.look(self._pods.counters())
         self._site.fleet.serve(
             {c.model: ServedVersion(stable=c.old, canary=c.new, percent=percent) for c in self._rollout.changes if c.old}
         )
-        if canaries:
+        if self._olds():
             self._site.tell(f"clients are told: {percent} % to {_news(self._rollout.changes)}")
-        self._judge(canaries, tally)
+        self._judge(gate)
         return self._next_share()
 
     def _flip(self) -> Rollout:
         self._pods.load_everywhere(self._loaded(), again=False)
         self._serve_release(self._new)
-        return self._rollout.model_copy(update={"phase": Phase.DRAIN, "percent": 100})
+        # A return is not watched: whatever the earlier release does, there is nothing better to return to.
+        following = Phase.DRAIN if self._rollout.back else Phase.WATCH
+        return self._rollout.model_copy(update={"phase": following, "percent": 100})
+
+    def _watch(self) -> Rollout:
+        limits = self._site.limits
+        gate = Gate(self._canaries(), limits.terms, watched=True)
+        for _ in until(limits.watch, limits.poll, self._site.check):
+            self._look(gate)
+        return self._rollout.at(Phase.DRAIN)
 
     def _drain(self) -> Rollout:
         self._pods.wait_until_unasked(self._olds())
@@ -158,20 +167,37 @@ class Phases:
                 return self._rollout.model_copy(update={"phase": Phase.CANARY, "percent": percent})
         return self._rollout.at(Phase.FLIP)
 
-    def _judge(self, canaries: list[Canary], tally: Tally) -> None:
-        limits = self._site.limits
-        for _ in until(limits.canary, limits.poll, self._site.check):
-            self._count(tally)
-            if found := breaches(canaries, tally, limits.canary_requests):
-                raise Breach("; ".join(found))
-            if not unjudged(canaries, tally, limits.canary_requests):
-                return
-        missing = "; ".join(unjudged(canaries, tally, limits.canary_requests))
-        raise Unjudged(f"no traffic to judge by: {missing} in {limits.canary:g} s at {self._rollout.percent} %")
+    def _canaries(self) -> list[Canary]:
+        return [
+            Canary(
+                change.model, change.new, change.old, self._site.slo_p95_ms.get(change.model), self._comparable(change.model)
+            )
+            for change in self._rollout.changes
+            if change.old is not None
+        ]
 
-    def _count(self, tally: Tally) -> None:
-        for uid, counters in self._pods.counters().items():
-            tally.add(uid, counters)
+    def _comparable(self, model: str) -> bool:
+        """Return whether both versions of a model, if alike, take as long for a request."""
+        # A new version's response cache is empty, and an answer out of the cache takes no time in the model.
+        return self._rollout.percent <= _MOST_COMPARED_PERCENT and not self._new.config(model).response_cache.enable
+
+    def _judge(self, gate: Gate) -> None:
+        """Return when the canaries may have more. Raises Breach and Unjudged."""
+        limits = self._site.limits
+        began = time.monotonic()
+        for _ in until(limits.canary, limits.poll, self._site.check):
+            self._look(gate)
+            if time.monotonic() - began >= limits.terms.seconds and not gate.undecided():
+                for line in gate.figures():
+                    self._site.tell(line)
+                return
+        open_ = "; ".join(gate.undecided())
+        raise Unjudged(f"not enough requests to judge by in {limits.canary:g} s at {self._rollout.percent} %: {open_}")
+
+    def _look(self, gate: Gate) -> None:
+        gate.look(self._pods.counters())
+        if found := gate.breaches():
+            raise Breach("; ".join(found))
 
     def _serve_release(self, release: StackRelease) -> None:
         """Tell clients of one version of each model in the release, and of none where only the other release has a model."""

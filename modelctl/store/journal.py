@@ -28,9 +28,9 @@ class Phase(StrEnum):
     """The next step of an unfinished rollout. The order is that of `Rollout.next_phase`; UNDO_… belong to a rollback.
 
     SEED fills an empty live/. COPY puts the new version beside the old one, LOAD loads it on every pod, CANARY gives it
-    a share of the requests, FLIP all of them, DRAIN waits until nobody asks for the old one, SETTLE unloads it, CLEAN
-    deletes it. UNDO_SERVE gives all requests to the old version again, UNDO_DRAIN waits until nobody asks for the new
-    one, UNDO_PODS unloads it, UNDO_CLEAN deletes it.
+    a share of the requests, FLIP all of them, WATCH judges it by these, DRAIN waits until nobody asks for the old one,
+    SETTLE unloads it, CLEAN deletes it. UNDO_SERVE gives all requests to the old version again, UNDO_DRAIN waits until
+    nobody asks for the new one, UNDO_PODS unloads it, UNDO_CLEAN deletes it.
     """
 
     SEED = "seed"
@@ -38,6 +38,7 @@ class Phase(StrEnum):
     LOAD = "load"
     CANARY = "canary"
     FLIP = "flip"
+    WATCH = "watch"
     DRAIN = "drain"
     SETTLE = "settle"
     CLEAN = "clean"

@@ -14,13 +14,16 @@ from spec.problem import Problem
 from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
 from spec.settings.language_model import LanguageModel
-from spec.settings.rule import Place, rule
+from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
 _Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
 """Less than this goes by in the network and in the server's own work, whatever the model."""
+FINEST_SLO_MS = 10
+"""A shorter one is judged by a tenth and more too late: Triton's histogram has whole milliseconds
+(docs/facts/triton-metrics.md#whole-milliseconds)."""
 TIMEOUT_PER_SLO = 3
 SHORTEST_TIMEOUT_US = 100_000
 LONGEST_TIMEOUT_US = 10_000_000
@@ -91,6 +94,10 @@ class ModelServing(Section):
     device: Literal["cpu", "gpu"] = Field(description="cpu or gpu")
     slo_p95_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] = Field(
         description="the time in ms that 95 % of the requests are answered in, like 50"
+    )
+    slo_p99_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] | None = Field(
+        default=None,
+        description="the time in ms that 99 % of the requests are answered in, like 120; without it: sloP95Ms alone",
     )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
@@ -190,6 +197,33 @@ class ModelServing(Section):
             yield at.problem(
                 "peakRate",
                 f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
+            )
+
+    @rule
+    def _p99_is_no_shorter(self, at: Place) -> Iterator[Problem]:
+        """Require sloP99Ms >= sloP95Ms, and the histogram that its alerts read."""
+        if self.slo_p99_ms is None:
+            return
+        if self.slo_p99_ms < self.slo_p95_ms:
+            yield at.problem(
+                "sloP99Ms",
+                f"{self.slo_p99_ms} ms for 99 % are less than the {self.slo_p95_ms} ms for 95 % (sloP95Ms); "
+                f"give {self.slo_p95_ms} or more",
+            )
+        if not self.latency_histogram:
+            yield at.problem(
+                "sloP99Ms", "nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true"
+            )
+
+    @warning
+    def _slo_is_coarser_than_the_histogram(self, at: Place) -> Iterator[Problem]:
+        """Warn of an SLO so short that the whole milliseconds of Triton's histogram blur it."""
+        slo = self.slo_p95_ms
+        if self.latency_histogram and slo < FINEST_SLO_MS:
+            yield at.problem(
+                "sloP95Ms",
+                f"Triton's histogram cuts every latency to whole ms: a response of up to {slo + 1} ms counts as one within "
+                f"{slo} ms, {100 / slo:.0f} % late, in alerts and on the dashboard; watch the latency that clients measure",
             )
 
     @rule

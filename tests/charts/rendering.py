@@ -94,8 +94,8 @@ def pod(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
 
 
 def container(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
-    (found,) = pod(overrides, **options)["containers"]
-    return found
+    """The server's."""
+    return pod(overrides, **options)["containers"][0]
 
 
 def env(overrides: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Object]:

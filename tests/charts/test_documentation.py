@@ -62,6 +62,8 @@ def test_no_object_of_the_schema_accepts_unknown_keys_unless_it_is_passed_throug
         "server.rateLimiter.resources",
         "serviceAccount.annotations",
         "nodeSelector",
+        "podLabels",
+        "podAnnotations",
     }
     found = {path for path, node in _objects(SCHEMA, "") if node.get("additionalProperties") is not False}
     assert found == open_maps

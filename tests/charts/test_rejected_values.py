@@ -295,6 +295,11 @@ CONTRADICTIONS = [
         "server.version: 24.10 is refused; older servers than 26.04 have known remote crashes and CVEs",
     ),
     (
+        {**IN_PLACE, "server": {"version": "26.05"}},
+        "rollout.mode: is in-place, and server 26.05 is ended by SIGPIPE if S3 has closed an idle connection; use 26.06 or "
+        "newer, or the mode rolling",
+    ),
+    (
         {"resources": {"nvidia.com/gpu": 1}},
         "resources.nvidia.com/gpu: GPUs are given once, by gpu.count and gpu.resourceName",
     ),

@@ -3,14 +3,22 @@
 See docs/facts/triton-s3.md#copies and docs/facts/triton-server.md#shared-memory.
 """
 
+import json
 import math
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spec.settings.relations import chart_values
+from spec.settings.relations.chart_values import pod_values
+from spec.settings.relations.gpu_memory import cuda_pool_mib
 from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import rendering
 from tests.charts.rendering import GIB, IN_PLACE
+from tests.paths import ROOT
+from tests.spec.stack_config import complaints
 from twin.releases.helm import HelmError
 
 MIB = 1024**2
@@ -34,6 +42,15 @@ def test_a_small_release_gets_the_smallest_cache() -> None:
 
 def test_shared_memory_is_a_tmpfs_of_the_given_size() -> None:
     assert volumes({"shm": {"size": "3Gi"}})["shm"] == {"medium": "Memory", "sizeLimit": "3Gi"}
+
+
+def test_under_mps_the_shared_memory_is_the_daemons() -> None:
+    overrides = {"shm": {"enabled": False, "size": "12Gi"}, "resources": {"memory": "2Gi"}}
+    assert "shm" not in volumes(overrides)
+    assert "/dev/shm" not in [mount["mountPath"] for mount in rendering.container(overrides)["volumeMounts"]]
+    with pytest.raises(HelmError) as error:
+        rendering.render({**overrides, "shm": {"enabled": False, "memoryMargin": "3Gi"}})
+    assert str(error.value) == "shm.memoryMargin: 3Gi for the server do not fit into resources.memory, which is 2Gi"
 
 
 def test_every_writable_path_is_a_volume() -> None:
@@ -105,7 +122,7 @@ def test_in_place_the_cache_has_room_for_two_versions_of_every_model() -> None:
     assert volumes({**IN_PLACE, "release": {"bytes": 5 * GIB}})["models"] == {"sizeLimit": f"{8 * 4 * 2 * 1024}Mi"}
 
 
-@pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
+@pytest.mark.parametrize("environment", rendering.ENVIRONMENTS)
 @pytest.mark.parametrize("release_bytes", [1, GIB // 2, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
 @pytest.mark.parametrize(("mode", "overrides"), [("rolling", {}), ("in-place", IN_PLACE)])
 def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
@@ -114,7 +131,43 @@ def test_settings_reckon_with_the_disk_that_a_pod_asks_for(
     values = {**overrides, "release": {"bytes": release_bytes}}
     resources = rendering.container(values, environment=environment)["resources"]
     mebibytes = int(resources["requests"]["ephemeral-storage"].removesuffix("Mi"))
-    assert pod_disk_gib(release_bytes, mode) == math.ceil(mebibytes / 1024)
+    assert pod_disk_gib(release_bytes, mode, values=pod_values(environment)) == math.ceil(mebibytes / 1024)
+
+
+def test_settings_reckon_with_the_values_that_people_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("charts/triton/values.yaml", "helm-values/triton/base.yaml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    written = {
+        "tmp": {"size": "20Gi"},
+        "modelCache": {"headroom": 3, "minimumSize": "5Gi"},
+        "server": {"extraArgs": ["--cuda-memory-pool-byte-size=0:1073741824"]},
+        "extraVolumes": [{"name": "data", "emptyDir": {"sizeLimit": "4Gi"}}],
+        "extraContainers": [{"name": "proxy", "resources": {"cpu": "1.5", "memory": "3Gi"}}],
+        "extraInitContainers": [
+            {"name": "watch", "restartPolicy": "Always", "resources": {"cpu": "250m", "memory": "256Mi"}},
+            {"name": "prepare", "resources": {"cpu": "2", "memory": "4Gi"}},
+        ],
+    }
+    (tmp_path / "helm-values/triton/staging.yaml").write_text(json.dumps(written))
+    monkeypatch.setattr(chart_values, "_ROOT", tmp_path)
+    pod_values.cache_clear()
+    values = pod_values("staging")
+    told = complaints({"triton.memoryGiB": 11})
+    pod_values.cache_clear()
+    assert (values.tmp, values.cache_copies, values.smallest_cache) == (20 * 1024, 3, 5 * 1024)
+    assert (values.extra_disk, values.beside_millis, values.beside) == (4096, 1750, 3328)
+    assert pod_disk_gib(GIB, values=values) == 30
+    assert pod_disk_gib(10 * GIB, values=values) == 55
+    beside = (
+        "beside the kubelet and the add-ons and {} of the containers beside the server (helm-values/triton); use at most {}"
+    )
+    g5 = "a g5.xlarge of pool 'g5' has left"
+    assert [line for line in told if line.startswith(("triton.memoryGiB", "triton.cpu"))] == [
+        f"triton.memoryGiB: 11 GiB are more than {g5} {beside.format('3328 MiB', 10)}",
+        f"triton.cpu: 3 vCPUs are more than {g5} {beside.format('1750m', chr(34) + '1930m' + chr(34))}",
+    ]
+    assert (cuda_pool_mib(values.extra_args, 1), cuda_pool_mib(("--cuda-memory-pool-byte-size=0:0",), 2)) == (1024, 64)
 
 
 MOUNTED: dict[str, Any] = {
@@ -142,7 +195,7 @@ def test_a_mounted_release_takes_no_disk() -> None:
     overrides = {**MOUNTED, "release": {"bytes": 500 * GIB}}
     mebibytes = rendering.container(overrides)["resources"]["requests"]["ephemeral-storage"]
     assert mebibytes == f"{1024 + 256}Mi"
-    assert pod_disk_gib(500 * GIB, copied=False) == math.ceil((1024 + 256) / 1024)
+    assert pod_disk_gib(500 * GIB, access="mountpoint") == math.ceil((1024 + 256) / 1024)
 
 
 def test_who_mounts_calls_neither_s3_nor_sts() -> None:

@@ -62,6 +62,11 @@ def test_in_place_the_pods_read_the_live_prefix_and_name_no_release() -> None:
     assert given["rollout"] == {"mode": "in-place"}
 
 
+def test_only_under_mps_the_shared_memory_is_not_the_pods_own() -> None:
+    assert "shm" not in made({"gpu.pools[0].sharing": {"strategy": "time-slicing", "replicas": 2}})
+    assert made({"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2}})["shm"] == {"enabled": False}
+
+
 def test_the_reader_gets_the_live_prefix_only_where_rollouts_are_in_place() -> None:
     assert model_prefixes(settings().triton) == ("releases/",)
     assert model_prefixes(settings({"triton.rollout": "in-place"}).triton) == ("releases/", "live/")

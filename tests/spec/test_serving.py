@@ -23,6 +23,7 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
     assert model.model_dump() == {
         "device": "cpu",
         "slo_p95_ms": 50,
+        "slo_p99_ms": None,
         "expected_rate": 40.0,
         "peak_rate": 120.0,
         "instances": 1,

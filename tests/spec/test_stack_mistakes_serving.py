@@ -13,7 +13,7 @@ GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
-    "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
+    "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
     "tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
@@ -31,6 +31,8 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
     ({**CPU, "instnces": 2}, [f"{PATH}.instnces: unknown key; did you mean 'instances'? the keys here are {KEYS}"]),
     ({**CPU, "device": "gpuu"}, [f"{PATH}.device: 'gpuu' is not a choice; did you mean 'gpu'? use cpu or gpu"]),
     ({**CPU, "sloP95Ms": "50"}, [f"{PATH}.sloP95Ms: '50' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": "120"}, [f"{PATH}.sloP99Ms: '120' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": 600_001}, [f"{PATH}.sloP99Ms: 600001 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "expectedRate": "0.5"}, [f"{PATH}.expectedRate: '0.5' is text; give a number without quotes"]),
     ({**CPU, "expectedRate": "lots"}, [f"{PATH}.expectedRate: 'lots' is text; give a number"]),
@@ -80,6 +82,13 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
 
 # What an entry says that does not go together, under a stack without a pinned release.
 RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {**CPU, "sloP99Ms": 49, "latencyHistogram": False},
+        [
+            f"{PATH}.sloP99Ms: 49 ms for 99 % are less than the 50 ms for 95 % (sloP95Ms); give 50 or more",
+            f"{PATH}.sloP99Ms: nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true",
+        ],
+    ),
     ({**CPU, "peakRate": 39.5}, [f"{PATH}.peakRate: 39.5 is less than expectedRate 40; give 40 or more"]),
     (
         {**CPU, "maxQueueDelayUs": 50_000},
@@ -285,9 +294,28 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 25564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
-            "b once more during an in-place rollout 12000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "models.serving: a pod needs 26564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "all models once more during an in-place rollout 13000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (  # one model alone, which fits once and not twice
+        {
+            "models.release": None,
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 11_000}},
+            "triton.rollout": "in-place",
+        },
+        [
+            "models.serving: a pod needs 22564 MiB on each GPU (a 1 x 11000 + CUDA context 500 + CUDA pool 64 + a once more "
+            "during an in-place rollout 11000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
+            "use fewer instances, fewer models, or a pool with larger GPUs"
+        ],
+    ),
+    (
+        {"triton.rollout": "in-place", "triton.version": "26.05"},
+        [
+            "triton.rollout: in-place reads from S3 again hours after the start, and Triton 26.05 is ended by SIGPIPE if "
+            'S3 has closed the connection meanwhile; use triton.version "26.06" or newer, or rollout: rolling'
         ],
     ),
     (
@@ -343,6 +371,22 @@ def test_more_instances_on_the_cpu_than_vcpus_are_a_warning() -> None:
     ]
     fewer = settings({"models.release": None, "models.serving": {**serving, "b": CPU}})
     assert [warning.path for warning in fewer.warnings] == ["models.release"]
+
+
+@pytest.mark.parametrize(
+    ("slo", "late"), [(2, "3 ms counts as one within 2 ms, 50 % late"), (9, "10 ms counts as one within 9 ms, 11 % late")]
+)
+def test_an_slo_that_the_histogram_blurs_is_a_warning(slo: int, late: str) -> None:
+    def told(**model: Any) -> list[str]:
+        serving = {"resnet50": {**CPU, "sloP95Ms": slo, **model}}
+        read = settings({"models.release": None, "models.serving": serving})
+        return [str(warning) for warning in read.warnings if warning.path == f"{PATH}.sloP95Ms"]
+
+    assert told() == [
+        f"{PATH}.sloP95Ms: Triton's histogram cuts every latency to whole ms: a response of up to {late}, in alerts and on "
+        "the dashboard; watch the latency that clients measure"
+    ]
+    assert told(latencyHistogram=False) == told(sloP95Ms=10) == []
 
 
 RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}

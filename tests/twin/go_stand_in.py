@@ -1,4 +1,7 @@
-"""A `go` that is a shell script: it lists three packages, and makes of each program a script that says its own name."""
+"""A `go` that is a shell script: it lists three packages, and makes of each program a script that says its own name.
+
+Of a dependency that is patched, which is in GO_MODULE, it notes what it was given.
+"""
 
 import os
 from pathlib import Path
@@ -14,11 +17,17 @@ env)
   *) printf '/home/me/go/pkg/mod\nhttps://proxy.golang.org,direct\n';;
   esac;;
 list)
+  if [ "$2" = -m ]; then echo "$GO_MODULE"; exit; fi
   echo "go: downloading example.com v1.0.0" >&2
   printf 'errors\\nfmt errors\\nexample.com/main fmt\\n';;
 build)
   echo "$GOPROXY" > "$GOMODCACHE/proxies"
   if [ -n "$GO_FAILS" ]; then echo "go: example.com@v1: unreachable"; exit 1; fi
+  if [ "$3" = -modfile ]; then
+    folder=$(dirname "$4")
+    sed "s|$folder/module|COPY|" "$folder/go.mod" > "$GO_LOG.patched"
+    cat "$folder/go.sum" "$folder/module/main.go" "$folder/module/internal/own.go" >> "$GO_LOG.patched"
+  fi
   while [ "$1" != -o ]; do shift; done
   folder=$2
   while [ "$1" != -ldflags ]; do shift; done

@@ -11,7 +11,8 @@ from typing import Any
 
 from spec import versions
 from spec.versions import ChartPin
-from twin.charts import keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts import envoy_gateway, keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
@@ -27,12 +28,13 @@ _RECORDS = (
         # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
+    envoy_gateway.CHART,
     Chart(
-        versions.ENVOY_GATEWAY,
-        "the kinds of the Gateway API and of Envoy Gateway are installed from its Go module, and no Envoy runs",
-        # The chart itself is in the module. It brings the experimental channel of the Gateway API.
-        GoModule("github.com/envoyproxy/gateway", versions.ENVOY_GATEWAY.version),
-        definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
+        versions.EXTERNAL_SECRETS_OPERATOR,
+        "its kinds are installed from its Go module, and no key of a client reaches the gateway",
+        # Of version 2 there is no module: a second major version would have to be called so.
+        GoModule("github.com/external-secrets/external-secrets", "v1.3.2"),
+        definitions="config/crds/bases/external-secrets.io_*.yaml",
     ),
     Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
     Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
@@ -56,7 +58,7 @@ CHARTS: Mapping[str, Chart] = {
 }
 """By the chart's name: each one that is pinned."""
 
-POD_PROGRAMS = PodPrograms((TRITON, WORKER, *(program for chart in CHARTS.values() for program in chart.pods)))
+POD_PROGRAMS = PodPrograms((TRITON, WORKER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods)))
 
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:

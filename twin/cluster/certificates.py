@@ -61,6 +61,7 @@ AGENT = Client("agent", "twin-agent", ("system:masters",))
 FRONT_PROXY = Client("front-proxy-client", "front-proxy-client", authority="front-proxy-ca")
 KUBELET_CLIENT = Client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", ("system:masters",))
 PROMETHEUS_OPERATOR = Client("prometheus-operator", "twin-prometheus-operator")
+ENVOY_GATEWAY = Client("envoy-gateway", "twin-envoy-gateway", ("system:masters",))
 CLIENTS = (
     ADMIN,
     CONTROLLER_MANAGER,
@@ -70,6 +71,7 @@ CLIENTS = (
     FRONT_PROXY,
     KUBELET_CLIENT,
     PROMETHEUS_OPERATOR,
+    ENVOY_GATEWAY,
 )
 KUBECONFIGS = (CONTROLLER_MANAGER, SCHEDULER, NODE_SIMULATOR, AGENT)
 

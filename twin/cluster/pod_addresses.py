@@ -87,6 +87,16 @@ def is_of_a_process(pod_ip: str) -> bool:
     return octets[:2] == ["10", "244"] and int(octets[2]) in _RANGES
 
 
+def own(home: TwinHome) -> str:
+    """Return the loopback address that is a running twin's own, and no pod's: of what its pods find at fixed ports."""
+    return f"127.244.{(read_json(home.pods / 'range.json') or {})['octet']}.1"
+
+
+def of_the_twin(address: str) -> str:
+    """Return the own address of the twin to which a pod's loopback address belongs."""
+    return f"{address.rpartition('.')[0]}.1"
+
+
 def loopback(pod_ip: str) -> str:
     """Return where the process of the pod with this address listens."""
     return "127." + pod_ip.removeprefix("10.")

@@ -74,6 +74,15 @@ class ClusterView:
         """Return the IPs behind a Service that take new requests, sorted."""
         return self.ready_addresses(of_service(service), namespace)
 
+    def load_balancers(self) -> dict[str, str]:
+        """Return where each Service of type LoadBalancer is reached, by a name for people: addresses with ports."""
+        found = {}
+        for item in self._list("v1", "services"):
+            for ingress in (item.get("status") or {}).get("loadBalancer", {}).get("ingress") or []:
+                addresses = [f"{ingress.get('ip') or ingress['hostname']}:{port['port']}" for port in item["spec"]["ports"]]
+                found[f"load balancer of {item['metadata']['namespace']}"] = " ".join(addresses)
+        return found
+
     def warnings(self, namespace: str, pod: str) -> list[str]:
         """Return what the cluster complained about in a pod, oldest first, a line each."""
         events = self._list("v1", "events", namespace, fieldSelector=f"type=Warning,involvedObject.name={pod}")

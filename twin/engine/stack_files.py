@@ -2,8 +2,8 @@
 
 `stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
 that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two
-lies `twin/engine/autoscaling.yaml`, where `make up AUTOSCALING=1` has asked for it. The engine reads them merged, from
-`TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
+lie `twin/engine/gateway.yaml` and `twin/engine/autoscaling.yaml`, where `make up GATEWAY=1 AUTOSCALING=1` has asked for
+them. The engine reads them merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,8 @@ from twin.host.home import REPOSITORY, TwinHome
 AUTOSCALED_STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
 """The changes of an autoscaled twin to AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
+GATEWAY_FILE = Path(__file__).with_name("gateway.yaml")
+"""The changes of a twin with a gateway to the same stack, before those of AUTOSCALING_FILE."""
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """The keys of `pulumi stack init`. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
@@ -86,6 +88,21 @@ def autoscaling(home: TwinHome) -> bool:
     return _autoscaling_mark(home).exists()
 
 
+def ask_for_gateway(home: TwinHome, wanted: bool) -> None:
+    """Make this twin's stack one with GATEWAY_FILE laid over the tracked one, or from now on one without."""
+    mark = _gateway_mark(home)
+    if wanted:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    else:
+        mark.unlink(missing_ok=True)
+
+
+def gateway(home: TwinHome) -> bool:
+    """Return whether the last `make up` asked for a gateway."""
+    return _gateway_mark(home).exists()
+
+
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
     """Return the release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
     models = read(pins_file(home, stack)).get("triton-eks:models") or {}
@@ -95,8 +112,10 @@ def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
     """Return what stands below `config` in the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
-    if stack == AUTOSCALED_STACK and autoscaling(home):
-        tracked = _merge_patch(tracked, read(AUTOSCALING_FILE))
+    asked_for = [(gateway, GATEWAY_FILE), (autoscaling, AUTOSCALING_FILE)] if stack == AUTOSCALED_STACK else []
+    for is_wanted, file in asked_for:
+        if is_wanted(home):
+            tracked = _merge_patch(tracked, read(file))
     return _lay_over(tracked, read(pins_file(home, stack)))
 
 
@@ -117,6 +136,10 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
 
 def _autoscaling_mark(home: TwinHome) -> Path:
     return pins_file(home, AUTOSCALED_STACK).with_name("autoscaling")
+
+
+def _gateway_mark(home: TwinHome) -> Path:
+    return pins_file(home, AUTOSCALED_STACK).with_name("gateway")
 
 
 def _merge_patch(target: Any, patch: Any) -> Any:

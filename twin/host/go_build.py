@@ -41,6 +41,8 @@ _PARTIAL = ".new-"
 """How a file is called that is not written to its end yet (spec/files.py)."""
 _REMOVED = "removed-"
 """How a directory begins that has what is being removed."""
+PATCH = "_patch"
+"""The folder beside a go.mod that has the patch of a dependency. Its name begins so that it is no package to Go."""
 _TAG = "CACHEDIR.TAG"
 # Its first line is the specification's; the second one says whose it is.
 _TAGGED = b"Signature: 8a477f597d28d172789f06886806bc55\n# What Go has cached while it compiled the programs of a twin.\n"
@@ -69,7 +71,8 @@ class Programs(NamedTuple):
 
     `packages` maps each program to its package, as seen from `module`, the folder of a go.mod. `flags` are those of
     `go build`. The programs land in `directory`: all of them or none. `seconds` is what it takes with nothing cached, as
-    compared to other sets.
+    compared to other sets. `patched` is the path of a dependency that is compiled
+    otherwise than it is published: with the files in the folder PATCH of `module`, and what its patches change.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Programs(NamedTuple):
     flags: Sequence[str]
     directory: Path
     seconds: float
+    patched: str = ""
 
     def paths(self) -> dict[str, Path]:
         """Return where each of them is, once it has been built."""
@@ -245,7 +249,10 @@ class Builds:
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            self._go_on(programs, ["build", "-v", "-o", f"{partial}{os.sep}"], lambda line: self._compiles(programs, line))
+            with tempfile.TemporaryDirectory(dir=self._environment["GOTMPDIR"]) as directory:
+                patched = self._patched(programs, Path(directory)) if programs.patched else []
+                build = ["build", "-v", *patched, "-o", f"{partial}{os.sep}"]
+                self._go_on(programs, build, lambda line: self._compiles(programs, line))
             for program, package in programs.packages.items():
                 (partial / _name_by_go(programs.module, package)).rename(partial / program)
             partial.chmod(0o755)
@@ -255,6 +262,25 @@ class Builds:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return time.monotonic() - began
+
+    def _patched(self, programs: Programs, directory: Path) -> list[str]:
+        """Make a copy of a dependency in `directory`, patched, and return the flag with which `go build` takes that one.
+
+        Raises BuildFailed where the patch does not fit the version that is built. (Go refuses an overlay over its cache.)
+        """
+        asked = [str(self._go), "list", "-m", "-f", "{{.Dir}}", programs.patched]
+        published = Path(_output(asked, programs.module, self._environment).strip())
+        copy, changes = directory / "module", programs.module / PATCH
+        shutil.copytree(published, copy, ignore=shutil.ignore_patterns("testdata", "*_test.go"))
+        shutil.copytree(changes, copy, dirs_exist_ok=True)
+        # In no repository of a person's, by which it would take paths to be meant.
+        environment = {**self._environment, "GIT_CEILING_DIRECTORIES": str(directory)}
+        for patch in sorted(changes.glob("*.patch")):
+            _output(["git", "apply", str(patch)], copy, environment)
+        shutil.copyfile(programs.module / "go.sum", directory / "go.sum")
+        required = (programs.module / "go.mod").read_text()
+        (directory / "go.mod").write_text(f"{required}\nreplace {programs.patched} => {copy}\n")
+        return ["-modfile", str(directory / "go.mod")]
 
     def _compiles(self, programs: Programs, line: str) -> bool:
         is_package = self.progress[programs.name].compiles(line)
@@ -338,6 +364,14 @@ def _environment(go: Path, cache: Path) -> dict[str, str]:
         "GOPROXY": f"{(Path(modules) / 'cache' / 'download').as_uri()},{proxy}",
         "GOWORK": "off",
     }
+
+
+def _output(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:
+    """Return what a short command prints. Raises BuildFailed, with its words, when it fails."""
+    done = subprocess.run(command, cwd=directory, env=environment, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BuildFailed(f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr.rstrip()}")
+    return done.stdout
 
 
 def _locked(lock: int) -> bool:

@@ -51,7 +51,8 @@ class Family:
 
     `packages` maps a program to its Go package. `module` is the one whose version goes into `ldflags`, where `{version}`,
     `{major}` and `{minor}` stand for it. `tags` are Go build tags. `seconds` is what a build takes with
-    nothing cached, on two idle cores and on two shared ones: for the message only.
+    nothing cached, on two idle cores and on two shared ones: for the message only. `patched` says that the folder `_patch`
+    changes files of `module` (`go_build.Programs`).
     """
 
     name: str
@@ -60,6 +61,7 @@ class Family:
     seconds: tuple[int, int]
     ldflags: str = ""
     tags: tuple[str, ...] = ()
+    patched: bool = False
 
     def version(self) -> str:
         """Return the pinned version of `module`, as in go.mod: v1.36.2."""
@@ -83,7 +85,8 @@ class Family:
     def digest(self) -> str:
         """Return a name for everything that decides what is built."""
         folder = MODULES / self.name
-        parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))]
+        patch = sorted(path for path in (folder / go_build.PATCH).rglob("*") if path.is_file())
+        parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")), *patch)]
         recipe = repr((self.packages, self.build_flags())).encode()
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
@@ -98,6 +101,7 @@ class Family:
             self.build_flags(),
             directory,
             self.seconds[0],
+            self.module if self.patched else "",
         )
 
 
@@ -110,6 +114,7 @@ _KUBERNETES_VERSION = " ".join(
         "-X k8s.io/client-go/pkg/version.gitVersion={version}",
     ]
 )
+_ENVOY_GATEWAY = "github.com/envoyproxy/gateway"
 _PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 FAMILIES = {
     family.name: family
@@ -177,6 +182,15 @@ FAMILIES = {
             _PROMETHEUS_OPERATOR,
             (100, 200),
             "-X github.com/prometheus/common/version.Version={version}",
+        ),
+        Family(
+            "envoy-gateway",
+            (("envoy-gateway", f"{_ENVOY_GATEWAY}/cmd/envoy-gateway"),),
+            _ENVOY_GATEWAY,
+            (230, 460),
+            f"-X {_ENVOY_GATEWAY}/internal/cmd/version.envoyGatewayVersion={{version}}",
+            # It would listen on every interface of the machine, and have Envoy do so.
+            patched=True,
         ),
         Family(
             "prometheus-adapter",

@@ -97,7 +97,10 @@ class MessageLoad:
         """Send everything, and wait until each message has its result, or has waited too long for it."""
         loop = asyncio.get_running_loop()
         self._begun = loop.time()
-        await run(self._schedule, self._send, stop_when=self._count)
+        result = await run(self._schedule, self._send, stop_when=self._count)
+        for outcome in result.outcomes:
+            if outcome.done is None:
+                self.tally.add(outcome)
         deadline = loop.time() + _PATIENCE_SECONDS
         while self._sent and loop.time() < deadline:
             await asyncio.sleep(_POLL_SECONDS)

@@ -9,7 +9,6 @@ from tritonclient.grpc import InferInput
 
 from modelctl.loadgen import Outcome, Schedule, run
 from modelctl.loadgen.requests import NoRequest, request_of
-from modelctl.loadgen.result import NOT_SENT, UNFINISHED
 from modelctl.repository.load import Model, load
 from modelctl.repository.problems import ValidationFailed
 from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
@@ -70,7 +69,7 @@ class RequestLoad:
             await asyncio.wait({following})
             await self._balancer.close()
         for outcome in result.outcomes:
-            if outcome.code in (UNFINISHED, NOT_SENT):
+            if outcome.done is None:
                 self.tally.add(outcome)
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:

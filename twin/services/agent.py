@@ -22,9 +22,10 @@ from twin.cluster.certificates import Pki
 from twin.cluster.dns import ClusterDns
 from twin.cluster.kube_api import KubeApi
 from twin.cluster.kubelet import KubeletEndpoint
+from twin.cluster.load_balancer import LoadBalancers
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.nodes import NodeSimulator
-from twin.cluster.pod_addresses import Addresses, loopback
+from twin.cluster.pod_addresses import Addresses, loopback, own
 from twin.cluster.proxy import ClusterProxy
 from twin.cluster.services import ClusterServices
 from twin.host import ports, processes, tools
@@ -118,7 +119,8 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     await ClusterDns(services).start(listen.dns)
     await ClusterProxy(services).start(listen.proxy)
     await WebIdentityService(api, identity, endpoints.aws_url).start(listen.sts)
-    loops = [asyncio.create_task(loop) for loop in (simulator.run(), runner.run(), charts.run())]
+    balancers = LoadBalancers(api, own(home))
+    loops = [asyncio.create_task(loop) for loop in (simulator.run(), runner.run(), charts.run(), balancers.run())]
     try:
         await asyncio.gather(simulator.synced.wait(), runner.synced.wait(), charts.synced.wait())
         write_json(_ready_file(home), {"pid": os.getpid()})

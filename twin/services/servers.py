@@ -124,6 +124,7 @@ class Servers:
             "Kubernetes": known.api_server_url or "",
             "kubeconfig": str(self.kubeconfig),
             **({"Prometheus": " ".join(prometheus)} if prometheus else {}),
+            **self.cluster().load_balancers(),
             "logs": str(self.home.logs),
         }
 

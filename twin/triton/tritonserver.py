@@ -2,8 +2,8 @@
 
 The wheel holds the server (2.51.0 in nvidia-pytriton 0.7.0), the python backend and one python stub per
 interpreter version, but the stub lies where the backend does not look for it (docs/facts/triton-server.md#the-wheel).
-Instead of copying it into site-packages, `locate` builds a backend directory of links under a cache directory
-and leaves the installation alone.
+Instead of copying it into site-packages, `locate` builds a backend directory under a cache directory and leaves the
+installation alone. Beside the python backend it has those that the twin plays (`OWN_BACKENDS`).
 
 A pod's arguments are written for a newer server in a container. `TritonServer.localize` makes them fit this
 process: addresses and directories are replaced, and flags that this older server lacks are dropped *by name*,
@@ -37,6 +37,9 @@ VERSION = "2.51.0"
 """The version that this server says of itself in nvidia-pytriton 0.7.0."""
 NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
 """Flags of current releases that this server lacks."""
+
+OWN_BACKENDS: Mapping[str, Path] = {"onnxruntime/model.py": Path(__file__).with_name("onnxruntime_backend.py")}
+"""File of the backend directory to its source: python-based backends that play those that the wheel lacks."""
 
 _ADDRESS_FLAGS = ("--http-address", "--grpc-address", "--metrics-address")
 _DIRECTORY_FLAGS = ("--backend-directory", "--cache-directory", "--repoagent-directory")
@@ -116,8 +119,7 @@ class TritonServer:
             **env,
             # The stub takes its prefix, hence numpy, from the first python3 in PATH.
             "PATH": os.pathsep.join([str(self.python_bin), env.get("PATH", inherited)]),
-            # The backend is reached through a link, so its relative RPATH does not find the wheel's
-            # libraries.
+            # The backend is a copy elsewhere, so its relative RPATH does not find the wheel's libraries.
             "LD_LIBRARY_PATH": os.pathsep.join(libraries),
         }
 
@@ -210,33 +212,44 @@ def _find_libpython() -> Path | None:
 
 
 def _prepare_backends(installation: Path, cache: Path) -> Path:
-    """Return a backend directory whose python backend has the stub of this interpreter, made of links."""
+    """Return a backend directory: the python backend with the stub of this interpreter, and the twin's own backends.
+
+    Of copies: the core refuses a backend whose library is reached through a link that leads out of the directory
+    (https://github.com/triton-inference-server/core/blob/main/src/backend_model.cc, `IsChildPathEscapingParentPath`).
+    """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     stubs = installation / "python_backend_stubs"
     stub = stubs / version / "triton_python_backend_stub"
     if not stub.is_file():
         available = ", ".join(sorted((p.name for p in stubs.iterdir()), key=lambda v: [int(n) for n in v.split(".")]))
         raise TritonUnavailable(f"{DISTRIBUTION} has no python stub for Python {version}; it has {available}")
-    backend = installation / "backends" / "python"
-    links = {path.name: path for path in sorted(backend.iterdir()) if path.is_file()} | {stub.name: stub}
-    identity = "\n".join([importlib.metadata.version(DISTRIBUTION), *(f"{n} {p}" for n, p in sorted(links.items()))])
-    target = cache / f"triton-backends-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    if all((target / "python" / name).is_file() for name in links):
+    python = [path for path in sorted((installation / "backends" / "python").iterdir()) if path.is_file()]
+    sources = {**{f"python/{path.name}": path for path in (*python, stub)}, **OWN_BACKENDS}
+    identity = hashlib.sha256(importlib.metadata.version(DISTRIBUTION).encode())
+    for name, path in sources.items():
+        own = path.read_bytes() if name in OWN_BACKENDS else b""
+        identity.update(f"\n{name} {path} ".encode() + own)
+    target = cache / f"triton-backends-{identity.hexdigest()[:12]}"
+
+    def is_whole() -> bool:
+        return all((target / name).is_file() for name in sources)
+
+    if is_whole():
         return target
     cache.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix="triton-backends-", dir=cache))
-    (building / "python").mkdir()
-    for name, path in links.items():
-        (building / "python" / name).symlink_to(path)
+    for name, path in sources.items():
+        (building / name).parent.mkdir(exist_ok=True)
+        shutil.copy(path, building / name)
     building.chmod(0o755)
     try:
         building.rename(target)
     except OSError:  # another process was first, or a broken one is in the way
-        if not all((target / "python" / name).is_file() for name in links):
+        if is_whole():
+            shutil.rmtree(building)
+        else:
             shutil.rmtree(target)
             building.rename(target)
-        else:
-            shutil.rmtree(building)
     return target
 
 

@@ -41,6 +41,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.modelRepository.volume.claimName -}}true{{- end -}}
 {{- end }}
 
+{{/* An init container copies the release from S3 to the pod's disk, and Triton reads files only. */}}
+{{- define "triton.fetched" -}}
+{{- if .Values.modelRepository.fetch.image -}}true{{- end -}}
+{{- end }}
+
 {{/*
 The repository: the folder that the release is mounted at, or a URL. Triton's S3 client takes another endpoint only inside the
 URL and recognises it only with a port.
@@ -49,6 +54,8 @@ URL and recognises it only with a port.
 {{- $s3 := .Values.modelRepository.s3 -}}
 {{- if include "triton.mounted" . -}}
 /models/{{ .Values.release.id }}
+{{- else if include "triton.fetched" . -}}
+/models/current
 {{- else if $s3.endpoint -}}
 {{- $endpoint := $s3.endpoint -}}
 {{- if not (regexMatch ":[0-9]+$" $endpoint) -}}
@@ -103,9 +110,19 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- mul (int64 .Values.modelCache.headroom) (ternary 4 1 (eq .Values.rollout.mode "in-place")) -}}
 {{- end }}
 
-{{/* Longest start, in seconds: ports open only when the last model is loaded. */}}
+{{/* Longest download of the release, in seconds. */}}
+{{- define "triton.downloadSeconds" -}}
+{{- include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) -}}
+{{- end }}
+
+{{/* Longest start before the server's, in seconds: the init container that fetches the release. */}}
+{{- define "triton.fetchSeconds" -}}
+{{- ternary (include "triton.downloadSeconds" .) "0" (include "triton.fetched" . | eq "true") -}}
+{{- end }}
+
+{{/* Longest start of the server, in seconds: ports open only when the last model is loaded. */}}
 {{- define "triton.startupSeconds" -}}
-{{- $download := include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) | int64 -}}
+{{- $download := sub (include "triton.downloadSeconds" . | int64) (include "triton.fetchSeconds" . | int64) -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
 {{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
 {{- end }}
@@ -128,7 +145,8 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{/* Progress deadline, in seconds. Without a spare GPU the old pod drains before the new one gets its place. */}}
 {{- define "triton.progressDeadlineSeconds" -}}
 {{- $rollout := .Values.rollout -}}
-{{- $deadline := add (int64 $rollout.placementSeconds) (include "triton.startupSeconds" . | int64) (int64 $rollout.minReadySeconds) -}}
+{{- $start := add (include "triton.fetchSeconds" . | int64) (include "triton.startupSeconds" . | int64) -}}
+{{- $deadline := add (int64 $rollout.placementSeconds) $start (int64 $rollout.minReadySeconds) -}}
 {{- if not $rollout.spareGpu -}}{{- $deadline = add $deadline (include "triton.graceSeconds" . | int64) -}}{{- end -}}
 {{- $deadline -}}
 {{- end }}
@@ -140,11 +158,14 @@ Copies of the release on disk. In place a model has two versions for a while, an
 
 {{/*
 Cache volume, in MiB; none for a release that is mounted. S3 downloads are (versions of a model)² copies; a release holds one
-version of each.
+version of each. A fetched release is there once, with room beside it for directories, journals and half-used blocks.
 */}}
 {{- define "triton.cacheMebibytes" -}}
 {{- if include "triton.mounted" . -}}
 0
+{{- else if include "triton.fetched" . -}}
+{{- $wanted := include "triton.ceilDiv" (list .Values.release.bytes 1048576) | int64 -}}
+{{- add (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
 {{- else -}}
 {{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.cacheCopies" . | int64) -}}
 {{- $wanted := include "triton.ceilDiv" (list $bytes 1048576) | int64 -}}
@@ -154,7 +175,27 @@ version of each.
 
 {{/* Ephemeral storage, in MiB: the volumes on disk and 256 MiB for the container's rotated logs. */}}
 {{- define "triton.ephemeralMebibytes" -}}
-{{- add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
+{{- $own := add (include "triton.cacheMebibytes" . | int64) (include "triton.mebibytes" .Values.tmp.size | int64) 256 -}}
+{{- add $own (include "triton.emptyDirMebibytes" (list . false) | int64) -}}
+{{- end }}
+
+{{/* Size of the further emptyDir volumes, in MiB: those in memory, or those on disk. */}}
+{{- define "triton.emptyDirMebibytes" -}}
+{{- $inMemory := index . 1 -}}
+{{- $total := 0 | int64 -}}
+{{- range (index . 0).Values.extraVolumes -}}
+{{- with .emptyDir -}}
+{{- if eq (eq (.medium | default "") "Memory") $inMemory -}}{{- $total = add $total (include "triton.mebibytes" .sizeLimit | int64) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $total -}}
+{{- end }}
+
+{{/* A container beside the server: what it asks for is all that it may have, and it has the server's rights. */}}
+{{- define "triton.extraContainer" -}}
+{{- $resources := dict "requests" .resources "limits" .resources -}}
+{{- $rights := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- list (merge (dict "resources" $resources "securityContext" $rights) (omit . "resources")) | toYaml -}}
 {{- end }}
 
 {{/* Response cache, in MiB of host memory. */}}
@@ -264,6 +305,10 @@ Read by deployment tools (https://kpt.dev/reference/annotations/depends-on/), Pu
 {{- end }}
 {{- range list $name (printf "%s-headless" $name) (printf "%s-metrics" $name) }}
 {{- $objects = append $objects (printf "/namespaces/%s/Service/%s" $.Release.Namespace .) }}
+{{- end }}
+{{- range .Values.extraObjects }}
+{{- $group := contains "/" .apiVersion | ternary (first (splitList "/" .apiVersion)) "" }}
+{{- $objects = append $objects (printf "%s/namespaces/%s/%s/%s" $group $.Release.Namespace .kind .metadata.name) }}
 {{- end }}
 {{- join "," $objects }}
 {{- end }}

@@ -3,7 +3,7 @@ What a schema cannot say, or cannot say in words: required values and contradict
 one sentence a line, each beginning with the path of the value.
 */}}
 {{- define "triton.validate" -}}
-{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) (include "triton-eks.problems" . | fromJsonArray) -}}
+{{- $problems := concat (include "triton.missing" . | fromJsonArray) (include "triton.contradictions" . | fromJsonArray) (include "triton.extras" . | fromJsonArray) (include "triton-eks.problems" . | fromJsonArray) -}}
 {{- if $problems -}}{{- fail (join "\n" $problems) -}}{{- end -}}
 {{- end }}
 
@@ -59,6 +59,8 @@ one sentence a line, each beginning with the path of the value.
 
 {{- if lt ($v.server.version | replace "." "" | int) 2604 -}}
 {{- $problems = append $problems (printf "server.version: %s is refused; older servers than 26.04 have known remote crashes and CVEs" $v.server.version) -}}
+{{- else if and (eq $v.rollout.mode "in-place") (lt ($v.server.version | replace "." "" | int) 2606) -}}
+{{- $problems = append $problems (printf "rollout.mode: is in-place, and server %s is ended by SIGPIPE if S3 has closed an idle connection; use 26.06 or newer, or the mode rolling" $v.server.version) -}}
 {{- end -}}
 
 {{- range $resource := keys $v.resources | sortAlpha -}}
@@ -73,10 +75,17 @@ one sentence a line, each beginning with the path of the value.
 {{- if $v.resources.memory -}}
 {{- $memory := include "triton.mebibytes" $v.resources.memory | int64 -}}
 {{- $cache := include "triton.responseCacheMebibytes" . | int64 -}}
-{{- $needed := add (include "triton.mebibytes" $v.shm.size | int64) (include "triton.mebibytes" $v.shm.memoryMargin | int64) $cache -}}
+{{- $shm := ternary (include "triton.mebibytes" $v.shm.size | int64) 0 $v.shm.enabled -}}
+{{- $inMemory := include "triton.emptyDirMebibytes" (list . true) | int64 -}}
+{{- $needed := add $shm $inMemory (include "triton.mebibytes" $v.shm.memoryMargin | int64) $cache -}}
 {{- if gt (int64 $needed) $memory -}}
 {{- $cached := ternary (printf ", %dMi of response cache (server.responseCacheBytes)" $cache) "" (gt $cache 0) -}}
+{{- if gt $inMemory 0 -}}{{- $cached = printf "%s, %dMi of volumes in memory (extraVolumes)" $cached $inMemory -}}{{- end -}}
+{{- if $v.shm.enabled -}}
 {{- $problems = append $problems (printf "shm.size: %s of /dev/shm%s and %s for the server (shm.memoryMargin) do not fit into resources.memory, which is %s" $v.shm.size $cached $v.shm.memoryMargin $v.resources.memory) -}}
+{{- else -}}
+{{- $problems = append $problems (printf "shm.memoryMargin: %s for the server%s do not fit into resources.memory, which is %s" $v.shm.memoryMargin (replace ", " " and " $cached) $v.resources.memory) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -94,8 +103,25 @@ one sentence a line, each beginning with the path of the value.
 {{- if eq $v.rollout.mode "in-place" -}}
 {{- $problems = append $problems (printf "modelRepository.volume.claimName: is %s, but rollout.mode is in-place; a mounted release does not change under running pods, use S3 or the mode rolling" .claimName) -}}
 {{- end -}}
+{{- if $v.modelRepository.fetch.image -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but the release is in a volume (modelRepository.volume.claimName); leave it out, or leave the volume out" $v.modelRepository.fetch.image) -}}
+{{- end -}}
 {{- else if .subPath -}}
 {{- $problems = append $problems (printf "modelRepository.volume.subPath: is %s, but there is no volume; give its claimName, or leave it out" .subPath) -}}
+{{- end -}}
+{{- end -}}
+
+{{- if and $v.modelRepository.fetch.cache.claimName (not $v.modelRepository.fetch.image) -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.cache.claimName: is %s, but nothing fetches into it; give modelRepository.fetch.image, or leave it out" $v.modelRepository.fetch.cache.claimName) -}}
+{{- end -}}
+{{- with $v.modelRepository.fetch.image -}}
+{{- if eq $v.rollout.mode "in-place" -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but rollout.mode is in-place; a release that is fetched before the server starts does not change under it, leave it out or use the mode rolling" .) -}}
+{{- else if and $v.release.id $v.modelRepository.s3.prefix (ne $v.modelRepository.s3.prefix (printf "releases/%s" $v.release.id)) -}}
+{{- $problems = append $problems (printf "modelRepository.s3.prefix: is %s, but modelctl fetches releases/%s; give that, or leave modelRepository.fetch.image out" $v.modelRepository.s3.prefix $v.release.id) -}}
+{{- end -}}
+{{- if and $v.resources.memory (gt (include "triton.mebibytes" $v.modelRepository.fetch.memory | int64) (include "triton.mebibytes" $v.resources.memory | int64)) -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.memory: %s is more than resources.memory, which is %s; the pod would ask for more to start than to serve" $v.modelRepository.fetch.memory $v.resources.memory) -}}
 {{- end -}}
 {{- end -}}
 

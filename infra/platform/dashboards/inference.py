@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
 from infra.platform.dashboards.language_models import language_models_row
+from spec import objectives
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods, series
-from spec.prometheus.slo import AVAILABILITY_OBJECTIVE, LATENCY_OBJECTIVE
 from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'
@@ -46,7 +46,7 @@ def _overview() -> Row:
                 "Share of the requests. Those that a full queue turned away are counted nowhere by Triton.",
                 "percentunit",
                 f"{failure} / (({success} + {failure}) > 0)",
-                bad_above=1 - AVAILABILITY_OBJECTIVE,
+                bad_above=1 - objectives.AVAILABILITY,
             ),
             number("Waiting", "Requests in the queues of the chosen models.", "short", f"sum({_of(PENDING)})"),
             number("Pods", "Pods of Triton that Prometheus reaches.", "short", f"count({series('up', job=JOB)} == 1)"),
@@ -77,7 +77,7 @@ def _requests(settings: Settings) -> Row:
                 "Share of failed requests over an hour, and what the availability objective allows.",
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_request_failures:ratio_1h')})", "{{model}}"),
-                Query(f"vector({1 - AVAILABILITY_OBJECTIVE:.4g})", "allowed"),
+                Query(f"vector({1 - objectives.AVAILABILITY:.4g})", "allowed"),
             )
         )
     return Row("Requests", panels)
@@ -122,14 +122,17 @@ def _latency(settings: Settings) -> Row:
             ),
         )
     ]
+    tail = any(want.slo_p99_ms is not None for want in settings.models.serving.values())
     if any(want.latency_histogram for want in settings.models.serving.values()):
         panels.append(
             timeseries(
                 "Slower than the SLO",
-                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows.",
+                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows."
+                + (" The same of p99 and sloP99Ms." if tail else ""),
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_slow_responses:ratio_1h')})", "{{model}}"),
-                Query(f"vector({1 - LATENCY_OBJECTIVE:.4g})", "allowed"),
+                Query(f"vector({1 - objectives.LATENCY:.4g})", "allowed"),
+                *(_slow_tails() if tail else ()),
             )
         )
     panels.append(
@@ -149,6 +152,13 @@ def _latency(settings: Settings) -> Row:
         )
     )
     return Row("Latency", panels)
+
+
+def _slow_tails() -> tuple[Query, Query]:
+    return (
+        Query(f"max by (model) ({_of('model:triton_slow_tail_responses:ratio_1h')})", "{{model}} p99"),
+        Query(f"vector({1 - objectives.TAIL_LATENCY:.4g})", "allowed p99"),
+    )
 
 
 def _queues() -> Row:

@@ -244,7 +244,7 @@ def _metrics(draft: _Draft) -> Iterator[str]:
     if draft.wants.latency_histogram:
         control = controls.add()
         control.metric_identifier.family = _HISTOGRAM
-        control.histogram_options.buckets.extend(derive.histogram_buckets_ms(draft.wants.slo_p95_ms))
+        control.histogram_options.buckets.extend(derive.histogram_buckets_ms(draft.wants.slo_p95_ms, draft.wants.slo_p99_ms))
     if not controls:
         draft.config.ClearField("model_metrics")
     yield from ()

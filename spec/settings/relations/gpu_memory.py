@@ -1,9 +1,12 @@
 """The GPU memory that models of a pod take, and that a GPU of the pool has."""
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spec.problem import Problem
+from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 
@@ -11,6 +14,7 @@ CUDA_CONTEXT_MIB = 500
 """Memory that the CUDA context and its libraries take of each GPU in each pod, before a model. Assumed, rounded up."""
 CUDA_POOL_MIB = 64
 """Default of --cuda-memory-pool-byte-size, for each GPU. The pinned pool and the response cache are host memory."""
+_CUDA_POOL = re.compile(r"--cuda-memory-pool-byte-size=([0-9]+):([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,14 @@ class _Term:
 def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
     each = f"{instances} x {mib}" if versions == 1 else f"{versions} versions x {instances} x {mib}"
     return _Term(name, versions * instances * mib, f"{name} {each}")
+
+
+def cuda_pool_mib(arguments: Sequence[str], gpus: int) -> int:
+    """Return the largest pool that the server makes on one of the GPUs of its pod, in MiB rounded up."""
+    given = {
+        int(gpu): int(size) for gpu, size in (found.groups() for found in map(_CUDA_POOL.fullmatch, arguments) if found)
+    }
+    return max(math.ceil(given[gpu] / 1024**2) if gpu in given else CUDA_POOL_MIB for gpu in range(gpus))
 
 
 @rule
@@ -42,8 +54,9 @@ def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that hold the models of a pod.
 
-    `instances` are per GPU and version, so each GPU of a pod holds all of them. Of models without an entry nothing is known
-    here.
+    `instances` are per GPU and version, so each GPU of a pod holds all of them. A rollout in place loads the new version of
+    every model that changed beside the old one before it ends any (modelctl/rollout/phases.py), so that all count twice.
+    Of models without an entry nothing is known here.
     """
     triton, release = subject.document.triton, subject.document.models.release
     others = release.others if release is not None else {}
@@ -56,10 +69,12 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
         return
     pool, types = pool_of(subject)
     terms = [*models, _Term("", CUDA_CONTEXT_MIB, f"CUDA context {CUDA_CONTEXT_MIB}")]
-    terms.append(_Term("", CUDA_POOL_MIB, f"CUDA pool {CUDA_POOL_MIB}"))
+    pool_mib = cuda_pool_mib(values_of(subject.document).extra_args, triton.gpus)
+    terms.append(_Term("", pool_mib, f"CUDA pool {pool_mib}"))
     if triton.rollout == "in-place":
-        largest = max(models, key=lambda term: term.mib)
-        terms.append(_Term("", largest.mib, f"{largest.name} once more during an in-place rollout {largest.mib}"))
+        again = sum(term.mib for term in models)
+        what = "all models" if len(models) > 1 else models[0].name
+        terms.append(_Term("", again, f"{what} once more during an in-place rollout {again}"))
     smallest = min(types, key=lambda known: known.gpu_memory_gib)
     sharers, profile = pool.sharing.replicas, smallest.mig_profiles.get(pool.sharing.profile or "")
     room = profile.memory_mib if profile is not None else smallest.gpu_memory_gib * 1024 // sharers

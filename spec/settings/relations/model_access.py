@@ -5,18 +5,64 @@ from collections.abc import Iterator
 from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
+from spec.versions import OLDEST_TRITON_VERSION, OLDEST_TRITON_WITHOUT_SIGPIPE
 from spec.wording import one_of
+
+_GIB = 1024**3
 
 
 @rule
-def _a_mounted_release_does_not_change(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place of a release that is mounted."""
+def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
+    """Refuse rollouts in place of a release that is mounted, or copied once."""
     access = subject.document.models.access
-    if access != "s3" and subject.document.triton.rollout == "in-place":
+    if access == "local" and subject.document.triton.rollout == "in-place":
+        yield Problem(
+            "models.access",
+            "'local' copies one release before the server starts, and rollout: in-place changes it under running pods; "
+            "use s3, or rollout: rolling",
+        )
+    elif access != "s3" and subject.document.triton.rollout == "in-place":
         yield Problem(
             "models.access",
             f"'{access}' mounts one release, and rollout: in-place changes it under running pods; "
             "use s3, or rollout: rolling",
+        )
+
+
+@rule
+def _a_cache_of_nodes_is_filled(subject: Subject) -> Iterator[Problem]:
+    """Require access local of a pool that keeps releases on its nodes, and room for the release."""
+    models = subject.document.models
+    for index, pool in enumerate(subject.document.gpu.pools):
+        if pool.model_cache_gib is None:
+            continue
+        path = f"gpu.pools[{index}].modelCacheGiB"
+        if models.access != "local":
+            yield Problem(
+                path, f"nothing is kept there with models.access: {models.access}; use access: local, or remove it"
+            )
+        elif models.release is not None and models.release.bytes > pool.model_cache_gib * _GIB:
+            yield Problem(
+                path,
+                f"{pool.model_cache_gib} GiB do not hold the release of {models.release.bytes} bytes; give "
+                f"{-(-models.release.bytes // _GIB)} or more",
+            )
+
+
+@rule
+def _rollouts_in_place_survive_idle_connections(subject: Subject) -> Iterator[Problem]:
+    """Require a server for rollouts in place that a connection to S3 which S3 has closed does not end: it reads from S3
+    again long after its start (docs/facts/triton-s3.md#requests).
+    """
+    triton = subject.document.triton
+    if triton.rollout != "in-place" or subject.document.models.access != "s3":
+        return
+    if OLDEST_TRITON_VERSION <= triton.version < OLDEST_TRITON_WITHOUT_SIGPIPE:
+        yield Problem(
+            "triton.rollout",
+            f"in-place reads from S3 again hours after the start, and Triton {triton.version} is ended by SIGPIPE if S3 "
+            f'has closed the connection meanwhile; use triton.version "{OLDEST_TRITON_WITHOUT_SIGPIPE}" or newer, or '
+            "rollout: rolling",
         )
 
 

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 from spec.catalog import InstanceType
-from spec.helm_values import local_chart, rendered_values
 from spec.problem import Problem
 from spec.settings.fields import cpu_millis
-from spec.settings.gpu import GpuPool
+from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
+from spec.settings.models import ModelAccess
+from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, values_of
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
@@ -19,14 +18,11 @@ from spec.settings.section import Absent
 from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
 from spec.wording import did_you_mean, one_of
 
-# Defaults of charts/triton: modelCache.headroom and minimumSize, tmp.size and the 256 MiB of logs.
-_CACHE_COPIES = 2
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
-_SMALLEST_CACHE_MIB = 1024
-_TMP_AND_LOGS_MIB = 1024 + 256
-_UNITS_MIB = {"Mi": 1, "Gi": 1024}
-_ROOT = Path(__file__).resolve().parents[3]
+# The container's rotated logs, as the chart has it.
+_LOGS_MIB = 256
+_ON_DISK: tuple[ModelAccess, ...] = ("s3", "local")
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -92,12 +88,14 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_mib)
-    limit, wanted = _room(subject.document, smallest).free.mib // 1024, subject.document.triton.memory_gib
+    beside = values_of(subject.document).beside
+    limit = (_room(subject.document, smallest).free.mib - beside) // 1024
+    wanted = subject.document.triton.memory_gib
     if wanted > limit:
         yield Problem(
             "triton.memoryGiB",
             f"{wanted} GiB are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
-            f"add-ons; use at most {limit}",
+            f"add-ons{_containers(f'{beside} MiB', beside)}; use at most {max(limit, 0)}",
         )
 
 
@@ -105,25 +103,17 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
     """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
     triton = subject.document.triton
-    shared, server = _shared_and_server_mib(subject.document.environment)
-    needed = shared + server + (triton.response_cache_mib or 0)
+    values = values_of(subject.document)
+    # Under MPS the pod's /dev/shm is that of the daemon (docs/facts/gpu-nodes.md#shared-memory-under-mps).
+    shared = 0 if _has_shm_of_mps(subject) else values.shm
+    needed = shared + values.server + (triton.response_cache_mib or 0)
     if triton.memory_gib * 1024 < needed:
         cache = f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
         yield Problem(
             "triton.memoryGiB",
-            f"{triton.memory_gib} GiB do not hold {shared} MiB of /dev/shm, {server} MiB for the "
+            f"{triton.memory_gib} GiB do not hold {shared} MiB of /dev/shm, {values.server} MiB for the "
             f"server{cache}; give {math.ceil(needed / 1024)} or more",
         )
-
-
-@cache
-def _shared_and_server_mib(environment: str) -> tuple[int, int]:
-    """Return `shm.size` and `shm.memoryMargin` of the chart's values; none where there is no checkout that has them."""
-    if not (_ROOT / local_chart("triton")).is_dir():
-        return 0, 0
-    shm = rendered_values("triton", environment, _ROOT)["shm"]
-    shared, server = (int(shm[key][:-2]) * _UNITS_MIB[shm[key][-2:]] for key in ("size", "memoryMargin"))
-    return shared, server
 
 
 @rule
@@ -131,31 +121,39 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
-    limit, wanted = _room(subject.document, smallest).free.millis, subject.document.triton.cpu
+    beside = values_of(subject.document).beside_millis
+    limit, wanted = _room(subject.document, smallest).free.millis - beside, subject.document.triton.cpu
     if cpu_millis(wanted) > limit:
         yield Problem(
             "triton.cpu",
             f"{wanted} vCPUs are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
-            f'add-ons; use at most "{limit}m"',
+            f'add-ons{_containers(f"{beside}m", beside)}; use at most "{max(limit, 0)}m"',
         )
+
+
+def _containers(amount: str, beside: int) -> str:
+    return f" and {amount} of the containers beside the server (helm-values/triton)" if beside else ""
 
 
 @rule
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
-    if release is None or subject.document.models.access != "s3":
+    access = subject.document.models.access
+    if release is None or access not in _ON_DISK:
         return
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
-    triton = subject.document.triton
-    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout)
+    triton, values = subject.document.triton, values_of(subject.document)
+    limit = _disk_for_pods_gib(pool, smallest)
+    wanted = pod_disk_gib(release.bytes, triton.rollout, access=access, values=values)
     if wanted > limit:
-        copies = _cache_copies(triton.rollout)
+        cache = f", {pool.model_cache_gib} GiB of modelCacheGiB" if pool.model_cache_gib is not None else ""
+        copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout, values)} copies"
         yield Problem(
             "models.release.bytes",
-            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies} copies) and a "
-            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies}) and a "
+            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet{cache} and the images; "
             "use instance types with larger disks, or release fewer models",
         )
 
@@ -191,11 +189,11 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
 
 def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
     """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
-    triton, room = document.triton, _room(document, known)
+    triton, room, values = document.triton, _room(document, known), values_of(document)
     return min(
         known.gpus * pool.sharing.replicas // triton.gpus,
-        room.free.mib // (triton.memory_gib * 1024),
-        room.free.millis // cpu_millis(triton.cpu),
+        room.free.mib // (triton.memory_gib * 1024 + values.beside),
+        room.free.millis // (cpu_millis(triton.cpu) + values.beside_millis),
         room.pods,
         _disk_for_pods_gib(pool, known) // _disk_of_a_pod_gib(document),
     )
@@ -207,27 +205,39 @@ def _room(document: Document, known: InstanceType) -> Room:
 
 
 def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
-    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB - (pool.model_cache_gib or 0)
 
 
-def _cache_copies(rollout: str) -> int:
-    return _CACHE_COPIES * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
+def _has_shm_of_mps(subject: Subject) -> bool:
+    wanted = subject.document.triton.pool
+    return any(pool_name(pool) == wanted and pool.sharing.strategy == "mps" for pool in subject.document.gpu.pools)
+
+
+def _cache_copies(rollout: str, values: PodValues) -> int:
+    return values.cache_copies * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
 
 
 def _disk_of_a_pod_gib(document: Document) -> int:
     models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
-    return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3")
+    values = values_of(document)
+    return pod_disk_gib(release_bytes, document.triton.rollout, access=models.access, values=values)
 
 
-def pod_disk_gib(release_bytes: int, rollout: str = "rolling", *, copied: bool = True) -> int:
-    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton).
-
-    `copied`: the pod has the release on its own disk; False: it is mounted.
-    """
-    if not copied:
-        return math.ceil(_TMP_AND_LOGS_MIB / 1024)
+def pod_disk_gib(
+    release_bytes: int,
+    rollout: str = "rolling",
+    *,
+    access: ModelAccess = "s3",
+    values: PodValues = CHART_DEFAULTS,
+) -> int:
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+    others = values.tmp + values.extra_disk + _LOGS_MIB
+    if access not in _ON_DISK:
+        return math.ceil(others / 1024)
+    if access == "local":
+        return math.ceil((values.smallest_cache + math.ceil(release_bytes / 1024**2) + others) / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
-    cache_mib = max(_SMALLEST_CACHE_MIB, math.ceil(release_bytes * _cache_copies(rollout) / 1024**2))
-    return math.ceil((cache_mib + _TMP_AND_LOGS_MIB) / 1024)
+    cache_mib = max(values.smallest_cache, math.ceil(release_bytes * _cache_copies(rollout, values) / 1024**2))
+    return math.ceil((cache_mib + others) / 1024)

@@ -18,9 +18,9 @@ HALF.set_data_from_numpy(np.array([[0.5, 0.5]], dtype=np.float32))
 class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
     """Answers with the version asked for, or fails as told; remembers what it was asked."""
 
-    def __init__(self, code: grpc.StatusCode | None = None, version: str = "1") -> None:
+    def __init__(self, code: grpc.StatusCode | None = None, version: str = "1", words: str = "as told") -> None:
         self.asked: list[tuple[str, str, bytes]] = []
-        self._code, self._version = code, version
+        self._code, self._version, self._words = code, version, words
 
     async def ModelInfer(
         self, request: service_pb2.ModelInferRequest, context: grpc.aio.ServicerContext
@@ -29,7 +29,7 @@ class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
         if self._code == grpc.StatusCode.DEADLINE_EXCEEDED:
             await asyncio.sleep(3600)
         if self._code is not None:
-            await context.abort(self._code, "as told")
+            await context.abort(self._code, self._words)
         return service_pb2.ModelInferResponse(model_version=request.model_version or self._version)
 
 
@@ -81,6 +81,17 @@ def test_a_failure_has_the_code_of_grpc(code: grpc.StatusCode, deadline: float) 
             with pytest.raises(RequestFailed) as failure:
                 await send(0)
             assert failure.value.code == code.name
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("words", ["Exceeds maximum queue size", "[request id: 7] Request timeout expired"])
+def test_a_request_that_a_full_queue_refuses_is_shed(words: str) -> None:
+    async def check() -> None:
+        async with serving(Server(grpc.StatusCode.UNAVAILABLE, words=words)) as url, grpc_sender([url], "m", [HALF]) as send:
+            with pytest.raises(RequestFailed) as failure:
+                await send(0)
+            assert failure.value.code == "SHED"
 
     asyncio.run(check())
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from modelctl.loadgen import Outcome, RequestFailed, Result, Schedule, Send, run
+from modelctl.loadgen import Account, Outcome, RequestFailed, Result, Schedule, Send, Unaccounted, run
 from tests.modelctl.loadgen.virtual_time import run_virtually
 
 
@@ -108,6 +108,34 @@ def test_a_hopeless_run_is_stopped_at_once() -> None:
     assert result.stopped
     assert [outcome.code for outcome in result.outcomes[:4]] == ["OK", "OK", "OK", "UNFINISHED"]
     assert result.errors["NOT_SENT"] > 700
+
+
+def test_a_load_that_is_ended_waits_for_its_answers_and_accounts_for_every_request() -> None:
+    async def ended_at(seconds: float, send: Send) -> Result:
+        end = asyncio.Event()
+        asyncio.get_running_loop().call_later(seconds, end.set)
+        return await run(Schedule.constant(rate=4, seconds=100), send, drain_seconds=8, end=end)
+
+    async def slow(number: int) -> None:
+        await asyncio.sleep(4)
+        if number:
+            raise RequestFailed("SHED" if number == 1 else "INTERNAL")
+
+    result = run_virtually(ended_at(0.6, slow))
+
+    assert result.account() == Account(sent=3, answered=1, failed=1, shed=1)
+    assert (result.end, result.stopped) == (0.75, False)
+    assert max(outcome.done or 0 for outcome in result.outcomes) == 4.5
+
+
+def test_a_load_that_is_cut_off_accounts_for_nothing() -> None:
+    async def stuck(number: int) -> None:
+        await asyncio.sleep(0 if number == 0 else 3600)
+
+    result = measured(Schedule.constant(rate=2, seconds=2), stuck, max_in_flight=2, drain_seconds=1)
+
+    with pytest.raises(Unaccounted, match="of 4 requests 2 had no answer and 1 were not sent when the load was cut off"):
+        result.account()
 
 
 def test_a_mistake_in_the_sender_ends_the_run_with_that_mistake() -> None:

@@ -1,11 +1,16 @@
-"""The SLO gate on counters as servers export them."""
+"""The gate of canaries on counters as servers export them."""
 
-from math import inf
+from math import inf, log
 
-from modelctl.rollout.gate import Canary, Tally, breaches, unjudged
+import pytest
+
+from modelctl.rollout import likelihood
+from modelctl.rollout.gate import Canary, Gate, Tally
+from modelctl.rollout.limits import Terms
 from modelctl.rollout.metrics import Counters, parse
 
-CANARY = Canary("m", 2, 50.0)
+CANARY = Canary("m", 2, 1, 50.0)
+TERMS = Terms(requests=100, seconds=0)
 EXPORTED = """\
 # TYPE nv_inference_request_success counter
 nv_inference_request_success{model="m",version="1"} 7
@@ -13,9 +18,12 @@ nv_inference_request_success{gpu_uuid="GPU-1",model="m",version="2"} 100
 nv_inference_request_success{model="m",version="2"} 0
 # TYPE nv_inference_request_failure counter
 nv_inference_request_failure{model="m",reason="OTHER",version="2"} 1
+nv_inference_request_failure{model="m",reason="CANCELED",version="2"} 5
 nv_inference_request_failure{model="m",reason="REJECTED",version="2"} 2
 # TYPE nv_inference_request_duration_us counter
 nv_inference_request_duration_us{gpu_uuid="GPU-1",model="m",version="2"} 3000000
+# TYPE nv_inference_queue_duration_us counter
+nv_inference_queue_duration_us{gpu_uuid="GPU-1",model="m",version="2"} 1000000
 # TYPE nv_inference_pending_request_count gauge
 nv_inference_pending_request_count{model="m",version="2"} 4
 # TYPE nv_inference_first_response_histogram_ms histogram
@@ -30,67 +38,139 @@ nv_cpu_utilization 0.5
 """
 
 
-def _counters(
-    success: float = 0, failure: float = 0, mean_ms: float = 0, buckets: dict[float, float] | None = None
-) -> Counters:
-    return Counters(success, failure, success * mean_ms * 1000, 0.0, buckets or {})
+def _did(requests: float, *, failed: float = 0, canceled: float = 0, late: float | None = 0, ms: float = 10) -> Counters:
+    """What a version did. `late`: of its answers, over 50 ms; None: no histogram."""
+    success = requests - failed - canceled
+    buckets = {} if late is None else {25.0: 0.0, 50.0: success - late, inf: success}
+    return Counters(
+        success, failed, canceled, duration_us=success * (ms + 5) * 1000, queue_us=success * 5000, buckets=buckets
+    )
 
 
-def _tally(*counters: Counters) -> Tally:
-    """The tally of pods that had counted nothing when they were first looked at."""
-    tally = Tally()
-    for number, now in enumerate(counters):
-        tally.add(f"pod {number}", {("m", 2): _counters()})
-        tally.add(f"pod {number}", {("m", 2): now})
-    return tally
+def _gate(new: Counters, old: Counters, canary: Canary = CANARY, *, watched: bool = False) -> Gate:
+    """A gate that has seen this happen in twenty looks."""
+    gate = Gate([canary], TERMS, watched=watched)
+    for look in range(21):
+        gate.look({"a": {("m", 2): _part(new, look / 20), ("m", 1): _part(old, look / 20)}})
+    return gate
+
+
+def _part(counters: Counters, share: float) -> Counters:
+    buckets = {bound: count * share for bound, count in counters.buckets.items()}
+    numbers = {name: value * share for name, value in vars(counters).items() if name != "buckets"}
+    return Counters(**numbers, buckets=buckets)
 
 
 def test_exported_counters_are_read_per_version_and_summed_over_their_series() -> None:
     found = parse(EXPORTED)
     assert found["m", 1] == Counters(success=7)
-    assert found["m", 2] == Counters(100, 3, 3_000_000, 4, {25.0: 60, 50.0: 95, 100.0: 99, inf: 100})
-    assert found["m", 2].quantile_ms(0.95) == 50.0
+    buckets = {25.0: 60.0, 50.0: 95.0, 100.0: 99.0, inf: 100.0}
+    assert found["m", 2] == Counters(100, 3, 5, 3_000_000, 1_000_000, 4, buckets)
+    assert (found["m", 2].finished, found["m", 2].judged) == (108, 103)
+    assert (found["m", 2].mean_ms, found["m", 2].mean_in_model_ms) == (30, 20)
+    assert [found["m", 2].over(limit) for limit in (50, 51, 500)] == [(5, 100), (1, 100), (0, 100)]
 
 
-def test_a_canary_within_its_slo_passes() -> None:
-    tally = _tally(_counters(60, mean_ms=49), _counters(40, 1, mean_ms=51))
-    assert breaches([CANARY], tally, 100) == []
-    assert unjudged([CANARY], tally, 100) == []
-
-
-def test_too_many_failures_are_a_breach_also_before_there_are_enough_requests() -> None:
-    assert breaches([CANARY], _tally(_counters(8, 2)), 100) == ["m version 2: 2 of 10 requests failed (20.0%), 1% may"]
-    assert breaches([CANARY], _tally(_counters(9, 1)), 100) == []
-
-
-def test_a_slow_mean_is_a_breach_where_no_histogram_is_exported() -> None:
-    tally = _tally(_counters(50, mean_ms=40), _counters(50, mean_ms=70))
-    assert breaches([CANARY], tally, 100) == ["m version 2: requests take 55.0 ms on average, sloP95Ms is 50"]
-
-
-def test_a_slow_p95_is_a_breach_though_the_mean_is_not() -> None:
-    histogram = {50.0: 94.0, 100.0: 99.0, inf: 100.0}
-    assert breaches([CANARY], _tally(_counters(100, mean_ms=20, buckets=histogram)), 100) == [
-        "m version 2: p95 is up to 100 ms, sloP95Ms is 50"
+def test_a_right_canary_passes_with_its_figures() -> None:
+    gate = _gate(_did(800), _did(16_000, failed=3))
+    assert (gate.breaches(), gate.undecided()) == ([], [])
+    assert gate.figures() == [
+        "m version 2: 0 of 800 requests failed, 0.1% may (version 1: 3 of 16000 (0.0%)); 0 of 800 were given up by their "
+        "clients (version 1: 0 of 16000); 0 of 800 took over 50 ms, 5% may (version 1: 0 of 15997); 10.00 ms in the model, "
+        "version 1 10.00 ms"
     ]
 
 
-def test_too_few_requests_are_no_judgement() -> None:
-    tally = _tally(_counters(50, mean_ms=500))
-    assert breaches([CANARY], tally, 100) == []
-    assert unjudged([CANARY], tally, 100) == ["m version 2 got 50 of 100 requests"]
+@pytest.mark.parametrize(
+    ("new", "old", "sentence"),
+    [
+        (_did(300, failed=6), _did(5700), "6 of 300 (2.0%) requests failed, 0.1% may (version 1: 0 of 5700)"),
+        (_did(300, canceled=15), _did(5700), "15 of 300 (5.0%) were given up by their clients (version 1: 0 of 5700)"),
+        (
+            _did(300, late=45),
+            _did(5700, late=57),
+            "45 of 300 (15.0%) took over 50 ms, 5% may (version 1: 57 of 5700 (1.0%))",
+        ),
+        (_did(300, ms=13), _did(5700), "13.00 ms in the model, version 1 10.00 ms"),
+        (_did(300, ms=60, late=None), _did(5700, ms=60, late=None), None),
+    ],
+    ids=["fails", "is given up", "is late", "is slower", "has a slow old one"],
+)
+def test_a_canary_is_refused_for_what_it_does_worse_than_it_may_and_than_the_old_version(
+    new: Counters, old: Counters, sentence: str | None
+) -> None:
+    assert _gate(new, old).breaches() == ([f"m version 2: {sentence}"] if sentence else [])
+
+
+def test_a_slow_mean_is_a_breach_where_no_histogram_is_exported() -> None:
+    canary = Canary("m", 2, 1, 50.0, compared=False)
+    gate = _gate(_did(300, ms=50, late=None), _did(5700, late=None), canary)
+    assert gate.breaches() == ["m version 2: requests take 55.0 ms on average, sloP95Ms is 50"]
+
+
+def test_what_befalls_both_versions_is_held_against_neither() -> None:
+    assert _gate(_did(300, failed=30, late=100), _did(300, failed=33, late=90)).breaches() == []
+
+
+def test_a_canary_with_most_of_the_requests_may_take_longer() -> None:
+    canary = Canary("m", 2, 1, 50.0, compared=False)
+    assert _gate(_did(900, ms=13), _did(300), canary).breaches() == []
+
+
+def test_a_watched_version_is_judged_by_its_budgets_and_what_the_old_one_did_before() -> None:
+    def watched(old: Counters) -> list[str]:
+        gate = Gate([CANARY], TERMS, watched=True)
+        for failed in (0, 3, 6):
+            gate.look({"a": {("m", 2): _did(100 * failed, failed=failed), ("m", 1): old}})
+        return gate.breaches()
+
+    assert watched(Counters()) == ["m version 2: 6 of 600 (1.0%) requests failed, 0.1% may"]
+    assert watched(_did(9000)) == ["m version 2: 6 of 600 (1.0%) requests failed, 0.1% may (version 1 before: 0 of 9000)"]
+    assert watched(_did(9000, failed=90)) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "sentence"),
+    [
+        (_did(50), " got 50 of 100 requests"),
+        (
+            _did(700),
+            ": 0 of 700 requests failed, 0.1% may (version 1: 0 of 6000); it takes 747 without a failure to tell that no "
+            "more than 0.1% fail",
+        ),
+        (
+            _did(1000, late=75),
+            ": 75 of 1000 (7.5%) took over 50 ms, 5% may (version 1: 0 of 6000); they do not tell whether more than 5% take "
+            "over 50 ms",
+        ),
+    ],
+)
+def test_too_few_requests_are_no_judgement(new: Counters, sentence: str) -> None:
+    gate = _gate(new, _did(6000))
+    assert (gate.breaches(), gate.undecided()) == ([], [f"m version 2{sentence}"])
+
+
+def test_the_weights_are_logarithms_of_likelihood_ratios() -> None:
+    # Two failures of ten where 10 % may and 50 % are bad: 0.5² 0.5⁸ / (0.1² 0.9⁸).
+    assert likelihood.above_share(2, 10, 0.1, 5) == pytest.approx(log(0.5**10 / (0.1**2 * 0.9**8)))
+    # Of three failures all are the canary's, which has a quarter of the requests; a bad one has 5/8 of the failures.
+    assert likelihood.above_other(3, 100, 0, 300, 5) == pytest.approx(3 * log(0.625 / 0.25))
+    assert likelihood.above_other(3, 100, 0, 0, 5) == 0
+    ratios = [log(1.2) - 0.1, log(1.2) + 0.1] * 5
+    assert likelihood.slower(ratios, 0.2) == pytest.approx(10 * log(1.2) ** 2 / 2 / (0.1 / 9))
+    assert likelihood.slower(ratios[:9], 0.2) == 0
 
 
 def test_what_was_counted_before_does_not_count() -> None:
     tally = Tally()
-    tally.add("a", {("m", 2): _counters(1000, 500, mean_ms=900)})
-    tally.add("a", {("m", 2): _counters(1000, 500, mean_ms=900) + _counters(10, mean_ms=5)})
+    tally.add("a", {("m", 2): _did(1500, failed=500, ms=900)})
+    tally.add("a", {("m", 2): _did(1500, failed=500, ms=900) + _did(10, ms=5)})
     assert tally.of(("m", 2)).finished == 10
-    assert tally.of(("m", 2)).duration_us == 50_000
+    assert tally.of(("m", 2)).duration_us == 100_000
 
 
 def test_a_pod_that_restarts_adds_to_what_it_did_before() -> None:
     tally = Tally()
     for success in (5, 15, 2, 6):  # 10 before the restart, 4 after it; the 2 are its warm-up
-        tally.add("a", {("m", 2): _counters(success)})
+        tally.add("a", {("m", 2): _did(success)})
     assert tally.of(("m", 2)).success == 14

@@ -26,8 +26,8 @@ def test_a_claim_is_a_row_of_a_table_under_its_heading(tmp_path: Path) -> None:
         "| they go | `make test` | none | |\n"
     )
     assert claims.read(page) == [
-        claims.Claim("Nodes", "they join", "a kubelet"),
-        claims.Claim("Nodes", "they go", ""),
+        claims.Claim("Nodes", "they join"),
+        claims.Claim("Nodes", "they go"),
     ]
 
 

@@ -114,7 +114,7 @@ def test_a_check_that_is_not_answered_says_nothing_either_way(monkeypatch: pytes
 
 
 def test_a_claim_that_this_version_does_not_know_is_told() -> None:
-    [only] = certify([Claim("Nodes", "they fly", "")], subject(), Recorded().steps(), 3600, lambda _line: None)
+    [only] = certify([Claim("Nodes", "they fly")], subject(), Recorded().steps(), 3600, lambda _line: None)
     assert (only.outcome.verdict, only.outcome.evidence) == (
         Verdict.NOT_TRIED,
         ("this version of stackctl has no check of it",),

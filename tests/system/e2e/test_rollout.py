@@ -53,7 +53,7 @@ class Stack:
         return said.split()[0]
 
     def rollout(self, *arguments: str) -> tuple[int, str, str]:
-        options = f"--bucket {self._bucket} --stack {STACK} --stacks {self._stacks}"
+        options = f"--bucket {self._bucket} --stack {STACK} --stacks {self._stacks} --watch-seconds 5"
         return self.shell(f"python -m modelctl rollout {' '.join(arguments)} {options}")
 
     def parity(self) -> tuple[int, str]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from benchmarks.rollout_servers import LocalFleet
 from modelctl.rollout.controller import Controller, Wanted
 from modelctl.rollout.lease import Lease, LockTaken
-from modelctl.rollout.limits import Limits
+from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.plan import Refused
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 
-LIMITS = Limits(load=60, restart=120, canary=120, canary_requests=20, drain=60, quiet=0.3, settle=60, poll=0.1)
+TERMS = Terms(requests=20, seconds=0, failing=0.02)
+"""30 requests without a failure are enough."""
+LIMITS = Limits(load=60, restart=120, canary=120, watch=0, drain=60, quiet=0.3, settle=60, poll=0.1, terms=TERMS)
 """Ends of waits that no test waits for, but for `quiet` and `poll`."""
 
 

@@ -26,6 +26,22 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + {plus})]) for tensor in tensors]
 """
 
+_FAILING_CODE = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.executions = 0
+
+    def execute(self, requests):
+        self.executions += 1
+        if self.executions > {after} and self.executions % {every} == 0:
+            raise pb_utils.TritonModelException("the fiftieth")
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + {version})]) for tensor in tensors]
+"""
+
 CONFIG = """\
 backend: "python"
 max_batch_size: 8
@@ -41,6 +57,11 @@ dynamic_batching { default_queue_policy {
 def code(version: int, *, plus: int | None = None, seconds: float = 0.0) -> str:
     """model.py of a version; `plus` is what it adds when that is wrong on purpose."""
     return _CODE.format(plus=version if plus is None else plus, seconds=seconds)
+
+
+def failing_code(version: int, *, every: int, after: int = 20) -> str:
+    """model.py of a version that fails one execution of so many on each pod, once it has had some."""
+    return _FAILING_CODE.format(version=version, every=every, after=after)
 
 
 def golden(version: int, *, expected: float | None = None) -> str:

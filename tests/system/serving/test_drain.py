@@ -20,7 +20,7 @@ from examples.failures import CallFailed
 from examples.grpc_client import BalancedClient
 from examples.http_client import HttpClient
 from examples.retries import RetryPolicy
-from modelctl.loadgen import RequestFailed, Schedule, run
+from modelctl.loadgen import Account, RequestFailed, Schedule, run
 from tests.system.serving import models
 from tests.system.serving.client import OK, PROTOCOLS, Answer, Protocol, Send, sender
 from tests.system.serving.models import Timing
@@ -141,7 +141,7 @@ def test_under_load_no_request_is_lost(make_pod: MakePod, protocol: Protocol, ga
     pod = make_pod(Timing(instances=2, gate=gate), pre_stop=5).until_ready()
     until_the_endpoint_leaves = Schedule.constant(rate=10, seconds=1)
 
-    async def scenario() -> tuple[list[Answer], dict[str, int], int, Exit]:
+    async def scenario() -> tuple[list[Answer], Account, int, Exit]:
         async with sender(protocol, pod) as send:
 
             async def steady(number: int) -> None:
@@ -156,14 +156,14 @@ def test_under_load_no_request_is_lost(make_pod: MakePod, protocol: Protocol, ga
             open_at_sigterm = sum(not task.done() for task in first)
             gate.touch()
             answers = await asyncio.gather(*first)
-            errors = (await load).errors
-            return answers, errors, open_at_sigterm, await ending
+            steadily = (await load).account()
+            return answers, steadily, open_at_sigterm, await ending
 
-    answers, errors, open_at_sigterm, ended = asyncio.run(scenario())
+    answers, steadily, open_at_sigterm, ended = asyncio.run(scenario())
 
     assert open_at_sigterm == 24
     assert codes(answers) == {OK: 24}
-    assert errors == {}, f"of {len(until_the_endpoint_leaves.due)} requests while the endpoint was leaving"
+    assert steadily == Account(sent=10, answered=10, failed=0, shed=0), "while the endpoint was leaving"
     assert ended.code == 0
     assert ended.seconds < pod.grace_seconds
 

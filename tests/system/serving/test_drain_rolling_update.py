@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelctl.loadgen import Result, Schedule, run
+from modelctl.loadgen import Account, Result, Schedule, run
 from tests.system.serving import models
-from tests.system.serving.deployment import Deployment, RolloutStuck, round_robin
+from tests.system.serving.deployment import DEADLINE_SECONDS, Deployment, RolloutStuck, round_robin
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 
@@ -39,28 +39,18 @@ def make_release(kubelet: Kubelet, tmp_path: Path) -> Callable[..., Callable[[],
 
 
 async def under_load(deployment: Deployment, change: Callable[[], Awaitable[None]]) -> Result:
-    """Constant load, open loop, from a second before the change to a second after it."""
-    changing = asyncio.Event()
+    """Constant load, open loop, from a second before the change to two seconds after it; every request has its outcome."""
+    end = asyncio.Event()
     async with round_robin(deployment) as send:
-
-        async def constant() -> Result:
-            # An open loop has a length, and nobody knows the change's: a run for each second, with no wait for the last one.
-            parts = []
-            after = 0
-            while after < 2:
-                after += changing.is_set()
-                parts.append(asyncio.create_task(run(Schedule.constant(RATE, 1.0), send, drain_seconds=60)))
-                await asyncio.sleep(1)
-            results = await asyncio.gather(*parts)
-            return Result(tuple(outcome for result in results for outcome in result.outcomes), float(len(parts)))
-
-        load = asyncio.create_task(constant())
+        schedule = Schedule.constant(RATE, 2 * LONGEST_SECONDS)
+        load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 await asyncio.sleep(1)
                 await change()
+                await asyncio.sleep(2)
         finally:
-            changing.set()
+            end.set()
             result = await load
     return result
 
@@ -76,8 +66,8 @@ def test_a_rolling_update_fails_no_request(make_release: Callable[..., Callable[
 
     result = asyncio.run(under_load(deployment, lambda: deployment.roll_out(second)))
 
-    assert result.errors == {}
-    assert sum(result.tags.values()) == len(result.outcomes)
+    sent = len(result.outcomes)
+    assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors
     assert [result.outcomes[0].tag, result.outcomes[-1].tag] == ["1", "2"]
     assert all(pod.state["terminated"]["exitCode"] == 0 for pod in pods)
     assert len(deployment.endpoints) == 3
@@ -112,6 +102,7 @@ def test_a_broken_release_stops_at_its_first_pod_and_the_old_version_goes_on_ser
 
     result = asyncio.run(under_load(deployment, change))
 
-    assert result.errors == {}
-    assert result.tags == {"1": len(result.outcomes)}
+    sent = len(result.outcomes)
+    assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors
+    assert result.tags == {"1": sent}
     assert len(deployment.endpoints) == 3

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,14 +19,14 @@ from benchmarks.rollout_servers import LocalFleet, local_servers
 from modelctl.loadgen import RequestFailed, Result, Schedule, run
 from modelctl.rollout.controller import Outcome
 from modelctl.rollout.fleet import Pod, ServedVersion
-from modelctl.rollout.limits import Limits
+from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_driver import LIMITS
-from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
+from tests.system.serving.rollout_releases import CONFIG, MODEL, code, failing_code, golden
 from tests.system.serving.rollout_site import Site, Watchman
 from twin.host import processes
 
@@ -62,7 +63,7 @@ class Clients:
         return told.stable
 
     async def load(self, rate: float, seconds: float, done: asyncio.Event | None = None) -> tuple[float, Result]:
-        """When it began (monotonic clock), and what became of the requests; ends early once `done` is set."""
+        """When it began (monotonic clock), and what became of the requests; sends no more once `done` is set."""
         tensor = InferInput("IN", [1, 1], "FP32")
         tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
         clients = [InferenceServerClient(url) for url in self._urls]
@@ -80,8 +81,7 @@ class Clients:
 
         began = time.monotonic()
         try:
-            stop = (lambda _: done.is_set()) if done else None
-            return began, await run(Schedule.poisson(rate, seconds, seed=1), send, stop_when=stop)
+            return began, await run(Schedule.poisson(rate, seconds, seed=1), send, drain_seconds=70, end=done)
         finally:
             for client in clients:
                 await client.close()
@@ -130,13 +130,13 @@ def test_under_load_no_request_fails_and_after_the_flip_none_is_answered_by_the_
     began, answers, outcome = asyncio.run(both())
 
     assert outcome is Outcome.DONE
-    done = [o for o in answers.outcomes if o.done is not None]
-    assert [o.code for o in done if not o.ok] == []
-    assert {o.tag for o in done} == {"1:1:True", "2:2:True"}
-    after = [o for o in done if o.sent is not None and began + o.sent > fleet.told]
+    account = answers.account()
+    assert (account.answered, account.failed, account.shed) == (account.sent, 0, 0), answers.errors
+    assert {o.tag for o in answers.outcomes} == {"1:1:True", "2:2:True"}
+    after = [o for o in answers.outcomes if o.sent is not None and began + o.sent > fleet.told]
     assert {o.tag for o in after} == {"2:2:True"}
-    canary = [o for o in done if o.tag == "2:2:True" and o.sent is not None and began + o.sent < fleet.told]
-    assert len(canary) >= LIMITS.canary_requests
+    canary = [o for o in answers.outcomes if o.tag == "2:2:True" and o.sent is not None and began + o.sent < fleet.told]
+    assert len(canary) >= LIMITS.terms.requests
     site.assert_serves(2)
 
 
@@ -244,9 +244,61 @@ def test_a_canary_that_is_too_slow_is_undone(site: Site) -> None:
 
     assert outcome is Outcome.UNDONE
     assert reason is not None
-    assert reason.startswith("adder version 2: requests take ")
-    assert reason.endswith(" ms on average, sloP95Ms is 30")
-    assert [o.code for o in answers.outcomes if o.done is not None and not o.ok] == []
+    assert re.search(r"adder version 2: .* ms (in the model, version 1 .* ms|on average, sloP95Ms is 30)$", reason), reason
+    assert answers.account().answered == len(answers.outcomes), answers.errors
+    site.assert_serves(1)
+
+
+def test_a_canary_that_fails_one_request_of_fifty_is_undone_and_a_right_one_is_not(site: Site) -> None:
+    async def roll_out(release: Manifest, failing: float) -> tuple[Outcome, str | None, Result]:
+        limits = replace(UNDER_LOAD, watch=3.0, terms=Terms(seconds=3.0, failing=failing))
+        end = asyncio.Event()
+        load = asyncio.create_task(Clients(site).load(60, 600, end))
+        result = await asyncio.to_thread(site.rollout, release, canary=(50,), limits=limits)
+        end.set()
+        return result.outcome, result.reason, (await load)[1]
+
+    outcome, reason, answers = asyncio.run(roll_out(site.release(2, {"model.py": failing_code(2, every=50)}), 0.001))
+
+    assert outcome is Outcome.UNDONE
+    assert reason is not None
+    assert re.fullmatch(
+        r"adder version 2: \d+ of \d+ \(\d+\.\d%\) requests failed, 0\.1% may \(version 1: 0 of \d+\)", reason
+    ), reason
+    account = answers.account()
+    assert (account.sent, account.shed) == (account.answered + account.failed, 0)
+    assert all("TritonModelException: the fiftieth" in error for error in answers.errors), answers.errors
+    assert 3 <= account.failed <= 30
+    site.assert_serves(1)
+
+    outcome, reason, answers = asyncio.run(roll_out(site.release(3), 0.005))  # 149 requests without a failure
+
+    assert (outcome, reason) == (Outcome.DONE, None)
+    account = answers.account()
+    assert (account.answered, account.failed, account.shed) == (account.sent, 0, 0), answers.errors
+    assert [line for line in site.told if line.startswith("adder version 3: 0 of ")]
+    site.assert_serves(3)
+
+
+def test_a_version_that_fails_once_it_has_all_requests_is_undone_in_the_watch(site: Site) -> None:
+    late = site.release(2, {"model.py": failing_code(2, every=1, after=60)})
+    limits = replace(UNDER_LOAD, watch=120.0)
+
+    async def both() -> tuple[Outcome, str | None]:
+        end = asyncio.Event()
+        load = asyncio.create_task(Clients(site).load(40, 600, end))
+        result = await asyncio.to_thread(site.rollout, late, limits=limits)
+        end.set()
+        (await load)[1].account()
+        return result.outcome, result.reason
+
+    outcome, reason = asyncio.run(both())
+
+    assert outcome is Outcome.UNDONE
+    assert reason is not None
+    assert reason.startswith("adder version 2: "), reason
+    assert " requests failed, 2% may (version 1 before: 0 of " in reason
+    assert "watch" in site.told
     site.assert_serves(1)
 
 
@@ -255,7 +307,7 @@ def test_a_canary_without_requests_is_undone_as_such(site: Site) -> None:
 
     assert (result.outcome, result.reason) == (
         Outcome.NO_TRAFFIC,
-        "no traffic to judge by: adder version 2 got 0 of 20 requests in 1 s at 5 %",
+        "not enough requests to judge by in 1 s at 5 %: adder version 2 got 0 of 20 requests",
     )
     site.assert_serves(1)
 

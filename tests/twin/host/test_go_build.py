@@ -84,3 +84,42 @@ def test_what_is_not_waited_for_is_stopped(tmp_path: Path, sets: list[Programs])
     with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build"):
         wait_until(lambda: go_stand_in.builds(tmp_path), "the first build", 60)
     assert [path.name for path in (tmp_path / "built").iterdir()] == ["large.lock"]
+
+
+def test_a_dependency_is_compiled_as_the_patch_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_stand_in.install(tmp_path, monkeypatch)
+    module, published = tmp_path / "gateway", tmp_path / "published"
+    (module / go_build.PATCH / "internal").mkdir(parents=True)
+    (module / go_build.PATCH / "internal" / "own.go").write_text("package internal\n")
+    (module / go_build.PATCH / "address.patch").write_text("--- a/main.go\n+++ b/main.go\n@@ -1 +1 @@\n-every\n+loopback\n")
+    (module / "go.mod").write_text("module gateway\n")
+    (module / "go.sum").write_text("sums\n")
+    (published / "testdata").mkdir(parents=True)
+    (published / "main.go").write_text("every\n")
+    monkeypatch.setenv("GO_MODULE", str(published))
+    programs = Programs("g", "v1", module, {"g": "example.com/g"}, ("-ldflags", ""), tmp_path / "built", 1, "example.com/up")
+    with go_build.building(tmp_path / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds:
+        for _ in builds.until_there(["g"]):
+            pass
+    assert (
+        tmp_path / "go.log.patched"
+    ).read_text() == "module gateway\n\nreplace example.com/up => COPY\nsums\nloopback\npackage internal\n"
+    assert (published / "main.go").read_text() == "every\n", "what others build of the module stays"
+
+
+def test_a_patch_that_does_not_fit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_stand_in.install(tmp_path, monkeypatch)
+    (tmp_path / go_build.PATCH).mkdir()
+    (tmp_path / go_build.PATCH / "a.patch").write_text("--- a/main.go\n+++ b/main.go\n@@ -1 +1 @@\n-every\n+loopback\n")
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "main.go").write_text("another\n")
+    monkeypatch.setenv("GO_MODULE", str(tmp_path / "published"))
+    programs = Programs(
+        "g", "v1", tmp_path, {"g": "example.com/g"}, ("-ldflags", ""), tmp_path / "built", 1, "example.com/up"
+    )
+    with (
+        pytest.raises(go_build.BuildFailed, match=r"(?s)git apply.*patch failed: main.go:1"),
+        go_build.building(tmp_path / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds,
+    ):
+        for _ in builds.until_there(["g"]):
+            pass

@@ -1,5 +1,6 @@
 """A container's arguments, made to fit the tritonserver that the machine has."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -93,12 +94,29 @@ def test_the_servers_own_help_tells_its_flags(server: TritonServer) -> None:
 def test_the_backend_directory_has_this_interpreters_stub_and_leaves_the_installation_alone(
     server: TritonServer, tmp_path: Path
 ) -> None:
+    installed = server.binary.parent.parent / "python_backend_stubs" / f"{sys.version_info.major}.{sys.version_info.minor}"
     stub = server.backends / "python" / "triton_python_backend_stub"
 
-    assert stub.resolve().parent.name == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert stub.read_bytes() == (installed / stub.name).read_bytes()
+    assert os.access(stub, os.X_OK)
     assert (server.backends / "python" / "libtriton_python.so").is_file()
+    assert not [path for path in server.backends.rglob("*") if path.is_symlink()]
     assert server.backends.is_relative_to(tmp_path)
     assert locate(tmp_path / "cache") == server
+
+
+def test_a_backend_of_the_twin_that_has_changed_gets_a_directory_of_its_own(
+    server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = tmp_path / "changed.py"
+    changed.write_text("changed = True\n")
+    monkeypatch.setattr(tritonserver, "OWN_BACKENDS", {"onnxruntime/model.py": changed})
+
+    again = locate(tmp_path / "cache")
+
+    assert again.backends != server.backends
+    assert (again.backends / "onnxruntime" / "model.py").read_text() == "changed = True\n"
+    assert "class TritonPythonModel" in (server.backends / "onnxruntime" / "model.py").read_text()
 
 
 def test_a_broken_backend_directory_is_made_again(server: TritonServer, tmp_path: Path) -> None:

@@ -1,0 +1,235 @@
+"""How well the gate of `modelctl rollout` tells right canaries from bad ones: simulated rollouts, seeded.
+
+    python benchmarks/canary_gate.py
+
+The gate is the real one, and is given counters as pods export them. What is simulated are the requests: Poisson arrivals,
+times in the model that vary from request to request and with the load of the machine, failures, and the clock.
+
+Fixed before the first run, and changed by a new entry in RESULTS.md only:
+
+* metric: of 200 rollouts of each canary the share that is taken back, with its interval; the share that ends for want of
+  requests; and the median time until either, or until all requests are given to it and watched;
+* goals: a bad canary is found in 95 % of its rollouts, a right one is taken back in 5 % at most.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf, log, sqrt
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+from pydantic import BaseModel, ConfigDict
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
+
+from benchmarks.measurement import RESULTS, write  # noqa: E402
+from modelctl.rollout.gate import Canary, Gate  # noqa: E402
+from modelctl.rollout.limits import Limits  # noqa: E402
+from modelctl.rollout.metrics import Counters, VersionOf  # noqa: E402
+from modelctl.tune import evidence as record  # noqa: E402
+
+FOUND_AT_LEAST, TAKEN_BACK_AT_MOST = 0.95, 0.05
+STEPS = (5, 25)
+SLO_MS, MODEL_MS, QUEUE_MS = 50.0, 20.0, 5.0
+_SPREAD = 0.3
+"""Of the times in the model, as a share of their mean."""
+_DISTURBANCE, _DISTURBANCE_SECONDS = 0.1, 20.0
+"""The machine's load makes both versions slower or faster by this share, and for about so long."""
+_LOOK_SECONDS = 2.0
+_NEW, _OLD = ("model", 2), ("model", 1)
+_BOUNDS = np.array([SLO_MS / 2, SLO_MS, SLO_MS * 2])
+
+Verdict = Literal["taken back", "not enough requests", "done"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A canary and what befalls it. `outage_seconds`: for so long, in its first step, a tenth of all requests fails."""
+
+    name: str
+    bad: bool
+    failing: float = 0.0
+    old_failing: float = 0.0
+    slower: float = 0.0
+    rate: float = 100.0
+    outage_seconds: float = 0.0
+
+
+CASES = (
+    Case("right", bad=False),
+    Case("fails 0.1 %, its budget", bad=False, failing=0.001),
+    Case("fails 1 %, and so does the old version", bad=False, failing=0.01, old_failing=0.01),
+    Case("right, in an outage of 20 s that fails a tenth of all", bad=False, outage_seconds=20),
+    Case("5 % slower", bad=False, slower=0.05),
+    Case("fails 0.5 %", bad=True, failing=0.005),
+    Case("fails 2 %", bad=True, failing=0.02),
+    Case("20 % slower", bad=True, slower=0.2),
+    Case("twice as slow: a quarter over the SLO", bad=True, slower=1.0),
+    Case("fails 2 %, with 10 requests/s", bad=True, failing=0.02, rate=10),
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Row(_Record):
+    """What became of the rollouts of one canary. `interval`: of the share taken back (95 %, Wilson)."""
+
+    name: str
+    bad: bool
+    rate: float
+    rollouts: int
+    taken_back: int
+    share_taken_back: float
+    interval: tuple[float, float]
+    not_enough_requests: int
+    median_seconds: float
+    reached: bool
+
+
+class Report(_Record):
+    """The whole simulation."""
+
+    kind: str = "canary gate"
+    started: datetime
+    revision: str | None
+    seed: int
+    found_at_least: float = FOUND_AT_LEAST
+    taken_back_at_most: float = TAKEN_BACK_AT_MOST
+    rows: list[Row]
+
+
+class _Pod:
+    """One pod that counts what both versions did. `load` is the disturbance now, as a logarithm."""
+
+    def __init__(self, case: Case, source: np.random.Generator) -> None:
+        self._case = case
+        self._source = source
+        self._load = source.normal(0, _DISTURBANCE)
+        self._new = Counters()
+        self._old = self._answers(20_000, case.old_failing, 1.0)
+
+    def serve(self, share: float, outage: bool) -> None:
+        """Let the time of a look go by with this share of the requests for the new version."""
+        case, source = self._case, self._source
+        kept = 1 - _LOOK_SECONDS / _DISTURBANCE_SECONDS
+        self._load = kept * self._load + source.normal(0, _DISTURBANCE * sqrt(1 - kept**2))
+        new, old = source.poisson([case.rate * _LOOK_SECONDS * part for part in (share, 1 - share)])
+        extra = 0.1 if outage else 0.0
+        self._new = self._new + self._answers(int(new), case.failing + extra, 1 + case.slower)
+        self._old = self._old + self._answers(int(old), case.old_failing + extra, 1.0)
+
+    def counters(self) -> dict[str, dict[VersionOf, Counters]]:
+        return {"pod": {_NEW: self._new, _OLD: self._old}}
+
+    def _answers(self, requests: int, failing: float, times: float) -> Counters:
+        failed = int(self._source.binomial(requests, failing))
+        sigma = sqrt(log(1 + _SPREAD**2))
+        # exp of a normal has a mean above that of the exponent's: the subtrahend takes it away.
+        in_model = self._source.lognormal(self._load - sigma**2 / 2, sigma, requests - failed) * MODEL_MS * times
+        queue = self._source.exponential(QUEUE_MS, requests - failed)
+        took = in_model + queue
+        buckets = {float(bound): float((took <= bound).sum()) for bound in _BOUNDS} | {inf: float(len(took))}
+        return Counters(len(took), failed, 0, float(took.sum()) * 1000, float(queue.sum()) * 1000, 0, buckets)
+
+
+def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdict, float]:
+    """Return how one rollout ends, and after how many seconds of canary steps and watch."""
+    limits = limits or Limits()
+    pod = _Pod(case, np.random.default_rng(seed))
+    canary = Canary("model", 2, 1, SLO_MS)
+    passed = 0.0
+    for percent in STEPS:
+        gate = Gate([canary], limits.terms)
+        gate.look(pod.counters())
+        for seconds in _looks(limits.canary):
+            pod.serve(percent / 100, outage=passed + seconds <= case.outage_seconds)
+            gate.look(pod.counters())
+            if gate.breaches():
+                return "taken back", passed + seconds
+            if seconds >= limits.terms.seconds and not gate.undecided():
+                break
+        else:
+            return "not enough requests", passed + limits.canary
+        passed += seconds
+    gate = Gate([canary], limits.terms, watched=True)
+    gate.look(pod.counters())
+    for seconds in _looks(limits.watch):
+        pod.serve(1, outage=False)
+        gate.look(pod.counters())
+        if gate.breaches():
+            return "taken back", passed + seconds
+    return "done", passed + limits.watch
+
+
+def _looks(seconds: float) -> Iterator[float]:
+    return (float(moment) for moment in np.arange(_LOOK_SECONDS, seconds + _LOOK_SECONDS / 2, _LOOK_SECONDS))
+
+
+def row(case: Case, rollouts: int, seed: int) -> Row:
+    """Simulate so many rollouts of a canary."""
+    ended = [simulate(case, seed + number) for number in range(rollouts)]
+    taken_back = sum(verdict == "taken back" for verdict, _ in ended)
+    share = taken_back / rollouts
+    return Row(
+        name=case.name,
+        bad=case.bad,
+        rate=case.rate,
+        rollouts=rollouts,
+        taken_back=taken_back,
+        share_taken_back=round(share, 4),
+        interval=wilson(taken_back, rollouts),
+        not_enough_requests=sum(verdict == "not enough requests" for verdict, _ in ended),
+        median_seconds=median(seconds for _, seconds in ended),
+        reached=share >= FOUND_AT_LEAST if case.bad else share <= TAKEN_BACK_AT_MOST,
+    )
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (https://en.wikipedia.org/wiki/Binomial_proportion_confidence_interval)."""
+    z, share = 1.96, count / total
+    middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
+    half = z / (1 + z**2 / total) * sqrt(share * (1 - share) / total + z**2 / (4 * total**2))
+    return round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Return the rows as a table of Markdown."""
+    lines = [
+        "| canary | taken back (95 % interval) | not enough requests | median time | goal |",
+        "|---|---|---:|---:|---|",
+    ]
+    for found in rows:
+        low, high = found.interval
+        goal = f"at least {FOUND_AT_LEAST:.0%}" if found.bad else f"at most {TAKEN_BACK_AT_MOST:.0%}"
+        lines.append(
+            f"| {found.name} | {found.share_taken_back:.1%} ({low:.1%} to {high:.1%}) | {found.not_enough_requests} of "
+            f"{found.rollouts} | {found.median_seconds:.0f} s | {goal}{'' if found.reached else ': **missed**'} |"
+        )
+    return lines
+
+
+def main(
+    rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each canary.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
+    results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+) -> None:
+    """Simulate rollouts of canaries of which it is known whether they are right, and count what the gate says."""
+    started, revision = datetime.now(UTC), record.revision()
+    rows = [row(case, rollouts, seed) for case in CASES]
+    report = Report(started=started, revision=revision, seed=seed, rows=rows)
+    typer.echo("\n".join(table(rows)))
+    typer.echo(f"written: {write(report, 'canary-gate', started, results)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

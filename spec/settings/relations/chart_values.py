@@ -1,0 +1,98 @@
+"""The values of Triton's chart that people write, where a rule has to reckon with them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spec.helm_values import local_chart, rendered_values
+from spec.settings.fields import cpu_millis
+from spec.settings.model import Document
+
+_ROOT = Path(__file__).resolve().parents[3]
+_CPU = re.compile(r"[0-9]+m?|[0-9]+\.[0-9]{1,3}")
+_SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
+
+
+@dataclass(frozen=True)
+class PodValues:
+    """What a pod of Triton has by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
+
+    `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
+    `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.
+    `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
+    """
+
+    shm: int = 0
+    server: int = 0
+    tmp: int = 1024
+    cache_copies: int = 2
+    smallest_cache: int = 1024
+    extra_args: tuple[str, ...] = ()
+    extra_disk: int = 0
+    beside_millis: int = 0
+    beside: int = 0
+
+
+CHART_DEFAULTS = PodValues()
+
+
+@cache
+def pod_values(environment: str) -> PodValues:
+    """Return what the pods of an environment have; the chart's defaults where there is no checkout that says it.
+
+    A value of the wrong type counts as its default: the chart's schema refuses it, with a sentence.
+    """
+    if not environment or not (_ROOT / local_chart("triton")).is_dir():
+        return CHART_DEFAULTS
+    values, default = rendered_values("triton", environment, _ROOT), CHART_DEFAULTS
+    copies, arguments = _at(values, "modelCache.headroom"), _at(values, "server.extraArgs")
+    # An init container without a restartPolicy has ended before the server starts.
+    inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
+    beside = [*_list(values, "extraContainers"), *inits]
+    volumes = [volume.get("emptyDir") for volume in _list(values, "extraVolumes")]
+    return PodValues(
+        shm=_mebibytes(_at(values, "shm.size"), default.shm),
+        server=_mebibytes(_at(values, "shm.memoryMargin"), default.server),
+        tmp=_mebibytes(_at(values, "tmp.size"), default.tmp),
+        cache_copies=copies if isinstance(copies, int) else default.cache_copies,
+        smallest_cache=_mebibytes(_at(values, "modelCache.minimumSize"), default.smallest_cache),
+        extra_args=tuple(str(argument) for argument in arguments) if isinstance(arguments, list) else (),
+        extra_disk=sum(
+            _mebibytes(volume.get("sizeLimit"), 0)
+            for volume in volumes
+            if isinstance(volume, Mapping) and volume.get("medium") != "Memory"
+        ),
+        beside_millis=sum(_millis(_at(container, "resources.cpu")) for container in beside),
+        beside=sum(_mebibytes(_at(container, "resources.memory"), 0) for container in beside),
+    )
+
+
+def values_of(document: Document) -> PodValues:
+    """Return what the pods of a stack have; the chart's defaults where its environment is missing or misspelt."""
+    said: str | None = document.__dict__.get("environment")
+    return pod_values(said or "")
+
+
+def _at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _list(values: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = values.get(key)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+
+
+def _millis(cpu: Any) -> int:
+    return cpu_millis(cpu) if isinstance(cpu, str) and _CPU.fullmatch(cpu) else 0
+
+
+def _mebibytes(size: Any, default: int) -> int:
+    if not isinstance(size, str) or not _SIZE.fullmatch(size):
+        return default
+    return int(size[:-2]) * {"Mi": 1, "Gi": 1024}[size[-2:]]

@@ -1,0 +1,235 @@
+"""What people add to the pod of Triton: where it lands, what it costs, and what the chart refuses of it."""
+
+from typing import Any
+
+import pytest
+
+from tests.charts import pod_security, rendering
+from tests.charts.rendering import GIB
+from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from twin.releases.helm import HelmError
+
+IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/helper@sha256:" + "0123456789abcdef" * 4
+SMALL = {"cpu": "100m", "memory": "128Mi"}
+HELPER: dict[str, Any] = {"name": "helper", "image": IMAGE, "resources": SMALL}
+EVERYTHING: dict[str, Any] = {
+    "server": {"command": ["numactl", "--interleave=all", "tritonserver"]},
+    "resources": {"vpc.amazonaws.com/efa": 1, "hugepages-2Mi": "512Mi"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "podLabels": {"team": "vision"},
+    "podAnnotations": {"example.com/note": "seen"},
+    "extraVolumes": [
+        {"name": "data", "emptyDir": {"sizeLimit": "2Gi"}},
+        {"name": "fast", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}},
+        {"name": "labels", "configMap": {"name": "labels"}},
+        {"name": "weights", "persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+    ],
+    "extraVolumeMounts": [
+        {"name": "data", "mountPath": "/mnt/data"},
+        {"name": "labels", "mountPath": "/opt/tritonserver/backends/mine", "subPath": "mine", "readOnly": True},
+    ],
+    "extraInitContainers": [
+        {
+            **HELPER,
+            "name": "prepare",
+            "command": ["sh", "-c", "true"],
+            "volumeMounts": [{"name": "data", "mountPath": "/out"}],
+        },
+        {**HELPER, "name": "watch", "restartPolicy": "Always"},
+    ],
+    "extraContainers": [
+        {
+            **HELPER,
+            "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
+            "ports": [{"name": "web", "containerPort": 9000}],
+            "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "fast", "mountPath": "/fast"}],
+            "readinessProbe": {"httpGet": {"path": "/", "port": 9000}},
+        }
+    ],
+    "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "labels"}, "data": {"mine": "1"}}],
+}
+
+
+def refusals(overrides: dict[str, Any]) -> list[str]:
+    with pytest.raises(HelmError) as error:
+        rendering.render(overrides)
+    return str(error.value).splitlines()
+
+
+@pytest.mark.parametrize("minor", KUBERNETES_MINORS)
+def test_what_is_added_is_valid_and_the_pod_stays_restricted(minor: str) -> None:
+    objects = rendering.render(EVERYTHING, environment="prod")
+    assert_valid(objects, minor)
+    assert pod_security.violations(rendering.only(objects, "Deployment")["spec"]["template"]["spec"]) == []
+
+
+def test_what_is_added_lands_beside_what_the_chart_has() -> None:
+    plain, template = rendering.deployment(), rendering.deployment(EVERYTHING)["spec"]["template"]
+    own, pod = plain["spec"]["template"], template["spec"]
+    assert template["metadata"]["labels"] == {**own["metadata"]["labels"], "team": "vision"}
+    assert template["metadata"]["annotations"] == {**own["metadata"]["annotations"], "example.com/note": "seen"}
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["volumes"] == [*own["spec"]["volumes"], *EVERYTHING["extraVolumes"]]
+    assert [container["name"] for container in pod["initContainers"]] == ["prepare", "watch"]
+    assert [container["name"] for container in pod["containers"]] == ["triton", "helper"]
+    server = pod["containers"][0]
+    assert server["command"] == EVERYTHING["server"]["command"]
+    assert server["args"] == own["spec"]["containers"][0]["args"]
+    assert server["volumeMounts"] == [*own["spec"]["containers"][0]["volumeMounts"], *EVERYTHING["extraVolumeMounts"]]
+
+
+def test_a_container_gets_what_it_asks_for_and_the_rights_of_the_server() -> None:
+    server, helper = rendering.pod(EVERYTHING)["containers"]
+    assert helper["resources"] == {"requests": SMALL, "limits": SMALL}
+    assert helper["securityContext"] == server["securityContext"]
+    assert {key: helper[key] for key in ("env", "ports", "volumeMounts", "readinessProbe")} == {
+        key: EVERYTHING["extraContainers"][0][key] for key in ("env", "ports", "volumeMounts", "readinessProbe")
+    }
+
+
+def test_further_resources_and_volumes_are_in_what_the_pod_asks_for() -> None:
+    resources = rendering.container({**EVERYTHING, "release": {"bytes": 5 * GIB}})["resources"]
+    assert (
+        resources["requests"]
+        == resources["limits"]
+        == {
+            "cpu": "3",
+            "memory": "12Gi",
+            "nvidia.com/gpu": "1",
+            "vpc.amazonaws.com/efa": "1",
+            "hugepages-2Mi": "512Mi",
+            "ephemeral-storage": f"{(10 + 1 + 2) * 1024 + 256}Mi",
+        }
+    )
+
+
+def test_further_objects_are_in_the_namespace_and_there_before_the_pods() -> None:
+    objects = rendering.render(EVERYTHING)
+    (config,) = [o for o in objects if o["kind"] == "ConfigMap"]
+    deployment = rendering.only(objects, "Deployment")
+    assert config["metadata"]["namespace"] == "triton"
+    assert config["metadata"]["labels"] == deployment["metadata"]["labels"]
+    assert config["data"] == {"mine": "1"}
+    needed = deployment["metadata"]["annotations"]["config.kubernetes.io/depends-on"].split(",")
+    assert needed[-1] == "/namespaces/triton/ConfigMap/labels"
+    secret = {"apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "metadata": {"name": "a"}, "spec": {}}
+    needed = rendering.deployment({"extraObjects": [secret]})["metadata"]["annotations"]["config.kubernetes.io/depends-on"]
+    assert needed.endswith(",external-secrets.io/namespaces/triton/ExternalSecret/a")
+
+
+CONTAINER = "extraContainers[0]"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"extraVolumes": [{"name": "host", "hostPath": {"path": "/"}}]},
+        "extraVolumes[0]: additional properties 'hostPath' not allowed",
+    ),
+    ({"extraVolumes": [{"name": "data", "emptyDir": {}}]}, "extraVolumes[0].emptyDir: missing property 'sizeLimit'"),
+    ({"extraVolumes": [{"name": "data"}]}, "extraVolumes[0]: minProperties: got 1, want 2"),
+    (
+        {"extraContainers": [{**HELPER, "securityContext": {"privileged": True}}]},
+        f"{CONTAINER}: additional properties 'securityContext' not allowed",
+    ),
+    ({"extraContainers": [{"name": "a", "image": IMAGE}]}, f"{CONTAINER}: missing property 'resources'"),
+    (
+        {"extraContainers": [{**HELPER, "resources": {**SMALL, "nvidia.com/gpu": 1}}]},
+        f"{CONTAINER}.resources: additional properties 'nvidia.com/gpu' not allowed",
+    ),
+    (
+        {"resources": {"vpc.amazonaws.com/efa": 0}},
+        "resources.vpc.amazonaws.com/efa: minimum: got 0, want 1",
+    ),
+    ({"server": {"command": []}}, "server.command: minItems: got 0, want 1"),
+    ({"imagePullSecrets": [{"name": ""}]}, "imagePullSecrets[0].name: minLength: got 0, want 1"),
+    (
+        {"podLabels": {"triton-eks/pool": "a"}},
+        "podLabels.triton-eks/pool: is set by the chart or by Kubernetes; use another key",
+    ),
+    (
+        {"podLabels": {"app.kubernetes.io/name": "a"}},
+        "podLabels.app.kubernetes.io/name: is set by the chart or by Kubernetes; use another key",
+    ),
+    (
+        {"podAnnotations": {"triton-eks/models": "a"}},
+        "podAnnotations.triton-eks/models: is set by the chart; use another key",
+    ),
+    (
+        {"podAnnotations": {"container.apparmor.security.beta.kubernetes.io/triton": "unconfined"}},
+        "podAnnotations.container.apparmor.security.beta.kubernetes.io/triton: the pod's profile is the runtime's, as the "
+        "restricted standard wants it; leave it out",
+    ),
+    (
+        {"extraVolumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]},
+        "extraVolumes[0].name: tmp is a volume of the chart; use another name",
+    ),
+    (
+        {"extraVolumes": [{"name": "a", "configMap": {"name": "a"}}] * 2},
+        "extraVolumes[1].name: a is there twice; give each its own",
+    ),
+    (
+        {"extraVolumeMounts": [{"name": "data", "mountPath": "/mnt/data"}]},
+        "extraVolumeMounts[0].name: there is no volume data; the pod has models, shm, tmp",
+    ),
+    (
+        {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/opt/tritonserver/backends"}]},
+        "extraVolumeMounts[0].mountPath: /opt/tritonserver/backends would hide what the server needs; use a path of its "
+        "own, like /opt/tritonserver/backends/mine or /mnt/data",
+    ),
+    (
+        {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/mnt/a"}, {"name": "tmp", "mountPath": "/mnt/a"}]},
+        "extraVolumeMounts[1].mountPath: /mnt/a is there twice; mount one volume there",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "name": "triton"}]},
+        f"{CONTAINER}.name: there is a container triton already; use another name",
+    ),
+    (
+        {"extraInitContainers": [HELPER], "extraContainers": [HELPER]},
+        f"{CONTAINER}.name: there is a container helper already; use another name",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "restartPolicy": "Always"}]},
+        f"{CONTAINER}.restartPolicy: is of extraInitContainers, where Always makes one go on beside the server; "
+        "leave it out",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "ports": [{"containerPort": 8001}]}]},
+        f"{CONTAINER}.ports: 8001 is the port of triton, and containers of a pod share them; use another",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "env": [{"name": "AWS_SECRET_ACCESS_KEY", "value": "x"}]}]},
+        f"{CONTAINER}.env: AWS_SECRET_ACCESS_KEY has its value in the clear; take it from a Secret (valueFrom)",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]},
+        f"{CONTAINER}.env: NVIDIA_VISIBLE_DEVICES would give the container the server's GPUs past the device plugin; "
+        "leave it out",
+    ),
+    (
+        {"extraContainers": [{**HELPER, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
+        f"{CONTAINER}.volumeMounts[0].name: there is no volume data; the pod has models, shm, tmp",
+    ),
+    (
+        {"extraObjects": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]},
+        "extraObjects[0].kind: a Secret's content does not belong into values; make it elsewhere, or from a store by an "
+        "ExternalSecret",
+    ),
+    (
+        {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}]},
+        "extraObjects[0].metadata.namespace: kube-system is not the release's, triton; leave it out",
+    ),
+    (
+        {"extraVolumes": [{"name": "a", "emptyDir": {"medium": "Memory", "sizeLimit": "11Gi"}}]},
+        "shm.size: 1Gi of /dev/shm, 11264Mi of volumes in memory (extraVolumes) and 1Gi for the server (shm.memoryMargin) "
+        "do not fit into resources.memory, which is 12Gi",
+    ),
+]
+
+
+@pytest.mark.parametrize(("overrides", "said"), REFUSED, ids=[said.partition(":")[0] for _, said in REFUSED])
+def test_what_would_break_or_weaken_the_pod_is_refused(overrides: dict[str, Any], said: str) -> None:
+    assert refusals(overrides) == [said]
+
+
+def test_a_volume_of_the_daemon_is_none_of_the_pods() -> None:
+    overrides = {"shm": {"enabled": False}, "extraVolumeMounts": [{"name": "shm", "mountPath": "/mnt/shm"}]}
+    assert refusals(overrides) == ["extraVolumeMounts[0].name: there is no volume shm; the pod has models, tmp"]

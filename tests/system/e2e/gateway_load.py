@@ -1,0 +1,117 @@
+"""Loads through the gateway of which every request is accounted for: what was sent is what was answered and what was not."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from examples.gateway import headers
+
+MODEL = "classify"
+VALUES = [5.25, 3.5, 1.75, 0.25]
+BODY = {"inputs": [{"name": "NORMALIZED", "shape": [1, 4], "datatype": "FP32", "data": VALUES}]}
+ANSWERED = "answered"
+_SECONDS = 10.0
+
+Ask = Callable[[], str]
+"""Sends one request and says how it ended: ANSWERED, or in other words."""
+
+
+class Account:
+    """How the requests of a load ended, by outcome, and how many were sent."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def take(self, ask: Ask) -> None:
+        """Send one request and note its end."""
+        with self._lock:
+            self.sent += 1
+        outcome = ask()
+        with self._lock:
+            self.outcomes[outcome] += 1
+
+    @property
+    def answered(self) -> int:
+        """How many were answered, once each request has an end."""
+        assert self.sent == self.outcomes.total(), f"{self.sent} were sent, and {dict(self.outcomes)} came of them"
+        return self.outcomes[ANSWERED]
+
+
+def infer_path(model: str = MODEL) -> str:
+    """The path of inference over HTTP."""
+    return f"/v2/models/{model}/infer"
+
+
+def over_http(address: str, *, reused: bool, **named: str) -> Ask:
+    """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own; with these headers."""
+    client = httpx.Client(trust_env=False, timeout=_SECONDS)
+
+    def ask() -> str:
+        try:
+            if reused:
+                answer = client.post(f"http://{address}{infer_path()}", json=BODY, headers=named)
+            else:
+                answer = httpx.post(
+                    f"http://{address}{infer_path()}", json=BODY, headers=named, trust_env=False, timeout=_SECONDS
+                )
+        except httpx.HTTPError as error:
+            return f"{type(error).__name__}: {error}"
+        return ANSWERED if answer.status_code == 200 else f"HTTP {answer.status_code}: {answer.text[:100]}"
+
+    return ask
+
+
+def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
+    """The input of one request over gRPC."""
+    array = np.array(values, dtype=np.float32)
+    tensor = triton.InferInput("NORMALIZED", list(array.shape), "FP32")
+    tensor.set_data_from_numpy(array)
+    return [tensor]
+
+
+def over_grpc(address: str) -> Ask:
+    """Requests to host:port over gRPC, on one channel, which reconnects by itself."""
+    client, inputs = triton.InferenceServerClient(address), tensors()
+
+    def ask() -> str:
+        try:
+            client.infer(MODEL, inputs, headers=headers(MODEL), client_timeout=_SECONDS)
+        except InferenceServerException as error:
+            return f"{error.status()}: {error.message()[:100]}"
+        return ANSWERED
+
+    return ask
+
+
+@contextmanager
+def load(*asks: Ask, rate: float = 8) -> Iterator[Account]:
+    """Send requests in a thread for each of `asks`, `rate` a second at most in each, while the block runs."""
+    account, stop = Account(), threading.Event()
+
+    def work(ask: Ask) -> None:
+        while not stop.is_set():
+            begun = time.monotonic()
+            account.take(ask)
+            stop.wait(max(0.0, 1 / rate - (time.monotonic() - begun)))
+
+    threads = [threading.Thread(target=work, args=(ask,)) for ask in asks]
+    for thread in threads:
+        thread.start()
+    try:
+        yield account
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=3 * _SECONDS)

@@ -1,0 +1,67 @@
+"""The chart's objects before a real API server, in a namespace that the restricted standard is enforced in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from tests.charts import rendering
+from tests.charts.test_extension_points import EVERYTHING
+from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.cluster.kube_errors import ApiError
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.plugins import kubeconfig
+
+ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
+    """Of a real control plane of its own, with the namespace `triton` and without pods."""
+    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
+    console = Console(stderr=True)
+    try:
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
+        connected = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton", "labels": ENFORCED}}
+        connected.create("/api/v1/namespaces", namespace)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "triton", "namespace": "triton"}}
+        connected.create("/api/v1/namespaces/triton/serviceaccounts", account)
+        yield connected
+    finally:
+        processes.stop_all(home, seconds=20)
+
+
+def _pod(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "triton"}, "spec": spec}
+
+
+def test_the_pod_with_all_that_can_be_added_is_admitted(client: KubeClient) -> None:
+    objects = rendering.render(EVERYTHING, environment="prod")
+    template = rendering.only(objects, "Deployment")["spec"]["template"]
+    made = client.create("/api/v1/namespaces/triton/pods", _pod("everything", template["spec"]))
+    assert [container["name"] for container in made["spec"]["containers"]] == ["triton", "helper"]
+    assert [container["name"] for container in made["spec"]["initContainers"]] == ["prepare", "watch"]
+    assert made["status"]["qosClass"] == "Guaranteed"
+    config = client.create("/api/v1/namespaces/triton/configmaps", rendering.only(objects, "ConfigMap", "labels"))
+    assert config["data"] == {"mine": "1"}
+    deployment = client.create("/apis/apps/v1/namespaces/triton/deployments", rendering.only(objects, "Deployment"))
+    assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "vision"
+
+
+def test_what_the_chart_refuses_the_namespace_would_refuse_too(client: KubeClient) -> None:
+    spec = copy.deepcopy(rendering.pod(EVERYTHING))
+    spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    spec["containers"][1]["securityContext"] = {"allowPrivilegeEscalation": True}
+    with pytest.raises(ApiError) as refused:
+        client.create("/api/v1/namespaces/triton/pods", _pod("weaker", spec))
+    said = str(refused.value)
+    assert 'volume "host" uses restricted volume type "hostPath"' in said
+    assert 'container "helper" must set securityContext.allowPrivilegeEscalation=false' in said
