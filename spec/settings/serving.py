@@ -143,7 +143,13 @@ class ModelServing(Section):
     )
     tensorrt_fp16: bool = Field(
         default=False,
-        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only",
+        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only, and "
+        "not with TensorRT 11, where the model's own types count",
+    )
+    tensorrt_engine_cache: bool = Field(
+        default=False,
+        description="whether engines that the ONNX backend builds with TensorRT stay in the pod's /tmp, so that a container "
+        "that is started again builds none; with device: gpu only, and tmp.size of the Helm values has to hold them",
     )
     cuda_graphs: bool = Field(
         default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
@@ -254,6 +260,7 @@ class ModelServing(Section):
         for key, wanted, what in (
             ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
             ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
+            ("tensorrtEngineCache", self.tensorrt_engine_cache, "is for ONNX models on a GPU"),
             ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
         ):
             if wanted:

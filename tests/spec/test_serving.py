@@ -35,12 +35,13 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "priorities": None,
         "sequence": None,
         "decoupled": False,
+        "longest_stream_seconds": None,
         "response_cache": False,
         "rate_limiter": None,
         "tensorrt_fp16": False,
+        "tensorrt_engine_cache": False,
         "cuda_graphs": False,
         "latency_histogram": True,
-        "longest_stream_seconds": None,
         "tuned": None,
     }
 
@@ -146,7 +147,7 @@ def test_a_release_made_of_these_wants_is_accepted() -> None:
         {"a": {**CPU, "maxQueueDelayUs": 49_999}},
         {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 22 * 1024 - 564}},
         {"a": {**CPU, "priorities": {"levels": 2, "default": 2}, "maxBatchSize": 8, "warmup": [1, 8]}},
-        {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 1, "tensorrtFp16": True}},
+        {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 1, "tensorrtEngineCache": True}},
         {"a": {**CPU, "sequence": {"strategy": "direct"}, "decoupled": True}},
     ],
     ids=str,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spec.settings.digest import serving_digest
+from spec.settings.relations.tensorrt import Runtime, mistake
 from tests.spec.stack_config import complaints, settings
 
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
@@ -14,7 +15,7 @@ REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
-    "tensorrtFp16, cudaGraphs, latencyHistogram, tuned"
+    "tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -120,6 +121,8 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
         [
             f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
             f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
+            f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; "
+            "remove it, and release the ONNX model in FP16",
         ],
     ),
     (
@@ -448,6 +451,53 @@ def test_a_stream_is_of_a_model_that_streams() -> None:
     assert complaints({"models.release": None, "models.serving": {"resnet50": wants}}) == [
         f"{PATH}.longestStreamSeconds: 3001 is out of range; use 1 to 3000 seconds"
     ]
+
+
+TENSORRT_11 = (
+    f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; remove it, "
+    "and release the ONNX model in FP16"
+)
+
+
+def test_half_precision_is_wanted_where_tensorrt_has_it() -> None:
+    changes = {"models.release": None, "models.serving": {"resnet50": {**GPU, "tensorrtFp16": True}}}
+    assert complaints(changes) == [TENSORRT_11]
+    assert settings({**changes, "triton.version": "26.05"}).triton.version == "26.05"
+    assert settings({**changes, "triton.tensorrt": "10.16.1"}).triton.tensorrt == "10.16.1"
+
+
+@pytest.mark.parametrize(
+    ("built", "image", "said"),
+    [
+        ("10.16.0.72", {}, "10.16.0.72 and the server has 11"),
+        ("11.0.0.1", {"triton.tensorrt": "11.1.0"}, "11.0.0.1 and the server has 11.1.0"),
+    ],
+)
+def test_plans_of_another_tensorrt_than_the_servers_are_refused(built: str, image: dict[str, str], said: str) -> None:
+    assert complaints({"models.release": {**RELEASE, "tensorrt": {"resnet50": [built]}}, **image}) == [
+        f"models.release.tensorrt.resnet50: a plan was built by TensorRT {said}, which loads plans of its own version "
+        "alone; build it in the image of triton.version 26.07 and release it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("built", "image"),
+    [
+        ("11.1.0.26", {}),
+        ("10.16.0.72", {"triton.version": "26.05"}),
+        ("11.1.0.26", {"triton.tensorrt": "11.1.0"}),
+    ],
+)
+def test_plans_of_the_servers_tensorrt_are_taken(built: str, image: dict[str, str]) -> None:
+    release = settings({"models.release": {**RELEASE, "tensorrt": {"resnet50": [built]}}, **image}).models.release
+    assert release is not None
+    assert release.tensorrt == {"resnet50": (built,)}
+
+
+def test_a_server_that_takes_older_plans_takes_no_newer_ones() -> None:
+    runs = Runtime("11.0.0", compatible=True)
+    assert (mistake("10.16.0.72", runs), mistake("11.0.0.114", runs)) == (None, None)
+    assert mistake("11.1.0.26", runs) is not None
 
 
 def test_the_length_of_a_stream_makes_no_other_release() -> None:

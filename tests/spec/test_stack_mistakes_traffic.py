@@ -62,7 +62,7 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
         (
             {"gateway": {**GATEWAY, "exposure": "public", "allowedCidrs": ["203.0.113.0/24", "0.0.0.0/0"]}},
             "gateway.allowedCidrs[1]: 0.0.0.0/0 is the world, and Triton asks nobody who they are; list ranges of /8 or "
-            "narrower",
+            "narrower, or say who may ask (clients)",
         ),
         (
             {"gateway": {**GATEWAY, "imageRegistry": "https://registry.example.com/hub/"}},
@@ -76,8 +76,8 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
         ),
         (
             {"gateway": PLAIN},
-            "gateway.certificateArn: is missing; give the ARN of a certificate of ACM, or the Secret that Envoy takes its "
-            "own from (tlsSecret)",
+            "gateway.certificateArn: is missing; give the ARN of a certificate of ACM, a domain that gets one, or the "
+            "Secret that Envoy takes its own from (tlsSecret)",
         ),
         (
             {"gateway": {**GATEWAY, "certificateArn": ELSEWHERE}},

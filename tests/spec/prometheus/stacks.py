@@ -30,6 +30,13 @@ def settings(stack: str) -> Settings:
     return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
 
 
+@cache
+def with_local_disk() -> Settings:
+    """Staging, whose pods fetch their release before Triton starts."""
+    staging = settings("staging")
+    return staging.model_copy(update={"models": staging.models.model_copy(update={"access": "local"})})
+
+
 def want(**keys: object) -> ModelServing:
     return ModelServing.model_validate({"device": "cpu", **keys})
 
