@@ -34,7 +34,7 @@ def recipe() -> list[str]:
 def archive(tmp_path: Path) -> Path:
     """Made by the page's own commands, with a module in place of what pip would install; where it was made is gone."""
     make, _install, relocate, pack = recipe()
-    (tmp_path / "models" / "mine").mkdir(parents=True)
+    (tmp_path / "my-models" / "mine").mkdir(parents=True)
     environment = tmp_path / "environment"
     for command in (make, relocate, pack):
         line = command.replace("/tmp/environment", str(environment)).replace("python3 ", f"{sys.executable} ")
@@ -45,7 +45,7 @@ def archive(tmp_path: Path) -> Path:
             (packages / "here.pth").write_text(sysconfig.get_path("purelib") + "\n")
         subprocess.run(["bash", "-c", line], cwd=tmp_path, check=True, timeout=120)
     shutil.rmtree(environment)
-    return tmp_path / "models" / "mine" / "environment.tar.gz"
+    return tmp_path / "my-models" / "mine" / "environment.tar.gz"
 
 
 def needing_a_package(repository: Path) -> Path:
