@@ -31,7 +31,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         slo_recording_group(settings),
         alert_group(settings),
         slo_alert_group(settings),
-        parity_group(),
+        parity_group(settings),
         gateway_group(settings),
     ]
     pages = urlsplit(runbooks)

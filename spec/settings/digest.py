@@ -11,8 +11,14 @@ from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 
 _DIGITS = 12
+# Keys that came after the first releases: without a value they leave the digest of a stack as it was.
+_LATER = frozenset({"slo_p99_ms"})
 _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 """Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
+
+
+_SINCE = ("tensorrt_engine_cache",)
+"""Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
 
 
 def serving_digest(settings: Document) -> str:
@@ -27,15 +33,20 @@ def serving_digest(settings: Document) -> str:
 
 def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
     """The digest of these wants on GPUs of these compute capabilities."""
-    wants = {name: _plain(model, without=_NOT_IN_CONFIGS) for name, model in serving.items()}
+    wants = {name: _plain(model, without=_left_out(model)) for name, model in serving.items()}
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
+
+
+def _left_out(model: ModelServing) -> frozenset[str]:
+    return _NOT_IN_CONFIGS | {name for name in _SINCE if getattr(model, name) == type(model).model_fields[name].default}
 
 
 def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
     """A value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
     if isinstance(value, Section):
-        return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
+        keys = {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
+        return {name: found for name, found in keys.items() if found is not None or name not in _LATER}
     return value
 
 

@@ -94,6 +94,10 @@ class ModelServing(Section):
     slo_p95_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] = Field(
         description="the time in ms that 95 % of the requests are answered in, like 50"
     )
+    slo_p99_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] | None = Field(
+        default=None,
+        description="the time in ms that 99 % of the requests are answered in, like 120; without it: sloP95Ms alone",
+    )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
     instances: Annotated[int, between(1, 64, "instances")] = Field(
@@ -139,7 +143,13 @@ class ModelServing(Section):
     )
     tensorrt_fp16: bool = Field(
         default=False,
-        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only",
+        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only, and "
+        "not with TensorRT 11, where the model's own types count",
+    )
+    tensorrt_engine_cache: bool = Field(
+        default=False,
+        description="whether engines that the ONNX backend builds with TensorRT stay in the pod's /tmp, so that a container "
+        "that is started again builds none; with device: gpu only, and tmp.size of the Helm values has to hold them",
     )
     cuda_graphs: bool = Field(
         default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
@@ -181,6 +191,22 @@ class ModelServing(Section):
             yield at.problem(
                 "peakRate",
                 f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
+            )
+
+    @rule
+    def _p99_is_no_shorter(self, at: Place) -> Iterator[Problem]:
+        """Require sloP99Ms >= sloP95Ms, and the histogram that its alerts read."""
+        if self.slo_p99_ms is None:
+            return
+        if self.slo_p99_ms < self.slo_p95_ms:
+            yield at.problem(
+                "sloP99Ms",
+                f"{self.slo_p99_ms} ms for 99 % are less than the {self.slo_p95_ms} ms for 95 % (sloP95Ms); "
+                f"give {self.slo_p95_ms} or more",
+            )
+        if not self.latency_histogram:
+            yield at.problem(
+                "sloP99Ms", "nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true"
             )
 
     @warning
@@ -234,6 +260,7 @@ class ModelServing(Section):
         for key, wanted, what in (
             ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
             ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
+            ("tensorrtEngineCache", self.tensorrt_engine_cache, "is for ONNX models on a GPU"),
             ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
         ):
             if wanted:

@@ -12,6 +12,7 @@ from typing import Any
 from spec import versions
 from spec.versions import ChartPin
 from twin.charts import envoy_gateway, keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
@@ -57,7 +58,7 @@ CHARTS: Mapping[str, Chart] = {
 }
 """By the chart's name: each one that is pinned."""
 
-POD_PROGRAMS = PodPrograms((TRITON, WORKER, *(program for chart in CHARTS.values() for program in chart.pods)))
+POD_PROGRAMS = PodPrograms((TRITON, WORKER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods)))
 
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -118,14 +118,17 @@ def _latency(settings: Settings) -> Row:
             ),
         )
     ]
+    tail = any(want.slo_p99_ms is not None for want in settings.models.serving.values())
     if any(want.latency_histogram for want in settings.models.serving.values()):
         panels.append(
             timeseries(
                 "Slower than the SLO",
-                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows.",
+                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows."
+                + (" The same of p99 and sloP99Ms." if tail else ""),
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_slow_responses:ratio_1h')})", "{{model}}"),
                 Query(f"vector({1 - objectives.LATENCY:.4g})", "allowed"),
+                *(_slow_tails() if tail else ()),
             )
         )
     panels.append(
@@ -145,6 +148,13 @@ def _latency(settings: Settings) -> Row:
         )
     )
     return Row("Latency", panels)
+
+
+def _slow_tails() -> tuple[Query, Query]:
+    return (
+        Query(f"max by (model) ({_of('model:triton_slow_tail_responses:ratio_1h')})", "{{model}} p99"),
+        Query(f"vector({1 - objectives.TAIL_LATENCY:.4g})", "allowed p99"),
+    )
 
 
 def _queues() -> Row:

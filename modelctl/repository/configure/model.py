@@ -13,6 +13,9 @@ from modelctl.repository.configure.capability_files import files_by_capability, 
 from modelctl.repository.configure.newer_fields import newer_fields
 from spec.settings import ModelServing
 
+_ENGINE_CACHE = "/tmp/tensorrt-engines"  # noqa: S108 a directory of the pod, which lives as long as it
+"""ONNX Runtime makes it, names the files by model and GPU, and builds an engine again that does not fit:
+https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html#trt_engine_cache_enable."""
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 # Backends whose models may send more or fewer than one response (docs/facts/triton-configuration.md#decoupled).
 _DECOUPLED_BACKENDS = frozenset({"python", "tensorrtllm", "vllm", "dali"})
@@ -142,6 +145,18 @@ def _optimization(draft: _Draft) -> Iterator[str]:
             if accelerator is None:
                 accelerator = accelerators.add(name="tensorrt")
             accelerator.parameters["precision_mode"] = "FP16"
+    if wants.tensorrt_engine_cache:
+        accelerators = optimization.execution_accelerators.gpu_execution_accelerator
+        accelerator = next((a for a in accelerators if a.name == "tensorrt"), None)
+        if backend != "onnxruntime" or accelerator is None:
+            yield (
+                "tensorrtEngineCache: only ONNX models that run through TensorRT have engines built; leave it out, or write "
+                'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt" } ] } } in '
+                "config.pbtxt"
+            )
+        else:
+            accelerator.parameters["trt_engine_cache_enable"] = "1"
+            accelerator.parameters["trt_engine_cache_path"] = _ENGINE_CACHE
     if wants.cuda_graphs:
         if backend != "tensorrt":
             yield f"cudaGraphs: the {backend} backend ignores them, only tensorrt has CUDA graphs; leave it out"
@@ -211,7 +226,7 @@ def _metrics(draft: _Draft) -> Iterator[str]:
     if draft.wants.latency_histogram:
         control = controls.add()
         control.metric_identifier.family = _HISTOGRAM
-        control.histogram_options.buckets.extend(derive.histogram_buckets_ms(draft.wants.slo_p95_ms))
+        control.histogram_options.buckets.extend(derive.histogram_buckets_ms(draft.wants.slo_p95_ms, draft.wants.slo_p99_ms))
     if not controls:
         draft.config.ClearField("model_metrics")
     yield from ()
@@ -246,6 +261,7 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
         "decoupled": wants.decoupled,
         "rateLimiter": wants.rate_limiter is not None,
         "tensorrtFp16": wants.tensorrt_fp16,
+        "tensorrtEngineCache": wants.tensorrt_engine_cache,
         "cudaGraphs": wants.cuda_graphs,
     }
     for key in (key for key, is_given in given.items() if is_given):

@@ -25,6 +25,8 @@ _CONFIG = "config.pbtxt"
 _LONGEST_SHOWN = 100
 _LONGEST_NAME_BYTES = 255
 """Of a file or directory, where Triton puts its copy."""
+FETCHED_RELEASE = "/models/current"
+"""Where the pods have a release that was fetched to their disks, whatever its id: `models.access: local`."""
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 """How a parameter of the python backend names the directory of its model."""
 _NAMES_A_FILE = re.compile(r"(?!.*model_path$)(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
@@ -74,6 +76,21 @@ def place_problem(name: str) -> str | None:
         return "is absolute; it has to be in the model's directory, and relative to it"
     if ".." in PurePosixPath(name).parts:
         return "leads out with ..; it has to be in the model's directory"
+    return None
+
+
+def served_path_problem(path: str, repository: Path) -> str | None:
+    """Return why an absolute path below /models is no file or directory of the release, as pods have it; None elsewhere."""
+    if not path.startswith("/models/"):
+        return None
+    try:
+        inner = PurePosixPath(path).relative_to(FETCHED_RELEASE)
+    except ValueError:
+        return (
+            f"is not where pods have a release; they have it at {FETCHED_RELEASE}/<model>/<version>/ (models.access: local)"
+        )
+    if not inner.parts or not (repository / inner).exists():
+        return f"is not in the release, which has no {inner}"
     return None
 
 
@@ -176,6 +193,9 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
             right = f"put the archive there and write {_MODEL_DIRECTORY}/<its name>"
             yield f"{where}: {_quoted(value)} is not in the model; {right}"
         elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
+            if served := served_path_problem(value, released.directory.parent):
+                yield f"{where}: {_quoted(value)} {served}"
+                continue
             absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
             if not absolute or ".." in PurePosixPath(value).parts:
                 yield f"{where}: {_quoted(value)} {wrong}"

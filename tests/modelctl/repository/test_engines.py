@@ -145,6 +145,44 @@ def test_arguments_that_no_engine_starts_with_are_told(vllm: Path, arguments: An
 
 
 @pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            "weights",
+            '"weights" is relative to where the server was started; write "/models/current/llm/1/weights", which the pods '
+            "have (access: local)",
+        ),
+        ("/models/current/llm/1/weights", None),
+        ("/models/current/llm/2/weights", "is not in the release, which has no llm/2/weights"),
+        ("/models/current", "is not in the release, which has no ."),
+        (
+            "/models/llm/1/weights",
+            "is not where pods have a release; they have it at /models/current/<model>/<version>/ (models.access: local)",
+        ),
+    ],
+)
+def test_weights_of_the_release_are_named_where_the_pods_have_them(vllm: Path, model: str, said: str | None) -> None:
+    folder = vllm / "llm" / "1"
+    (folder / "weights").mkdir()
+    (folder / "weights" / "config.json").write_text("{}")
+    (folder / "model.json").write_text(json.dumps({"model": model}))
+    shown = said if said is None or said.startswith('"') else f'"{model}" {said}'
+    assert _messages(vllm) == ([f"llm/1/model.json: model: {shown}"] if shown else [])
+
+
+def test_an_engine_of_the_release_is_in_it(tensorrt_llm: Path) -> None:
+    config = tensorrt_llm / "tensorrt_llm" / "config.pbtxt"
+    config.write_text(config.read_text().replace("/engines/llama", "/models/current/tensorrt_llm/1/engine"))
+    assert _messages(tensorrt_llm) == [
+        'tensorrt_llm/config.pbtxt: parameters[gpt_model_path]: "/models/current/tensorrt_llm/1/engine" is not in the '
+        "release, which has no tensorrt_llm/1/engine"
+    ]
+    (tensorrt_llm / "tensorrt_llm" / "1" / "engine").mkdir()
+    (tensorrt_llm / "tensorrt_llm" / "1" / "engine" / "rank0.bin").write_bytes(b"x")
+    assert _messages(tensorrt_llm) == []
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         {"model": "/opt/weights/llama"},
