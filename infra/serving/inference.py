@@ -42,7 +42,7 @@ def serve_models(
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:
-        models = routes.routed(settings.models, settings.gateway.canaries, fleets)
+        models = routes.routed(settings.models, settings.gateway, fleets)
         routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
     for fleet in fleets:
         if fleet.stack.pod_autoscaler != "none":

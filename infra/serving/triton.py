@@ -96,11 +96,25 @@ class TritonServer(pulumi.ComponentResource):
             )
         elif args.mount is not None:
             needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
+        else:
+            needed += _node_caches(name, fleets, after_namespace)
         after = cluster.in_cluster(self, *needed)
         for fleet in fleets:
             computed = values(stack, fleet)
             install_local_chart(f"{fleet.name}-chart", cluster, TRITON_CHART, fleet.name, fleet.account, computed, after)
         self.register_outputs({})
+
+
+def _node_caches(name: str, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Register the volume of each pool whose nodes keep releases, once for all fleets on it."""
+    pools = {fleet.pool.name: fleet.pool for fleet in fleets if isinstance(fleet.pool, GpuPool)}
+    caches = [(pool, pool.model_cache_gib) for pool in pools.values() if pool.model_cache_gib is not None]
+    return [
+        model_volume.node_cache(
+            f"{name}-cache" if not fleets[0].part else f"{name}-cache-{pool.name}", pool, size, TRITON_NAMESPACE, opts
+        )
+        for pool, size in caches
+    ]
 
 
 def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, settings: Settings) -> WorkloadRole:
@@ -185,6 +199,11 @@ def _repository_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     }
     if models.s3_endpoint is not None:
         s3["endpoint"] = models.s3_endpoint
+    if models.fetcher is not None:
+        fetch: dict[str, Any] = {"image": models.fetcher.image}
+        if isinstance(args.pool, GpuPool) and args.pool.model_cache_gib is not None:
+            fetch["cache"] = {"claimName": model_volume.node_cache_name(args.pool), "gib": args.pool.model_cache_gib}
+        return {"s3": s3, "fetch": fetch}
     return {"s3": s3}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spec.names import TRITON_CONTAINER, TRITON_NAMESPACE
-from spec.prometheus.rule import JOB, Group, Rule, alert, duration, group, pods_of, series
+from spec.prometheus.rule import JOB, Group, Rule, alert, answering, duration, group, pods_of, series
 from spec.prometheus.timing import timing
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
@@ -115,7 +115,7 @@ def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
     return [
         alert(
             "TritonDown",
-            f"absent({series('up', *own, job=JOB)} == 1)",
+            f"absent({answering(fleet.stack, *own)})",
             lasting=lasting,
             severity="critical",
             labels={"namespace": TRITON_NAMESPACE, **label},
@@ -156,12 +156,12 @@ def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
             "the models of that fleet",
             "Requests for it that come here fail.",
         )
-    answering = f"count by (namespace) ({series('up', *own, job=JOB)} == 1)"
+    there = f"count by (namespace) ({answering(fleet.stack, *own)})"
     release = fleet.stack.models.release
     return [
         alert(
             "TritonModelNotServed",
-            f"{_serving(series('nv_inference_pending_request_count', *own))}\n< on (namespace) group_left () {answering}",
+            f"{_serving(series('nv_inference_pending_request_count', *own))}\n< on (namespace) group_left () {there}",
             lasting="10m",
             severity="warning",
             labels=label,
@@ -172,7 +172,7 @@ def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
         *(
             alert(
                 "TritonModelNotServed",
-                f"{answering}\nunless on (namespace) {series('nv_inference_pending_request_count', *own, model=model)}",
+                f"{there}\nunless on (namespace) {series('nv_inference_pending_request_count', *own, model=model)}",
                 lasting="10m",
                 severity="critical",
                 labels={"model": model, **label},

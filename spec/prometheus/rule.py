@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from spec.names import TRITON_CHART, TRITON_NAMESPACE
+from spec.names import FETCH_METRIC, TRITON_CHART, TRITON_NAMESPACE
+from spec.settings.model import Settings
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -30,6 +31,16 @@ def series(name: str, *matchers: str, **labels: str | Sequence[str]) -> str:
     """
     equal = (_is(label, value) for label, value in {"namespace": TRITON_NAMESPACE, **labels}.items())
     return f"{name}{{{','.join([*equal, *matchers])}}}"
+
+
+def answering(settings: Settings, *matchers: str) -> str:
+    """The targets of Triton's pods that fit the matchers and answer: not of those that fetch their release, which answer on
+    the same port.
+    """
+    up = f"{series('up', *matchers, job=JOB)} == 1"
+    if settings.models.access != "local":
+        return up
+    return f"{up} unless on (namespace, pod) {series(FETCH_METRIC)}"
 
 
 def pods_of(deployments: Sequence[str]) -> str:

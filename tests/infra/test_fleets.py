@@ -23,6 +23,14 @@ from tests.spec.test_stack_mistakes_relations import WORKER
 OF_G5 = 'pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"'
 
 
+GATEWAY = {
+    "certificateArn": "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef",
+    "replicas": 2,
+    "cpu": "1",
+    "memoryMiB": 512,
+}
+
+
 def read(changes: dict[str, Any] | None = None) -> Settings:
     wants = settings({**THREE, **(changes or {})}).models.serving
     release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1}}
@@ -63,9 +71,9 @@ def test_the_pods_of_a_fleet_load_its_models_alone_on_its_nodes(
 
 
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
-    made = read(changes)
-    canaries = made.gateway.canaries if made.gateway is not None else {}
-    found = routes.routed(made.models, canaries, made.each_fleet)
+    made = read({"gateway": GATEWAY, **changes})
+    assert made.gateway is not None
+    found = routes.routed(made.models, made.gateway, made.each_fleet)
     (routed,) = [one for one in found if one.name == model]
     given: list[dict[str, Any]] = routes.http_route_spec(routed)["rules"][0]["backendRefs"]
     return given
@@ -82,14 +90,10 @@ def test_a_model_is_asked_where_it_is_served_and_by_weight_where_several_serve_i
 
 
 def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
-    gateway = {
-        "certificateArn": "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef",
-        "replicas": 2,
-        "cpu": "1",
-        "memoryMiB": 512,
-        "canaries": {"tokenize": {"service": "next", "percent": 20}},
+    weights = {
+        one["name"]: one["weight"]
+        for one in backends({"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}, "tokenize")
     }
-    weights = {one["name"]: one["weight"] for one in backends({"gateway": gateway}, "tokenize")}
     assert weights == {"triton-cpu": 80, "triton-g5": 80, "next": 40}
 
 
