@@ -21,8 +21,8 @@ def pods_per_node(settings: Settings, group: GpuPool | CpuPool) -> int:
     return max(1, triton.pods_per_node(settings, group, group.types[0]))
 
 
-def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Return the nodes of the pool that so many of Triton's pods fill."""
+def nodes_for(settings: Settings, pool: GpuPool | CpuPool, pods: int) -> int:
+    """Return the nodes of the group that so many of Triton's pods fill."""
     return math.ceil(pods / pods_per_node(settings, pool))
 
 

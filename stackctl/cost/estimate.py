@@ -31,6 +31,8 @@ class Estimate:
     items: tuple[Item, ...]
     notes: tuple[str, ...]
     per_million: Decimal | None
+    fleets: dict[str, Amounts]
+    """By name, what the nodes of each fleet cost of the parts above; nothing for a stack without `fleets`."""
     per_million_measured: dict[str, Decimal]
     """By model: a node that answers at the measured rate all the time, and what it costs on demand."""
 
@@ -62,6 +64,9 @@ def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
         items=items,
         notes=(*([prices.missing(unpriced)] if unpriced else []), *usage.notes(settings)),
         per_million=_per_million(settings, expected),
+        fleets={
+            fleet.name: usage.fleet_cost(settings, fleet, prices) for fleet in settings.each_fleet if fleet.name is not None
+        },
         per_million_measured=_per_million_measured(settings, prices),
     )
 

@@ -148,6 +148,18 @@ def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
     return Nodes(min(fewest, pool.max), min(wanted, pool.max), pool.max)
 
 
+def fleet_nodes(settings: Settings, fleet: Fleet[Settings]) -> Nodes:
+    """Return the nodes that the pods of a fleet fill: at least, as expected, and with as many pods as there may be.
+
+    Of nodes without GPUs, which fleets share with workers, as if it had them to itself.
+    """
+    stack, group = fleet.stack, fleet.stack.triton_nodes
+    least, expected = expected_pods(stack, shares(settings, fleet))
+    most = stack.autoscaling.max_replicas if stack.autoscaling is not None else least
+    filled = [nodes_for(stack, group, pods) for pods in (least, expected, max(most, expected))]
+    return Nodes(*(min(count, group.max) for count in filled))
+
+
 def shares(settings: Settings, fleet: Fleet[Settings]) -> dict[str, float]:
     """Return, by model of a fleet, its part of the requests, of which other fleets may have theirs."""
     totals = {
@@ -257,6 +269,14 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
         what = f"{' or '.join(pool.instance_types)}, {pool.capacity}"
         yield Item(part_of(pool), what, _instances(nodes, pool.instance_types, prices, share))
         yield Item(part_of(pool), "root volumes", nodes * (disk * pool.disk_gib))
+
+
+def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
+    """Return what the nodes cost that a fleet fills, their root volumes included."""
+    group, nodes = fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts
+    share = _price_shares(settings, group) if isinstance(group, GpuPool) else {}
+    disk = prices.usd("ebs.gp3-gib-month") * group.disk_gib
+    return _instances(nodes, group.instance_types, prices, share) + nodes * disk
 
 
 def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:

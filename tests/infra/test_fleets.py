@@ -90,10 +90,8 @@ def test_a_model_is_asked_where_it_is_served_and_by_weight_where_several_serve_i
 
 
 def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
-    weights = {
-        one["name"]: one["weight"]
-        for one in backends({"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}, "tokenize")
-    }
+    canary = {"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}
+    weights = {one["name"]: one["weight"] for one in backends(canary, "tokenize")}
     assert weights == {"triton-cpu": 80, "triton-g5": 80, "next": 40}
 
 
