@@ -14,7 +14,6 @@ Fixed before the first run, and changed by a new entry in RESULTS.md only:
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,13 +30,12 @@ from pydantic import BaseModel, ConfigDict
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks.measurement import RESULTS, write  # noqa: E402
 from modelctl.rollout.gate import Canary, Gate  # noqa: E402
 from modelctl.rollout.limits import Limits  # noqa: E402
 from modelctl.rollout.metrics import Counters, VersionOf  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
-from spec.files import rewrite  # noqa: E402
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 FOUND_AT_LEAST, TAKEN_BACK_AT_MOST = 0.95, 0.05
 STEPS = (5, 25)
 SLO_MS, MODEL_MS, QUEUE_MS = 50.0, 20.0, 5.0
@@ -226,14 +224,11 @@ def main(
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
     """Simulate rollouts of canaries of which it is known whether they are right, and count what the gate says."""
-    started = datetime.now(UTC)
+    started, revision = datetime.now(UTC), record.revision()
     rows = [row(case, rollouts, seed) for case in CASES]
-    report = Report(started=started, revision=record.revision(), seed=seed, rows=rows)
-    digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
-    file = results / f"canary-gate-{started:%Y-%m-%d}-{digest}.json"
-    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
+    report = Report(started=started, revision=revision, seed=seed, rows=rows)
     typer.echo("\n".join(table(rows)))
-    typer.echo(f"written: {file}")
+    typer.echo(f"written: {write(report, 'canary-gate', started, results)}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import random
 import socket
@@ -34,6 +33,7 @@ from tritonclient.grpc import InferInput
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
 from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
 from modelctl.release.publish import release  # noqa: E402
@@ -47,9 +47,7 @@ from modelctl.store.live import LiveRepository  # noqa: E402
 from modelctl.store.manifest import Manifest  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.evidence import Machine, Versions  # noqa: E402
-from spec.files import rewrite  # noqa: E402
 
-RESULTS = REPOSITORY / "benchmarks" / "results"
 BUCKET, MODEL = "models", "model"
 SERVERS, SERVER_VERSION = 3, "2.51.0"
 POLL_SECONDS = 5
@@ -129,6 +127,7 @@ class Report(_Record):
     rate: float
     seed: int
     poll_seconds: int
+    conditions: Conditions
     machine: Machine
     versions: Versions
     runs: list[Run]
@@ -139,9 +138,10 @@ def main(
     rate: Annotated[float, typer.Option(min=1, help="Requests/s over the three servers.")] = 60,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+    busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
     """Change a model's version under load in three ways, and count what clients see."""
-    started, load_before = datetime.now(UTC), record.load_average()
+    started, made = datetime.now(UTC), conditions(allow_busy=busy)
     os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-west-2")  # noqa: S106
     runs = []
     with tempfile.TemporaryDirectory(prefix="rollout-") as folder:
@@ -157,14 +157,12 @@ def main(
         rate=rate,
         seed=seed,
         poll_seconds=POLL_SECONDS,
-        machine=record.machine(load_before, server_on_loopback=True),
+        conditions=made,
+        machine=record.machine(made.load_before, server_on_loopback=True),
         versions=record.versions(SERVER_VERSION),
         runs=runs,
     )
-    digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
-    file = results / f"rollout-{started:%Y-%m-%d}-{digest}.json"
-    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
-    typer.echo(f"written: {file}")
+    typer.echo(f"written: {write(report, 'rollout', started, results)}")
 
 
 def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cache: Path) -> Run:

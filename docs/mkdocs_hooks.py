@@ -18,6 +18,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "results.md",
     "benchmarks/rollout.md": "rollout.md",
     "charts/triton/README.md": "charts/triton.md",
     "charts/worker/README.md": "charts/worker.md",

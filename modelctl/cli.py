@@ -100,6 +100,30 @@ def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None,
 
 
 @app.command()
+def fetch(
+    release_id: ReleaseId,
+    bucket: Bucket,
+    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that the release gets into.")],
+    endpoint_url: Endpoint = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which the release is copied from.")
+    ] = None,
+    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
+) -> None:
+    """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
+
+    Run again after whatever interrupted it, it goes on where it was.
+    """
+    from modelctl.fetch import command
+
+    shared = command.Cache(cache, cache_gib) if cache is not None else None
+    command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
+
+
+@app.command()
 def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
     from modelctl.release import command
@@ -195,6 +219,26 @@ def rollout(
 
 
 @app.command()
+def watch(
+    bucket: Bucket,
+    file: StackFile,
+    seconds: Annotated[float, typer.Option(min=1, help="How long its requests are watched.")] = _LIMITS.watch,
+    roll_back: Annotated[bool, typer.Option("--roll-back", help="Pin the release before in FILE when it is bad.")] = False,
+    namespace: Namespace = TRITON_NAMESPACE,
+    endpoint_url: Endpoint = None,
+    translation: Translation = None,
+) -> None:
+    """Judge the release that FILE pins, after `pulumi up`: its golden inferences on every pod, then failures and latency.
+
+    Exit code 1 when it is bad, 3 when it got too few requests to tell.
+    """
+    from modelctl.rollout import command
+
+    limits = Limits(watch=seconds)
+    command.watch(file, bucket, endpoint_url, namespace, translation, limits, take_back=roll_back)
+
+
+@app.command()
 def parity(
     namespace: Namespace = TRITON_NAMESPACE,
     serve: Annotated[
@@ -213,6 +257,10 @@ def parity(
 def tune(
     model: Annotated[str, typer.Argument(help="A model of MODELS_DIR.")],
     slo_p95_ms: Annotated[float, typer.Option("--slo-p95-ms", min=1, help="95 of 100 requests are answered in that time.")],
+    slo_p99_ms: Annotated[
+        float | None,
+        typer.Option("--slo-p99-ms", min=1, help="99 of 100 requests are answered in that time; default: not asked."),
+    ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
     server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
         "127.0.0.1:8001"
@@ -233,5 +281,5 @@ def tune(
     from modelctl.tune import command
     from modelctl.tune.study import Goal
 
-    goal = Goal(slo_p95_ms, budget_seconds, seed)
+    goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
     command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends, engines, textproto, tree
+from modelctl.repository import backends, engines, plans, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.onnx_file import OnnxModel
@@ -78,6 +78,14 @@ class Model:
     def files_of_every_version(self) -> frozenset[str]:
         """Return the names that lie in the directory of each served version: what its one config may name."""
         return _common_names(self.versions, self.files)
+
+    @property
+    def tensorrt(self) -> tuple[str, ...]:
+        """Return the versions of TensorRT that built its plans, as far as they say so."""
+        if self.backend != "tensorrt":
+            return ()
+        found = (plans.built_with(self.directory / file) for file in self.files if len(file.parts) == 2)
+        return tuple(sorted({version for version in found if version is not None}))
 
     @property
     def steps(self) -> tuple[str, ...]:

@@ -1,35 +1,36 @@
-"""Run `modelctl rollout` and `modelctl parity`. Each raises Failure with what is wrong."""
+"""Run `modelctl rollout`, `modelctl watch` and `modelctl parity`. Each raises Failure with what is wrong."""
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, start_http_server
-
 from console.exit_codes import DONE, NO_TRAFFIC
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
+from modelctl import metrics_server
+from modelctl.release import catalog
+from modelctl.release.pin import pinned
+from modelctl.release.rollback import roll_back
+from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
 from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
+from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
+from modelctl.rollout.watch import Watch
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import load_stack_file
 
-_PORT = re.compile(r"[0-9]{1,5}")
-_LARGEST_PORT = 65535
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
 
@@ -47,6 +48,16 @@ class Unfinished(Failure):
 
 class Undone(Failure):
     """The rollout was taken back, because of what its pods answered."""
+
+
+class Bad(Failure):
+    """A release that serves is no good."""
+
+
+class Unjudged(Failure):
+    """A release that serves got too few requests to be judged by."""
+
+    exit_code = NO_TRAFFIC
 
 
 class UndoneUnjudged(Undone):
@@ -84,12 +95,48 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     _report(result, asked_to_undo=asked.back)
 
 
+def watch(
+    file: Path,
+    bucket: str,
+    endpoint_url: str | None,
+    namespace: str,
+    translation: str | None,
+    limits: Limits,
+    *,
+    take_back: bool,
+) -> None:
+    """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
+    slos = _slos(file)
+    release = pinned(file)
+    name = stack_name(file)
+    if release is None or name is None:
+        raise Misused(f"{file}: pins no release of a stack; name a file like stacks/Pulumi.prod.yaml that does")
+    store = open_store(bucket, endpoint_url)
+    tell = _tell()
+    stack_release = StackRelease(catalog.finished(store, release.id), name, store)
+    with interruptible("interrupted; nothing was changed"):
+        seen = Watch(stack_release, _fleet(namespace, translation), slos, limits, tell).run()
+    for line in seen.figures:
+        print(line)
+    if seen.open and not seen.wrong:
+        raise Unjudged(f"not enough requests to judge by in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
+    if not seen.wrong:
+        print(f"release {release.id} is right")
+        return
+    reasons = "; ".join(seen.wrong)
+    if not take_back:
+        raise Bad(f"release {release.id} is bad: {reasons}; `modelctl rollback` pins the one before")
+    back = roll_back(file, store)
+    raise Bad(f"release {release.id} is bad: {reasons}; {file} pins {back.release.id} again, and `pulumi up` rolls it out")
+
+
 def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:
     """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ."""
-    address = _address(serve) if serve is not None else None
+    address = metrics_server.address("--serve", serve) if serve is not None else None
     fleet = _fleet(namespace, translation)
     if address is not None:
-        _serve(ParityCollector(fleet, namespace), *address)
+        with metrics_server.serving(ParityCollector(fleet, namespace), "--serve", *address):
+            threading.Event().wait()
         return DONE
     states = fleet_parity.states(fleet)
     differences = fleet_parity.differences(states)
@@ -114,28 +161,6 @@ def _print(states: list[fleet_parity.PodState]) -> None:
             hashes = ", ".join(sorted(set(served.hashes.values())))
             rows.add_row(state.pod, served.model, ", ".join(map(str, served.versions)), hashes)
     output().print(rows)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not _PORT.fullmatch(port) or int(port) > _LARGEST_PORT:
-        raise Misused(f"--serve {text!r} is no address; write ADDRESS:PORT, like 0.0.0.0:9108") from None
-    return host.strip("[]"), int(port)
-
-
-def _serve(collector: ParityCollector, host: str, port: int) -> None:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
-    try:
-        server, _ = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
-        why = f"{error.strerror or error}; write an address and a free port of this machine"
-        raise Misused(f"--serve {host}:{port}: {why}") from None
-    print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr)
-    try:
-        threading.Event().wait()
-    finally:
-        server.shutdown()
 
 
 def _steps(text: str) -> tuple[int, ...]:

@@ -34,15 +34,15 @@ _PASS = log(PASSED_WRONGLY)
 
 @dataclass(frozen=True)
 class Canary:
-    """A new version on trial, and the old one that has the other requests.
+    """A new version on trial, and the old one that has the other requests (None: nothing is known of one).
 
-    `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the old version has at
-    least as many requests, so that the new one has no longer batches and shares its instances with no more of them.
+    `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the time in the model with
+    the old version's, which has at least as many requests, so that the new one's batches are no longer.
     """
 
     model: str
     version: int
-    old: int
+    old: int | None
     slo_p95_ms: float | None
     compared: bool = True
 
@@ -159,9 +159,11 @@ class Gate:
                 yield canary, finding
 
     def _both(self, canary: Canary) -> tuple[Counters, Counters]:
+        new = self._tally.of((canary.model, canary.version))
+        if canary.old is None:
+            return new, Counters()
         old = (canary.model, canary.old)
-        before = (self._before or {}).get(old, Counters())
-        return self._tally.of((canary.model, canary.version)), before if self._watched else self._tally.of(old)
+        return new, (self._before or {}).get(old, Counters()) if self._watched else self._tally.of(old)
 
     def _questions(self, canary: Canary) -> Iterator[Finding]:
         new, old = self._both(canary)
@@ -218,6 +220,8 @@ class Gate:
         )
 
     def _of_old(self, canary: Canary, bad: float, total: float) -> str:
+        if self._watched and not total:
+            return ""
         return f" (version {canary.old}{' before' if self._watched else ''}: {_share(bad, total)})"
 
 

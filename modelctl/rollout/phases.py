@@ -168,12 +168,18 @@ class Phases:
         return self._rollout.at(Phase.FLIP)
 
     def _canaries(self) -> list[Canary]:
-        compared = self._rollout.percent <= _MOST_COMPARED_PERCENT
         return [
-            Canary(change.model, change.new, change.old, self._site.slo_p95_ms.get(change.model), compared)
+            Canary(
+                change.model, change.new, change.old, self._site.slo_p95_ms.get(change.model), self._comparable(change.model)
+            )
             for change in self._rollout.changes
             if change.old is not None
         ]
+
+    def _comparable(self, model: str) -> bool:
+        """Return whether both versions of a model, if alike, take as long for a request."""
+        # A new version's response cache is empty, and an answer out of the cache takes no time in the model.
+        return self._rollout.percent <= _MOST_COMPARED_PERCENT and not self._new.config(model).response_cache.enable
 
     def _judge(self, gate: Gate) -> None:
         """Return when the canaries may have more. Raises Breach and Unjudged."""

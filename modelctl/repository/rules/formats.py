@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.repository import onnx_file
+from modelctl.repository import onnx_file, plans
 from modelctl.repository.golden import FILE
 
 _UNPACKED_BYTES = 256 * 1024**2
@@ -23,9 +23,6 @@ _LARGEST_HEADER_BYTES = 100_000_000
 """Of a file of safetensors, by its own format."""
 _LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
-_PLAN_TAG = b"ftrt"
-"""`kPLAN_FILE_TAG` of https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp, little-endian."""
-_PLAN_HEADER_BYTES = 28
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,9 @@ def _shown(head: bytes) -> str:
 
 
 def _plan(file: _File) -> None:
-    _begins_with(_PLAN_TAG)(file)
-    if file.size < _PLAN_HEADER_BYTES:
-        raise _Broken(f"{file.size} bytes; its header alone has {_PLAN_HEADER_BYTES}")
+    _begins_with(plans.TAG)(file)
+    if file.size < plans.HEADER_BYTES:
+        raise _Broken(f"{file.size} bytes; its header alone has {plans.HEADER_BYTES}")
 
 
 def _tflite(file: _File) -> None:

@@ -64,7 +64,7 @@ def _part(counters: Counters, share: float) -> Counters:
 def test_exported_counters_are_read_per_version_and_summed_over_their_series() -> None:
     found = parse(EXPORTED)
     assert found["m", 1] == Counters(success=7)
-    buckets = {25.0: 60, 50.0: 95, 100.0: 99, inf: 100}
+    buckets = {25.0: 60.0, 50.0: 95.0, 100.0: 99.0, inf: 100.0}
     assert found["m", 2] == Counters(100, 3, 5, 3_000_000, 1_000_000, 4, buckets)
     assert (found["m", 2].finished, found["m", 2].judged) == (108, 103)
     assert (found["m", 2].mean_ms, found["m", 2].mean_in_model_ms) == (30, 20)
@@ -124,7 +124,7 @@ def test_a_watched_version_is_judged_by_its_budgets_and_what_the_old_one_did_bef
             gate.look({"a": {("m", 2): _did(100 * failed, failed=failed), ("m", 1): old}})
         return gate.breaches()
 
-    assert watched(Counters()) == ["m version 2: 6 of 600 (1.0%) requests failed, 0.1% may (version 1 before: 0 of 0)"]
+    assert watched(Counters()) == ["m version 2: 6 of 600 (1.0%) requests failed, 0.1% may"]
     assert watched(_did(9000)) == ["m version 2: 6 of 600 (1.0%) requests failed, 0.1% may (version 1 before: 0 of 9000)"]
     assert watched(_did(9000, failed=90)) == []
 

@@ -1,0 +1,278 @@
+"""Tuned batching against no batching, Triton's own defaults and the settings of public articles.
+
+    python benchmarks/batching.py
+
+starts a real Triton (`python -m twin triton`), tunes each sample model with `modelctl tune`, and then climbs a ladder of
+rates with each configuration, in turns: every round takes the configurations in a random order, and all get the same
+arrivals. benchmarks/RESULTS.md says what came out.
+
+Fixed here before the first run; who changes one of them writes a new entry in benchmarks/README.md:
+
+* metric: the rate of LADDER up to which a configuration holds the SLO, that one and all below it. A rate holds when the p95
+  of one of two loads is within the SLO; a failed or unanswered request counts as infinitely slow;
+* comparison: in each round the tuned rate over the other's; their geometric mean over the rounds with a 95 % interval;
+* SLO_P95_MS, LADDER and the configurations of `_variants`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from math import exp, log, sqrt
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel, ConfigDict
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
+
+from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
+from modelctl.loadgen.requests import request_of  # noqa: E402
+from modelctl.repository.load import load  # noqa: E402
+from modelctl.tune import evidence as record  # noqa: E402
+from modelctl.tune.candidate import Candidate, configured  # noqa: E402
+from modelctl.tune.evidence import Evidence, LoadRecord, Machine, Values, Versions  # noqa: E402
+from modelctl.tune.served_model import ServedModel  # noqa: E402
+from modelctl.tune.server import connect  # noqa: E402
+
+MODELS = REPOSITORY / "benchmarks" / "models"
+
+SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
+LADDER = tuple(round(8 * 1.2**step, 1) for step in range(30))
+"""Requests/s."""
+ARTICLES_PREFERRED, ARTICLES_BATCH = (8, 16, 32), 32
+ARTICLES_DELAYS_US = (500, 1_000, 5_000, 10_000, 100_000)
+"""`max_queue_delay_microseconds` of the articles, each beside those preferred batch sizes.
+
+See docs/facts/triton-configuration.md#queue-delay.
+"""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+TUNED = "tuned"
+_T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+"""97.5th percentile of Student's t by the number of rounds."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Climb(_Record):
+    """One climb of the ladder; `rate` is the last one that held, 0 when the first did not."""
+
+    round: int
+    rate: float
+    loads: list[LoadRecord]
+
+
+class Variant(_Record):
+    """A configuration. `times`: how many times its rate the tuned one is, with its interval; None for tuned itself, and
+    where a climb held no rate.
+    """
+
+    name: str
+    config: str
+    climbs: list[Climb]
+    times: tuple[float, float, float] | None
+
+
+class Comparison(_Record):
+    """All configurations of one model; `evidence` is the tuning's own record."""
+
+    model: str
+    slo_p95_ms: float
+    tuned: Values
+    evidence: str
+    variants: list[Variant]
+
+
+class Report(_Record):
+    """The whole run."""
+
+    kind: str = "batching"
+    started: datetime
+    finished: datetime
+    rounds: int
+    seconds: float
+    seed: int
+    conditions: Conditions
+    machine: Machine
+    versions: Versions
+    comparisons: list[Comparison]
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=2, max=10, help="Climbs of every configuration.")] = 5,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of a load.")] = 3,
+    tune_seconds: Annotated[float, typer.Option(min=20, help="Budget of each tuning.")] = 180,
+    seed: Annotated[int, typer.Option(help="Of arrivals and orders.")] = 1,
+    results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+    model: Annotated[list[str] | None, typer.Option(help="Only this model; may be given again.")] = None,
+    busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
+) -> None:
+    """Measure the rate up to which each configuration holds the SLO."""
+    started, made = datetime.now(UTC), conditions(allow_busy=busy)
+    names = model or list(SLO_P95_MS)
+    with _triton() as address:
+        found = {name: _tune(name, address, tune_seconds, seed, results) for name in names}
+        comparisons = [_compare(name, *found[name], address, rounds, seconds, seed) for name in names]
+        with connect(address, names[0], None) as server:
+            version = server.version
+    report = Report(
+        started=started,
+        finished=datetime.now(UTC),
+        rounds=rounds,
+        seconds=seconds,
+        seed=seed,
+        conditions=made,
+        machine=record.machine(made.load_before, server_on_loopback=True),
+        versions=record.versions(version),
+        comparisons=comparisons,
+    )
+    typer.echo(f"written: {write(report, 'batching', started, results)}")
+
+
+@contextlib.contextmanager
+def _triton() -> Iterator[str]:
+    """A real server over the sample models whose numerical libraries use one thread; yields its gRPC address."""
+    command = [sys.executable, "-m", "twin", "triton", str(MODELS)]
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, **ONE_THREAD},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is this program's: it still has to unload
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            said = re.match(r"gRPC (\S+),", line)
+            if said is None:
+                raise SystemExit(f"no server: `{' '.join(command[1:])}` said {line.strip()!r}; run it to see why")
+            yield said[1]
+        finally:
+            process.terminate()
+
+
+def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> tuple[Evidence, str]:
+    """Tunes with the command that people use; the evidence and the name of its file."""
+    typer.echo(f"tuning {name} for {budget:.0f} s")
+    options: dict[str, object] = {
+        "slo-p95-ms": SLO_P95_MS[name],
+        "budget-seconds": budget,
+        "max-instances": os.cpu_count(),
+        "seed": seed,
+    }
+    options |= {"models": MODELS, "server": address, "results": results}
+    command = [sys.executable, "-m", "modelctl", "tune", name, *(f"--{key}={value}" for key, value in options.items())]
+    done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, timeout=budget * 2 + 120, check=False)
+    typer.echo(done.stdout)
+    file = re.search(r"^evidence: (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode or file is None:
+        raise SystemExit(f"{name} could not be tuned")
+    return Evidence.model_validate_json((REPOSITORY / file[1]).read_text(encoding="utf-8")), Path(file[1]).name
+
+
+def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
+    """All with as many instances as tuning chose, so that only batching differs; Triton's defaults have the one of theirs.
+
+    Only the tuned one bounds its queue, which costs it stalls on server 2.51 (docs/serving.md) and the others nothing.
+    """
+    defaults = configured(base, Candidate(base.max_batch_size, 0, 1))
+    defaults.dynamic_batching.Clear()
+    defaults.dynamic_batching.SetInParent()  # `dynamic_batching { }`
+    variants = {
+        TUNED: configured(base, Candidate(tuned.maxBatchSize, tuned.maxQueueDelayUs, tuned.instances)),
+        "no batching": configured(base, Candidate(1, 0, tuned.instances)),
+        "Triton's defaults": defaults,
+    }
+    for delay in ARTICLES_DELAYS_US:
+        config = configured(base, Candidate(ARTICLES_BATCH, delay, tuned.instances))
+        config.dynamic_batching.preferred_batch_size.extend(ARTICLES_PREFERRED)
+        config.dynamic_batching.ClearField("default_queue_policy")
+        variants[f"articles, {delay} µs"] = config
+    return variants
+
+
+def _compare(name: str, evidence: Evidence, file: str, address: str, rounds: int, seconds: float, seed: int) -> Comparison:
+    model = {found.name: found for found in load(MODELS)}[name]
+    model.config.name = name
+    slo, tuned = SLO_P95_MS[name], evidence.winner.values
+    variants = _variants(model.config, tuned)
+    climbs: dict[str, list[Climb]] = {variant: [] for variant in variants}
+    order = random.Random(seed)  # noqa: S311 - the order of measurements, not a secret
+    with (
+        connect(address, name, None) as server,
+        ServedModel(server, lambda _: model.config, request_of(model, seed), slo) as subject,
+    ):
+        for turn in range(rounds):
+            for variant in order.sample(sorted(variants), k=len(variants)):
+                subject.load(variants[variant])
+                climbs[variant].append(_climb(subject, turn, seconds, seed))
+                typer.echo(f"{name}: round {turn + 1} of {rounds}, {variant} up to {climbs[variant][-1].rate:g} requests/s")
+    rates = {variant: [climb.rate for climb in found] for variant, found in climbs.items()}
+    return Comparison(
+        model=name,
+        slo_p95_ms=slo,
+        tuned=tuned,
+        evidence=file,
+        variants=[
+            Variant(
+                name=variant,
+                config=_said(variants[variant]),
+                climbs=climbs[variant],
+                times=None if variant == TUNED else times(rates[TUNED], rates[variant]),
+            )
+            for variant in variants
+        ],
+    )
+
+
+def _climb(subject: ServedModel, turn: int, seconds: float, seed: int) -> Climb:
+    """Climb the ladder until two loads in a row at one rate break the SLO."""
+    loads: list[LoadRecord] = []
+    reached = 0.0
+    for step, rate in enumerate(LADDER):
+        for again in range(2):
+            loads.append(record.load_record(subject.probe(rate, seconds, seed + 1000 * turn + 10 * step + again)))
+            if loads[-1].due != loads[-1].ok + sum(loads[-1].errors.values()):
+                raise AssertionError(f"a request without an outcome at {rate} requests/s")
+            if loads[-1].held:
+                reached = rate
+                break
+        else:
+            break
+    return Climb(round=turn, rate=reached, loads=loads)
+
+
+def times(tuned: list[float], other: list[float]) -> tuple[float, float, float] | None:
+    """Return the geometric mean of the rounds' ratios with the ends of its 95 % interval; None when a climb held no rate."""
+    if not all(tuned) or not all(other):
+        return None
+    ratios = [log(mine / theirs) for mine, theirs in zip(tuned, other, strict=True)]
+    half = _T_95[len(ratios)] * stdev(ratios) / sqrt(len(ratios))
+    middle = mean(ratios)
+    return round(exp(middle), 2), round(exp(middle - half), 2), round(exp(middle + half), 2)
+
+
+def _said(config: ModelConfig) -> str:
+    batching = config.dynamic_batching
+    return (
+        f"max_batch_size {config.max_batch_size}, preferred_batch_size {list(batching.preferred_batch_size)}, "
+        f"max_queue_delay {batching.max_queue_delay_microseconds} µs, instances {config.instance_group[0].count}"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

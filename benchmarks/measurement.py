@@ -1,0 +1,71 @@
+"""What every measurement says of how it was made, and where its record goes; a busy machine is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from modelctl.tune import evidence
+from spec.files import rewrite
+
+RESULTS = Path(__file__).resolve().parent / "results"
+MOST_BUSY = 0.25
+"""Runnable processes per CPU before the first measurement, above which figures would be those of the other work."""
+_PATIENCE_SECONDS = 300.0
+"""The average is one over a minute, and goes on telling of what has just ended, such as the measurement before."""
+_POLICIES = {
+    os.SCHED_OTHER: "SCHED_OTHER",
+    os.SCHED_FIFO: "SCHED_FIFO",
+    os.SCHED_RR: "SCHED_RR",
+    os.SCHED_BATCH: "SCHED_BATCH",
+}
+
+
+class Conditions(BaseModel):
+    """How a measurement was made. `scheduling`: policy, priority and nice value (`chrt`, `nice`) of it and its servers.
+
+    `busy`: the machine had other work at the beginning, and the figures are no figures of the servers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str
+    scheduling: str
+    load_before: float
+    busy: bool
+
+
+def conditions(*, allow_busy: bool) -> Conditions:
+    """Return how what comes now is measured. Ends the program on a machine that stays busy, unless that is allowed."""
+    load = evidence.load_average()
+    most = MOST_BUSY * len(os.sched_getaffinity(0))
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while load > most and not allow_busy and time.monotonic() < deadline:
+        print(f"waiting: the load average is {load:g}, and a measurement begins at {most:g} at most", file=sys.stderr)
+        time.sleep(15)
+        load = evidence.load_average()
+    busy = load > most
+    if busy and not allow_busy:
+        raise SystemExit(
+            f"error: the machine is busy: its load average is {load:g}, and a measurement begins at {most:g} at most; "
+            "wait, or give --busy, which marks the record"
+        )
+    policy = os.sched_getscheduler(0)
+    priority = os.sched_getparam(0).sched_priority
+    said = f"{_POLICIES.get(policy, policy)}, priority {priority}, nice {os.nice(0)}"
+    return Conditions(command=shlex.join(["python", *sys.argv]), scheduling=said, load_before=load, busy=busy)
+
+
+def write(report: BaseModel, name: str, started: datetime, results: Path) -> Path:
+    """Write a record as <name>-<date>-<8 hex of its content>.json; return the file."""
+    digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
+    file = results / f"{name}-{started:%Y-%m-%d}-{digest}.json"
+    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
+    return file

@@ -1,0 +1,103 @@
+"""Write benchmarks/RESULTS.md from the records in benchmarks/results; `make bench` ends with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
+
+from benchmarks import canary_gate  # noqa: E402
+from benchmarks.measurement import RESULTS  # noqa: E402
+from spec.files import rewrite  # noqa: E402
+
+PAGE = REPOSITORY / "benchmarks" / "RESULTS.md"
+_NONE = "There is no record yet of the protocol that the program has now."
+
+Record = dict[str, Any]
+
+
+def page(results: Path) -> str:
+    """Return the page: the newest record of each kind as a table, and all records."""
+    records = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
+    lines = [
+        "# Results",
+        "",
+        "From the records in `results/`, by `make bench`. What they mean and how far they go: [benchmarks](README.md).",
+    ]
+    for title, kind, rows in (
+        ("Batching", "batching", _batching),
+        ("Batching, by an earlier protocol", "tuned against articles", _earlier_batching),
+        ("Rollouts under load", "rollout", _rollouts),
+        ("Canaries", "canary gate", _canaries),
+    ):
+        newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
+        lines += ["", f"## {title}", ""]
+        if newest is None:
+            lines.append(_NONE)
+        else:
+            lines += [f"`results/{newest}`: {_made(records[newest])}", "", *rows(records[newest])]
+    lines += ["", "## All records", "", "| record | how it was made |", "|---|---|"]
+    lines += [f"| `results/{name}` | {_made(record)} |" for name, record in records.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _made(record: Record) -> str:
+    revision = record.get("revision") or record.get("versions", {}).get("revision") or "unknown"
+    said = [f"{record['started'][:10]}, revision {revision}"]
+    if machine := record.get("machine"):
+        load = f"load average {machine['load_before']:g} before, {machine['load_after']:g} after"
+        said.append(f"server {record['versions']['server']}, {machine['cpus']} CPUs, {load}")
+    if made := record.get("conditions"):
+        said.append(f"`{made['command']}` with {made['scheduling']}{', **on a busy machine**' if made['busy'] else ''}")
+    elif machine:
+        said.append("command and priority not recorded")
+    return "; ".join(said)
+
+
+def _batching(record: Record) -> Iterator[str]:
+    yield "| model | SLO p95 | configuration | holds, requests/s by round | tuned is (95 % interval) |"
+    yield "|---|---:|---|---|---|"
+    for comparison in record["comparisons"]:
+        for variant in comparison["variants"]:
+            held = ", ".join(f"{climb['rate']:g}" for climb in variant["climbs"])
+            times = variant["times"]
+            ratio = f"{times[0]:g} times that ({times[1]:g} to {times[2]:g})" if times else ""
+            yield f"| `{comparison['model']}` | {comparison['slo_p95_ms']:g} ms | {variant['name']} | {held} | {ratio} |"
+
+
+def _earlier_batching(record: Record) -> Iterator[str]:
+    yield 'One run, and so no interval; whole steps of a ladder of 1.3; the 100 ms delay of one article as "articles".'
+    yield ""
+    yield "| model | SLO p95 | configuration | holds, requests/s |"
+    yield "|---|---:|---|---:|"
+    for comparison in record["comparisons"]:
+        slo = f"{comparison['slo_p95_ms']:g}"
+        for variant in comparison["variants"]:
+            yield f"| `{comparison['model']}` | {slo} ms | {variant['name']} | {variant['holds'][slo]:g} |"
+
+
+def _rollouts(record: Record) -> Iterator[str]:
+    if any("answered" not in run for run in record["runs"]):
+        yield "Requests without an answer at the end of a round were not counted when this was made."
+        yield ""
+    yield "| way | requests | failed | shed | wrong version | width in ms, by round |"
+    yield "|---|---:|---:|---:|---:|---|"
+    for way in dict.fromkeys(run["way"] for run in record["runs"]):
+        runs = [run for run in record["runs"] if run["way"] == way]
+        sums = [str(sum(run.get(key, 0) for run in runs)) for key in ("requests", "failed", "shed", "wrong")]
+        widths = ", ".join(f"{run['width_ms']:g}" for run in runs)
+        yield f"| {way} | {' | '.join(sums)} | {widths} |"
+
+
+def _canaries(record: Record) -> list[str]:
+    return canary_gate.table([canary_gate.Row.model_validate(row) for row in record["rows"]])
+
+
+if __name__ == "__main__":
+    rewrite(PAGE, page(RESULTS).encode())
+    print(f"written: {PAGE.relative_to(REPOSITORY)}")
