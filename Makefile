@@ -114,9 +114,9 @@ test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left be
 test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
-# KEDA, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
+# KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
 # is a file, and a group by itself: `.ci/slow` runs one in turn.
-SLOW := autoscaling hpa keda monitoring upgrades
+SLOW := autoscaling delivery gateway hpa keda monitoring upgrades
 slow_file = tests/system/e2e/test_$(1).py
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -129,7 +129,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.installed ## layer 6: the twin, end to end 
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, hpa, monitoring or upgrades
+e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.

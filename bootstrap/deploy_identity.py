@@ -13,6 +13,7 @@ from spec.versions import PROJECT
 
 _NAMED_BY_THE_ENGINE = (
     "addons-ebs-csi",
+    "client-keys-reader",
     "cluster",
     "cluster-autoscaler-controller",
     "cluster-vpc-cni",
@@ -89,7 +90,6 @@ def identity(account: Account) -> list[Statement]:
         ),
         *_profiles(account),
         *_providers(account),
-        *_services_own_roles(account),
     ]
 
 
@@ -164,7 +164,8 @@ def _providers(account: Account) -> list[Statement]:
     ]
 
 
-def _services_own_roles(account: Account) -> list[Statement]:
+def services_own_roles(account: Account) -> list[Statement]:
+    """Allow the roles that services make when first used; apart from `identity`, which would be too long with it."""
     own = _arn(account, "role/aws-service-role")
     return [
         allow(

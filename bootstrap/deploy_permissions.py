@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bootstrap.bounds import MADE_OURS, OURS
-from bootstrap.deploy_identity import identity
+from bootstrap.deploy_identity import identity, services_own_roles
 from bootstrap.deploy_network import network
-from bootstrap.permissions import buckets
+from bootstrap.permissions import buckets, read_domains
 from bootstrap.settings import ENVIRONMENT
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
 from spec.versions import PROJECT
 
 
-def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
+def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] = ()) -> dict[str, list[Statement]]:
     """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
 
-    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`).
+    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`). `zones`: ids of the
+    hosted zones that gateways have names in (`gateway.domain`).
     """
     return {
         "network": network(account, clusters),
@@ -31,6 +32,7 @@ def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Sta
         "data": _data(account),
         "file-systems": _file_systems(account),
         "watching": _watching(account),
+        **({"domains": [*read_domains(account, zones), *_domains(account, zones)]} if zones else {}),
     }
 
 
@@ -72,6 +74,7 @@ def _cluster(account: Account) -> list[Statement]:
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
             sid="TagScalingGroups",
         ),
+        *services_own_roles(account),
         *_tunnel(account),
     ]
 
@@ -246,6 +249,28 @@ def _file_systems(account: Account) -> list[Statement]:
             [systems, links],
             sid="OurFileSystems",
             condition=OURS,
+        ),
+    ]
+
+
+def _domains(account: Account, zones: Sequence[str]) -> list[Statement]:
+    """Allow certificates of ours, and addresses and aliases in the zones; not their other records, such as those of mail."""
+    certificates = account.arn("acm", "certificate/*")
+    return [
+        # It takes no resource: with an ARN it is allowed nothing.
+        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
+        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
+        allow(
+            ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
+            [certificates],
+            sid="OurCertificates",
+            condition=OURS,
+        ),
+        allow(
+            ["route53:ChangeResourceRecordSets"],
+            [f"arn:{account.partition}:route53:::hostedzone/{zone}" for zone in zones],
+            sid="LeadToGateways",
+            condition={"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "CNAME"]}},
         ),
     ]
 

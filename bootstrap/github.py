@@ -60,6 +60,7 @@ class GitHub(pulumi.ComponentResource):
         else:
             provider_arn = args.settings.github_provider_arn
         self.preview_role_arns, self.deploy_role_arns = {}, {}
+        zones = args.settings.hosted_zones
         for region in (args.account.region, *args.settings.regions):
             account = replace(args.account, region=region)
             suffix = "" if region == args.account.region else f"-{region}"
@@ -70,7 +71,11 @@ class GitHub(pulumi.ComponentResource):
                 provider_arn,
                 preview_subjects(args.settings),
                 PREVIEW_SECONDS,
-                {"state": state.apply(permissions.read_state), "read": document(*permissions.read(account))},
+                {
+                    "state": state.apply(permissions.read_state),
+                    "read": document(*permissions.read(account)),
+                    **({"domains": document(*permissions.read_domains(account, zones))} if zones else {}),
+                },
                 args,
                 child,
             )
@@ -86,7 +91,7 @@ class GitHub(pulumi.ComponentResource):
                     "read": document(*permissions.read(account)),
                     **{
                         purpose: document(*what)
-                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters).items()
+                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters, zones).items()
                     },
                 },
                 args,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.aws.account import Account
@@ -40,6 +41,23 @@ def _read_state(state: StateAccess) -> list[Statement]:
         allow(["s3:ListBucket", "s3:GetBucketLocation"], [state.bucket_arn], sid="FindState"),
         allow(["s3:GetObject"], [f"{state.bucket_arn}/.pulumi/*"], sid="ReadState"),
         allow(["kms:Decrypt"], [state.bucket_key_arn, state.secrets_key_arn], sid="Decrypt"),
+    ]
+
+
+def read_domains(account: Account, zones: Sequence[str]) -> list[Statement]:
+    """Return the rights that reading the gateways' names takes, of which the zones have ids."""
+    prefix = f"arn:{account.partition}:route53:::"
+    return [
+        allow(
+            ["acm:DescribeCertificate", "acm:ListTagsForCertificate"],
+            [account.arn("acm", "certificate/*")],
+            sid="DescribeCertificates",
+        ),
+        allow(
+            ["route53:GetChange", "route53:GetHostedZone", "route53:ListResourceRecordSets"],
+            [f"{prefix}change/*", *(f"{prefix}hostedzone/{zone}" for zone in zones)],
+            sid="DescribeZones",
+        ),
     ]
 
 

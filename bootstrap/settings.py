@@ -16,6 +16,7 @@ _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ZONE = re.compile(r"[A-Z0-9]{1,32}")
 _WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
 ENVIRONMENTS = ("dev", "staging", "prod")
 ENVIRONMENT = "bootstrap"
@@ -34,6 +35,7 @@ class Settings:
     `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
     `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
     `clusters`: those that were there before and that stacks go into, by name.
+    `hosted_zones`: those of Route 53 that gateways have names in, by id.
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 
@@ -45,6 +47,7 @@ class Settings:
     github_provider_arn: str | None = None
     regions: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
+    hosted_zones: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = []
@@ -79,6 +82,11 @@ class Settings:
             for name in self.clusters
             if not _CLUSTER.fullmatch(name)
         ]
+        problems += [
+            f"hostedZones: {zone!r} is not the id of a hosted zone; give ids like Z0123456789ABCDEFGHIJ, without wildcards"
+            for zone in self.hosted_zones
+            if not _ZONE.fullmatch(zone)
+        ]
         if problems:
             raise SettingsInvalid("\n".join(problems))
 
@@ -107,6 +115,7 @@ def from_pulumi() -> Settings:
         github_provider_arn=config.get("githubProviderArn"),
         regions=tuple(one for one in _texts(config, "regions") or () if one != pulumi.Config("aws").get("region")),
         clusters=_texts(config, "clusters") or (),
+        hosted_zones=_texts(config, "hostedZones") or (),
     )
 
 

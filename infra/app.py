@@ -24,7 +24,8 @@ from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
 from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
-from infra.platform.gateway import install_gateway
+from infra.platform.gateway import GRPC_LISTENER, HTTP_LISTENER, install_gateway
+from infra.platform.gateway import ports as gateway_ports
 from infra.platform.monitoring import install_monitoring
 from infra.platform.tracing import install_collector
 from infra.serving import triton_values
@@ -133,6 +134,10 @@ def deploy(settings: Settings) -> None:
     if settings.gateway is not None:
         # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
         get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"
+        domain, ports = settings.gateway.domain, gateway_ports(settings.gateway)
+        if domain is not None:
+            pulumi.export("gatewayUrl", f"https://{domain.name}:{ports[HTTP_LISTENER]}".removesuffix(":443"))
+            pulumi.export("gatewayGrpc", f"{domain.name}:{ports[GRPC_LISTENER]}")
         pulumi.export("gatewayAddressCommand", f"{get} --output jsonpath='{{.status.addresses[0].value}}'")
     if requests is not None:
         pulumi.export("requestQueueUrl", requests.url)

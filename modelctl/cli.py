@@ -14,7 +14,7 @@ from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_NAMESPACE
 
 app = typer.Typer(
-    help="Models: released immutably, pinned in a stack, tuned, rolled out, rolled back.",
+    help="Models: imported, released immutably, pinned in a stack, tuned, rolled out, rolled back.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -58,6 +58,23 @@ def release(
     command.release(models_dir, bucket, endpoint_url, stacks=stacks, pin_in=pin)
 
 
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow has made of an ONNX model.")],
+    into: Annotated[Path, typer.Option(metavar="MODELS_DIR", help="The model repository.")] = Path("models"),
+    name: Annotated[
+        str | None, typer.Option(help="The model's name there.", show_default="that of the file, or of its directory")
+    ] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 where it can batch")
+    ] = None,
+) -> None:
+    """Take a model into a repository, with a config.pbtxt made of what its file says."""
+    from modelctl.importer import command
+
+    command.import_model(source, into, name, max_batch_size)
+
+
 @app.command("list")
 def list_(bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """List the releases in the bucket, oldest first, unfinished ones too."""
@@ -80,6 +97,30 @@ def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None,
     from modelctl.release import command
 
     return command.verify(release_id, bucket, endpoint_url, as_json=as_json)
+
+
+@app.command()
+def fetch(
+    release_id: ReleaseId,
+    bucket: Bucket,
+    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that the release gets into.")],
+    endpoint_url: Endpoint = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which the release is copied from.")
+    ] = None,
+    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
+) -> None:
+    """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
+
+    Run again after whatever interrupted it, it goes on where it was.
+    """
+    from modelctl.fetch import command
+
+    shared = command.Cache(cache, cache_gib) if cache is not None else None
+    command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
 
 
 @app.command()
@@ -223,6 +264,10 @@ def parity(
 def tune(
     model: Annotated[str, typer.Argument(help="A model of MODELS_DIR.")],
     slo_p95_ms: Annotated[float, typer.Option("--slo-p95-ms", min=1, help="95 of 100 requests are answered in that time.")],
+    slo_p99_ms: Annotated[
+        float | None,
+        typer.Option("--slo-p99-ms", min=1, help="99 of 100 requests are answered in that time; default: not asked."),
+    ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
     server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
         "127.0.0.1:8001"
@@ -243,5 +288,5 @@ def tune(
     from modelctl.tune import command
     from modelctl.tune.study import Goal
 
-    goal = Goal(slo_p95_ms, budget_seconds, seed)
+    goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
     command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results)

@@ -64,6 +64,14 @@ GATEWAY = "inference"
 """The name of the Gateway, of its class and of its EnvoyProxy."""
 GATEWAY_HTTPS_PORT = 443
 """Of HTTP where the gateway has TLS; without, it has Triton's own port."""
+CLIENT_HEADER = "x-triton-client"
+"""In which Envoy tells its own filters and Triton who asks; what a client sends in it is removed."""
+EXTERNAL_SECRETS = ServiceAccount("client-keys", "external-secrets")
+"""The operator that copies the keys of clients from Secrets Manager; nothing else is in its namespace."""
+CLIENT_KEYS = "client-keys"
+"""The Secret there that Envoy knows the keys from."""
+KEY_SLOTS = ("current", "next", "previous")
+"""The keys that a client may have at one time, by the names that they have in Secrets Manager."""
 LOAD_BALANCER_CONTROLLER = ServiceAccount("aws-load-balancer-controller", "aws-load-balancer-controller")
 
 KEDA_OPERATOR = ServiceAccount("keda", "keda-operator")
@@ -142,6 +150,11 @@ def dns_suffix(partition: str) -> str:
     return "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
 
 
+def client_secret(cluster: str, client: str) -> str:
+    """Return the secret of Secrets Manager that has the keys of one client of the gateway."""
+    return f"{cluster}/clients/{client}"
+
+
 def interruption_queue(cluster: str) -> str:
     """Return the queue of notices that Karpenter reads, and the prefix of the rules of EventBridge that fill it."""
     return f"{cluster}-interruptions"
@@ -170,6 +183,14 @@ RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/`."""
 RELEASE_MANIFEST = "manifest.json"
 """Written last into a release: where it is, the release is whole."""
+MODEL_CACHE_PATH = "/var/lib/kubelet/model-cache"
+"""The folder of a GPU node in which its pods share releases: on the instance store, as the kubelet's own."""
+TRITON_USER = 1000
+"""User and group of Triton's pods (charts/triton)."""
+CURRENT_RELEASE = "current"
+"""Where `modelctl fetch` puts releases on a disk, the link that leads to the one to serve."""
+FETCH_METRIC = "model_fetch_release_bytes"
+"""What a pod's metrics have while it fetches its release, and never afterwards: its size."""
 LIVE_PREFIX = "live/"
 """The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")

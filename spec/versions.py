@@ -255,6 +255,13 @@ ENVOY_GATEWAY = ChartPin(
 ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
 """Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
 
+EXTERNAL_SECRETS_OPERATOR = ChartPin(
+    name="external-secrets",
+    repository="https://charts.external-secrets.io",
+    # renovate: datasource=helm depName=external-secrets registryUrl=https://charts.external-secrets.io
+    version="2.9.0",
+)
+
 OPENTELEMETRY_COLLECTOR = ChartPin(
     name="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
@@ -284,22 +291,25 @@ class TritonRelease:
     """One NGC release of Triton that this platform accepts.
 
     `server`: version that the server reports; `cuda`: toolkit of the image; `minimum_driver`: oldest NVIDIA driver that
-    runs it; `minimum_compute_capability`: oldest GPU generation that it was built for.
+    runs it; `minimum_compute_capability`: oldest GPU generation that it was built for. `tensorrt`: version of the image
+    `-py3`, as far as it is known.
     """
 
     server: str
     cuda: str
     minimum_driver: str
     minimum_compute_capability: float
+    tensorrt: str | None = None
 
 
-# docs/facts/gpu-nodes.md#driver-and-cuda for the driver, docs/facts/gpu-nodes.md#gpu-generations for the capability.
+# docs/facts/gpu-nodes.md#driver-and-cuda for the driver, docs/facts/gpu-nodes.md#gpu-generations for the capability,
+# docs/facts/triton-configuration.md#tensorrt-plans for TensorRT.
 _CUDA_13_DRIVER = "580.65.06"
 TRITON_RELEASES: Mapping[str, TritonRelease] = {
-    "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5),
-    "26.05": TritonRelease("2.69.0", "13", _CUDA_13_DRIVER, 7.5),
-    "26.06": TritonRelease("2.70.0", "13", _CUDA_13_DRIVER, 7.5),
-    "26.07": TritonRelease("2.71.0", "13.3", _CUDA_13_DRIVER, 7.5),
+    "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5, "10"),
+    "26.05": TritonRelease("2.69.0", "13", _CUDA_13_DRIVER, 7.5, "10"),
+    "26.06": TritonRelease("2.70.0", "13", _CUDA_13_DRIVER, 7.5, "11"),
+    "26.07": TritonRelease("2.71.0", "13.3", _CUDA_13_DRIVER, 7.5, "11"),
 }
 # renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=loose extractVersion=^(?<version>\d+\.\d+)-py3$
 DEFAULT_TRITON_VERSION = "26.07"

@@ -23,7 +23,10 @@ review = typer.Typer(
 )
 app.add_typer(cost, name="cost")
 app.add_typer(review, name="review")
+keys = typer.Typer(help="Make, rotate and end the API keys of the gateway's clients (docs/access.md).", no_args_is_help=True)
+app.add_typer(keys, name="keys")
 
+Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Client of gateway.clients in the stack file.")]
 Against = Annotated[str | None, typer.Option(metavar="REV", help="Git revision to compare with.")]
 Reports = Annotated[
     list[Path], typer.Argument(metavar="REPORT", help="File that `collect` wrote, or a folder of such files.")
@@ -144,6 +147,54 @@ def rules(
     from stackctl.rules import as_yaml
 
     typer.echo(as_yaml(stack, runbooks, operator=operator), nl=False)
+
+
+@keys.command("create")
+def keys_create(stack: StackArgument = "", client: Client = "") -> None:
+    """Make the first key of a client, in Secrets Manager. No key is printed."""
+    from stackctl.keys import command
+
+    command.create(stack, client)
+
+
+@keys.command("rotate")
+def keys_rotate(stack: StackArgument = "", client: Client = "") -> None:
+    """Give a client a second key; called again, when the gateways know it, make that the current one."""
+    from stackctl.keys import command
+
+    command.rotate(stack, client)
+
+
+@keys.command("expire")
+def keys_expire(stack: StackArgument = "", client: Client = "") -> None:
+    """End the key that was current before the last rotation."""
+    from stackctl.keys import command
+
+    command.expire(stack, client)
+
+
+@keys.command("revoke")
+def keys_revoke(stack: StackArgument = "", client: Client = "") -> None:
+    """End every key of a client now and make another one: for a key in wrong hands."""
+    from stackctl.keys import command
+
+    command.revoke(stack, client)
+
+
+@keys.command("delete")
+def keys_delete(stack: StackArgument = "", client: Client = "") -> None:
+    """Delete the keys of a client that the stack file does not name any more."""
+    from stackctl.keys import command
+
+    command.delete(stack, client)
+
+
+@keys.command("list")
+def keys_list(stack: StackArgument = "") -> None:
+    """List who has keys, and who should have; no key is read."""
+    from stackctl.keys import command
+
+    command.show(stack)
 
 
 @cost.command("show")

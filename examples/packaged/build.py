@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import onnxruntime
+
 from spec.failure import Failure
 
 HERE = Path(__file__).parent
@@ -18,8 +20,13 @@ PACKAGES = Path(sys.prefix) / "models"
 """Where `make models` puts them."""
 FILES: Mapping[str, str] = {
     "filetype/1/model.onnx": "magika/models/standard_v3_3/model.onnx",
+    "text_detection/1/model.onnx": "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+    "text_direction/1/model.onnx": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+    "text_recognition/1/model.onnx": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
 }
 """File of the repository to the file of a package that it is."""
+CHARACTERS = "text_in_picture/1/characters.txt"
+"""What the steps of text_recognition stand for, which the model file says in its metadata."""
 LABELS = ("filetype/labels.txt", "magika/models/standard_v3_3/config.min.json")
 
 
@@ -35,9 +42,14 @@ def build(target: Path, packages: Path = PACKAGES) -> Path:
     if missing:
         raise NotBuilt(f"{packages} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
     try:
-        shutil.copytree(HERE, target, ignore=shutil.ignore_patterns("__pycache__", "*.py", "*.md"))
+        for model in sorted(path.parent for path in HERE.glob("*/config.pbtxt")):
+            shutil.copytree(model, target / model.name, ignore=shutil.ignore_patterns("__pycache__"))
         for here, source in FILES.items():
+            (target / here).parent.mkdir(exist_ok=True)
             shutil.copyfile(packages / source, target / here)
+        session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
+        characters = session.get_modelmeta().custom_metadata_map["character"]
+        (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
         labels = json.loads((packages / LABELS[1]).read_text())["target_labels_space"]
         (target / LABELS[0]).write_text("".join(f"{label}\n" for label in labels))
     except OSError as error:

@@ -23,8 +23,11 @@ _DATATYPES = {"int32": "INT32", "float32": "FP32", "uint8": "UINT8"}
 
 def write(model: str, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], tolerance: float) -> None:
     """Write the golden.json of the version 1 of a model."""
-    document = {"inputs": _tensors(inputs), "outputs": _tensors(outputs), "tolerance": tolerance}
-    (HERE / model / "1" / "golden.json").write_text(json.dumps(document) + "\n")
+    _write(model, {"inputs": _tensors(inputs), "outputs": _tensors(outputs), "tolerance": tolerance})
+
+
+def _write(model: str, document: Mapping[str, Any]) -> None:
+    (HERE / model / "1" / "golden.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -57,5 +60,19 @@ def filetype() -> None:
     write("filetype", {"bytes": given}, {"target_label": np.asarray(scores, dtype=np.float32)}, 1e-3)
 
 
+def text_in_picture() -> None:
+    """Write what rapidocr-onnxruntime reads in a small picture."""
+    from PIL import Image, ImageDraw, ImageFont
+    from rapidocr_onnxruntime import RapidOCR
+
+    image = Image.new("RGB", (112, 40), "white")
+    ImageDraw.Draw(image).text((16, 2), "EKS", "black", ImageFont.load_default(30))
+    picture = np.array(image)
+    lines, _ = RapidOCR()(picture[:, :, ::-1])
+    texts = {"TEXT": {"datatype": "BYTES", "shape": [len(lines)], "data": [text for _, text, _ in lines]}}
+    _write("text_in_picture", {"inputs": _tensors({"PICTURE": picture}), "outputs": texts})
+
+
 if __name__ == "__main__":
     filetype()
+    text_in_picture()

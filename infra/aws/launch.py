@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -11,8 +11,15 @@ import pulumi_aws as aws
 import yaml
 
 from infra.aws.mig import MigLayout, boot_script
+from spec.names import MODEL_CACHE_PATH, TRITON_USER
 
 _BOUNDARY = "//"
+MODEL_CACHE_SCRIPT = f"#!/bin/bash\ninstall -d -o {TRITON_USER} -g {TRITON_USER} -m 0750 {MODEL_CACHE_PATH}\n"
+"""Makes the folder in which pods share releases; they run as that user.
+
+It runs before nodeadm, which copies the kubelet's folder with its owners to the array of the instance store and mounts that
+in its place (`setup-local-disks` of https://github.com/awslabs/amazon-eks-ami/tree/81fec2e895854f599974fe4d3d72f61c0a9aaffa).
+"""
 
 
 @dataclass(frozen=True)
@@ -38,12 +45,20 @@ class LaunchTemplateArgs:
     reservation: Reservation | None = None
     mig: MigLayout | None = None
     """How the GPUs are cut before the node joins; None: not at all."""
+    model_cache: bool = False
+    """Pods share releases of models in a folder of the node."""
 
 
 def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
     """Register a template for a managed node group: IMDSv2 only, encrypted gp3, tagged instances and volumes."""
     named = {**args.tags, "Name": args.instance_name}
-    start = user_data(args.max_pods, args.local_nvme, args.mig, parallel_image_pull=args.parallel_image_pull)
+    start = user_data(
+        args.max_pods,
+        args.local_nvme,
+        args.mig,
+        parallel_image_pull=args.parallel_image_pull,
+        model_cache=args.model_cache,
+    )
     block_type = args.reservation.block_instance_type if args.reservation is not None else None
     return aws.ec2.LaunchTemplate(
         name,
@@ -92,7 +107,14 @@ def node_config(spec: Mapping[str, object], *, parallel_image_pull: bool) -> dic
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {**spec, **gates}}
 
 
-def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None, *, parallel_image_pull: bool = False) -> str:
+def user_data(
+    max_pods: int,
+    local_nvme: bool,
+    mig: MigLayout | None = None,
+    *,
+    parallel_image_pull: bool = False,
+    model_cache: bool = False,
+) -> str:
     """Return the node configuration for nodeadm (AL2023), and what cloud-init runs before it.
 
     EKS adds the cluster's address and certificate.
@@ -102,28 +124,18 @@ def user_data(max_pods: int, local_nvme: bool, mig: MigLayout | None = None, *, 
         # One array over all instance-store disks, with the kubelet's and containerd's folders on it: the model cache
         # (an emptyDir) and the 20 GiB image are read from NVMe instead of from the network volume.
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
-    config = node_config(spec, parallel_image_pull=parallel_image_pull)
-    return "\n".join(
-        [
-            "MIME-Version: 1.0",
-            f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"',
-            "",
-            f"--{_BOUNDARY}",
-            "Content-Type: application/node.eks.aws",
-            "",
-            yaml.safe_dump(config, sort_keys=True).rstrip(),
-            "",
-            *_script_part(mig),
-            f"--{_BOUNDARY}--",
-            "",
-        ]
-    )
+    scripts = [*([boot_script(mig)] if mig is not None else []), *([MODEL_CACHE_SCRIPT] if model_cache else [])]
+    return mime_archive(node_config(spec, parallel_image_pull=parallel_image_pull), scripts)
 
 
-def _script_part(mig: MigLayout | None) -> list[str]:
-    if mig is None:
-        return []
-    return [f"--{_BOUNDARY}", 'Content-Type: text/x-shellscript; charset="us-ascii"', "", boot_script(mig).rstrip(), ""]
+def mime_archive(config: Mapping[str, object], scripts: Sequence[str]) -> str:
+    """Return user data with a NodeConfig, and with scripts that run as root before it is followed."""
+    parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=True))]
+    parts += [('text/x-shellscript; charset="us-ascii"', script) for script in scripts]
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
+    for kind, content in parts:
+        lines += [f"--{_BOUNDARY}", f"Content-Type: {kind}", "", content.rstrip(), ""]
+    return "\n".join([*lines, f"--{_BOUNDARY}--", ""])
 
 
 def _capacity_reservation(

@@ -121,6 +121,7 @@ class NodeGroup(pulumi.ComponentResource):
             parallel_image_pull=group.image_pull == "soci",
             reservation=reservation,
             mig=mig.layout(group.sharing),
+            model_cache=group.model_cache_gib is not None,
         )
 
     def _template_tags(self, tags: Mapping[str, str], group: aws.eks.NodeGroup) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.domain import DomainCertificate, lead_to_load_balancer
 from infra.aws.network_access import NetworkAccess
-from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
+from infra.platform.client_keys import ClientKeys
+from infra.platform.installed_chart import AwaitedObject, InstalledChart, chart_values, custom_resource
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS, LoadBalancerController
 from spec.names import (
+    CLIENT_HEADER,
     GATEWAY,
     GATEWAY_HTTPS_PORT,
     GATEWAY_NAMESPACE,
@@ -57,7 +60,10 @@ _BUFFER = "1Mi"
 
 @dataclass(frozen=True)
 class InferenceGatewayArgs:
-    """`traced`: Envoy sends a span of each request to the collector. `tags` are given to the load balancer."""
+    """`traced`: Envoy sends a span of each request to the collector. `tags` are given to the load balancer.
+
+    `certificate_arn`: of the certificate with which TLS ends at the load balancer, if it does.
+    """
 
     gateway: Gateway
     network: NetworkAccess
@@ -65,6 +71,7 @@ class InferenceGatewayArgs:
     """How long a request may take, its time in Triton's queue included: Envoy waits for it when it ends."""
     traced: bool
     tags: Mapping[str, str]
+    certificate_arn: pulumi.Input[str] | None
 
 
 class InferenceGateway(InstalledChart):
@@ -93,8 +100,14 @@ class InferenceGateway(InstalledChart):
         )
         values = chart_values(ENVOY_GATEWAY, controller_values(args.gateway))
         last: pulumi.Resource = self._install(ENVOY_GATEWAY, GATEWAY_NAMESPACE, values, namespace)
+        domain = args.gateway.domain
         for manifest in manifests(args):
-            last = custom_resource(f"{name}-{manifest['kind'].lower()}", manifest, self._after(last))
+            made, opts = f"{name}-{manifest['kind'].lower()}", self._after(last)
+            if manifest["kind"] == "Gateway" and domain is not None:
+                last = AwaitedObject(made, manifest, opts)
+                lead_to_load_balancer(f"{name}-record", domain, last.status, pulumi.ResourceOptions(parent=self))
+            else:
+                last = custom_resource(made, manifest, opts)
         self.register_outputs({})
 
 
@@ -106,14 +119,24 @@ def install_gateway(
         return []
     opts = pulumi.ResourceOptions(depends_on=list(after))
     controller = LoadBalancerController("load-balancer-controller", cluster, opts)
+    certificate_arn: pulumi.Input[str] | None = settings.gateway.certificate_arn
+    if settings.gateway.domain is not None and settings.gateway.certifies_its_domain:
+        certificate_arn = DomainCertificate("gateway-certificate", cluster.stack, settings.gateway.domain).arn
     args = InferenceGatewayArgs(
         gateway=settings.gateway,
         network=cluster.network,
         longest_request_seconds=longest_request_seconds,
         traced=settings.tracing is not None,
         tags=cluster.stack.tags,
+        certificate_arn=certificate_arn,
     )
-    return [InferenceGateway("gateway", cluster, args, pulumi.ResourceOptions(depends_on=[controller]))]
+    made: list[pulumi.Resource] = [
+        InferenceGateway("gateway", cluster, args, pulumi.ResourceOptions(depends_on=[controller]))
+    ]
+    if settings.gateway.has_keys:
+        keys = pulumi.ResourceOptions(depends_on=list(made))
+        made.append(ClientKeys("client-keys", cluster, tuple(settings.gateway.clients or ()), keys))
+    return made
 
 
 def controller_values(gateway: Gateway) -> dict[str, Any]:
@@ -146,7 +169,7 @@ def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
     return [
         proxy,
         gateway_class,
-        _manifest("gateway.networking.k8s.io/v1", "Gateway", gateway_spec(args.gateway)),
+        _awaited(args.gateway, _manifest("gateway.networking.k8s.io/v1", "Gateway", gateway_spec(args.gateway))),
         _manifest("gateway.envoyproxy.io/v1alpha1", "ClientTrafficPolicy", client_policy_spec(args.gateway)),
     ]
 
@@ -192,6 +215,8 @@ def client_policy_spec(gateway: Gateway) -> Manifest:
         # %2F in a path is one thing to whom matches it and another to whom serves it.
         "path": {"escapedSlashesAction": "RejectRequest"},
     }
+    if gateway.clients is not None:
+        spec["headers"]["earlyRequestHeaders"] = {"remove": [CLIENT_HEADER]}
     if gateway.tls_secret is not None:
         spec["tls"] = {"minVersion": "1.2"}
     return spec
@@ -226,7 +251,7 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                     # Targets are pods: no node needs a port.
                     "allocateLoadBalancerNodePorts": False,
                     "loadBalancerSourceRanges": _source_ranges(gateway, args.network.cidrs),
-                    "annotations": service_annotations(gateway, drain, args.tags, _subnets(args)),
+                    "annotations": service_annotations(args, drain),
                 },
             },
         },
@@ -242,17 +267,16 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
     return spec
 
 
-def service_annotations(
-    gateway: Gateway, drain_seconds: int, tags: Mapping[str, str], subnet_ids: Sequence[str] = ()
-) -> dict[str, str]:
+def service_annotations(args: InferenceGatewayArgs, drain_seconds: int) -> dict[str, pulumi.Input[str]]:
     """Return the annotations by which the AWS Load Balancer Controller makes a load balancer of the Service.
 
-    `subnet_ids`: without them it looks for subnets by their tags.
+    Where the network names no subnets for it, the controller looks for them by their tags.
 
     A target that leaves keeps its connections while its Envoy drains. Health is Envoy's own word, by which it says that it
     drains; an open port would say that much longer that all is well.
     """
-    annotations = {
+    gateway, subnet_ids = args.gateway, _subnets(args)
+    annotations: dict[str, pulumi.Input[str]] = {
         "scheme": "internal" if gateway.exposure == "internal" else "internet-facing",
         "nlb-target-type": "ip",
         "attributes": "load_balancing.cross_zone.enabled=true",
@@ -266,14 +290,14 @@ def service_annotations(
         "healthcheck-unhealthy-threshold": "2",
         # The annotation is a list of key=value: a comma would begin the next tag.
         "additional-resource-tags": ",".join(
-            f"{key}={value}" for key, value in sorted(tags.items()) if not {",", "="} & {*key, *value}
+            f"{key}={value}" for key, value in sorted(args.tags.items()) if not {",", "="} & {*key, *value}
         ),
     }
     if subnet_ids:
         annotations["subnets"] = ",".join(subnet_ids)
-    if gateway.certificate_arn is not None:
+    if args.certificate_arn is not None:
         annotations |= {
-            "ssl-cert": gateway.certificate_arn,
+            "ssl-cert": args.certificate_arn,
             "ssl-ports": ",".join(str(port) for port in ports(gateway).values()),
             "ssl-negotiation-policy": _TLS_POLICY,
             # gRPC needs HTTP/2, which TLS agrees on by ALPN; without this the load balancer offers none.
@@ -321,6 +345,13 @@ def _tracing() -> Manifest:
         # The name that Triton's own spans have for it. Routes of HTTP set the header, clients of gRPC have sent it.
         "tags": {"triton.model_name": f"%REQ({MODEL_HEADER})%"},
     }
+
+
+def _awaited(gateway: Gateway, manifest: Manifest) -> Manifest:
+    """Make the update wait for the load balancer's name where a domain leads to it."""
+    if gateway.domain is not None:
+        manifest["metadata"]["annotations"] = {"pulumi.com/waitFor": "jsonpath={.status.addresses[0].value}"}
+    return manifest
 
 
 def _manifest(api_version: str, kind: str, spec: Manifest) -> Manifest:

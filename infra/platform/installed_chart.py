@@ -53,6 +53,19 @@ def namespace(
     )
 
 
+class AwaitedObject(pulumi.CustomResource):
+    """An object of a kind that a chart brings, whose controller says in its status what others need to know.
+
+    The provider waits for what the annotation `pulumi.com/waitFor` names.
+    """
+
+    status: pulumi.Output[Mapping[str, Any] | None]
+
+    def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
+        # A property that is not among the inputs would not be among the outputs either.
+        super().__init__(f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}", name, {**manifest, "status": None}, opts)
+
+
 def custom_resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.Resource:
     """Register an object of a kind that a chart brings, from its manifest."""
     return k8s.apiextensions.CustomResource(

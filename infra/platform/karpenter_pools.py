@@ -12,7 +12,7 @@ import pulumi
 import yaml
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.launch import node_config
+from infra.aws.launch import MODEL_CACHE_SCRIPT, mime_archive, node_config
 from spec import cpu_pool, gpu_pool
 from spec.catalog import max_pods
 from spec.cpu_pool import CPU_TAINT
@@ -71,9 +71,13 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"
-    if isinstance(pool, GpuPool) and pool.image_pull == "soci":
+    if isinstance(pool, GpuPool):
+        config = node_config({}, parallel_image_pull=pool.image_pull == "soci")
         # Karpenter puts its own NodeConfig beside this one, and nodeadm merges them.
-        spec["userData"] = yaml.safe_dump(node_config({}, parallel_image_pull=True), sort_keys=True)
+        if pool.model_cache_gib is not None:
+            spec["userData"] = mime_archive(config, [MODEL_CACHE_SCRIPT])
+        elif pool.image_pull == "soci":
+            spec["userData"] = yaml.safe_dump(config, sort_keys=True)
     if reservation is not None:
         spec["capacityReservationSelectorTerms"] = [{"id": reservation}]
     return spec

@@ -48,7 +48,7 @@ def serve_models(
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:
-        models = routes.routed(settings.models, settings.gateway.canaries)
+        models = routes.routed(settings.models, settings.gateway)
         routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
     if settings.pod_autoscaler != "none":
         TritonScaling("triton-scaling", cluster, settings, pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler]))

@@ -1,4 +1,5 @@
-"""Models as a volume, read-only: mounted by Mountpoint for Amazon S3, or from FSx for Lustre.
+"""Volumes of models: a release, read-only, by Mountpoint for Amazon S3 or from FSx for Lustre, or a folder of each node in
+which its pods share what they download.
 
 Provisioned statically: a PersistentVolume, and the claim that is its only one. With Mountpoint each release has its own,
 because a volume's source, here a prefix, cannot change: pods of the old release keep theirs until they end. The file system
@@ -14,13 +15,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.lustre import LustreMount
-from spec.names import RELEASES_PREFIX, ServiceAccount
+from spec.names import MODEL_CACHE_PATH, RELEASES_PREFIX, TRITON_USER, ServiceAccount
+from spec.settings.gpu import GpuPool
 from spec.settings.models import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
 _LUSTRE_DRIVER = "fsx.csi.aws.com"
-# Triton's user and group (charts/triton): Mountpoint shows a file system to nobody but who mounted it, unless told so.
-_USER, _GROUP = 1000, 1000
 LUSTRE_CLAIM = "triton-models"
 """The name of the file system's volume and of its claim."""
 # Kubernetes wants a size, and lets nobody change that of a claim without a class; the file system may grow.
@@ -33,13 +33,16 @@ def volume_name(release: Release) -> str:
 
 
 def mount_options(release: Release, region: str) -> list[str]:
-    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1)."""
+    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1).
+
+    Mountpoint shows a file system to nobody but who mounted it, unless told so.
+    """
     return [
         "read-only",
         f"region {region}",
         f"prefix {RELEASES_PREFIX}{release.id}/",
-        f"uid={_USER}",
-        f"gid={_GROUP}",
+        f"uid={TRITON_USER}",
+        f"gid={TRITON_USER}",
         "allow-other",
     ]
 
@@ -106,6 +109,34 @@ def mounted_file_system(
     )
 
 
+def node_cache_name(pool: GpuPool) -> str:
+    """Return the name of the volume of a pool's nodes in which pods share releases, and of its claim."""
+    return f"triton-model-cache-{pool.name}"
+
+
+def node_cache(
+    name: str, pool: GpuPool, size_gib: int, namespace: str, opts: pulumi.ResourceOptions
+) -> k8s.core.v1.PersistentVolumeClaim:
+    """Register the folder of each node as one volume, and its claim; return the claim.
+
+    The namespace's pods may not name a path of their node themselves (restricted), so that a volume names it. It is bound to
+    no node: on each it is that node's own.
+    """
+    return _claimed(
+        name,
+        _Volume(
+            named=node_cache_name(pool),
+            namespace=namespace,
+            size=f"{size_gib}Gi",
+            access_mode="ReadWriteMany",
+            mount_options=None,
+            # On a node that was started before its pool had a cache there is none: pods wait, and their Event says why.
+            source=k8s.core.v1.HostPathVolumeSourceArgs(path=MODEL_CACHE_PATH, type="Directory"),
+        ),
+        opts,
+    )
+
+
 @dataclass(frozen=True)
 class _Volume:
     """The differences between one volume and another."""
@@ -114,8 +145,8 @@ class _Volume:
     namespace: str
     size: str
     access_mode: str
-    mount_options: list[str]
-    source: k8s.core.v1.CSIPersistentVolumeSourceArgs
+    mount_options: list[str] | None
+    source: k8s.core.v1.CSIPersistentVolumeSourceArgs | k8s.core.v1.HostPathVolumeSourceArgs
 
 
 def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.core.v1.PersistentVolumeClaim:
@@ -130,7 +161,8 @@ def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.co
             storage_class_name="",
             claim_ref=k8s.core.v1.ObjectReferenceArgs(namespace=wanted.namespace, name=wanted.named),
             mount_options=wanted.mount_options,
-            csi=wanted.source,
+            csi=wanted.source if isinstance(wanted.source, k8s.core.v1.CSIPersistentVolumeSourceArgs) else None,
+            host_path=wanted.source if isinstance(wanted.source, k8s.core.v1.HostPathVolumeSourceArgs) else None,
         ),
         opts=opts,
     )

@@ -18,9 +18,11 @@ import pulumi
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform import gateway as envoy
 from infra.platform.installed_chart import custom_resource
+from infra.serving import model_access
+from infra.serving.model_access import ModelAccess
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
-from spec.settings.gateway import Canary
+from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing
 
@@ -34,6 +36,7 @@ _RETRIES = 2
 _RETRIED = ("connect-failure", "refused-stream", "reset-before-request", "retriable-status-codes", "unavailable")
 _RETRY_PERCENT = 20
 _DEVIATIONS = 3
+_SECONDS = {"Second": 1, "Hour": 3600}
 _CONNECT_SECONDS = 1
 _SLOW_START_SECONDS = 30
 """In which Envoy raises the share of a new pod, from a tenth to its part
@@ -44,7 +47,8 @@ _GRPC_SERVICE = "inference.GRPCInferenceService"
 
 @dataclass(frozen=True)
 class RoutedModel:
-    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes.
+    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
+    None: whoever reaches it may ask.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
     """
@@ -55,6 +59,7 @@ class RoutedModel:
     canary: Canary | None
     least_peak_rate: float | None = None
     decoupled: bool = False
+    access: ModelAccess | None = None
 
     @property
     def peak_rate(self) -> float | None:
@@ -71,7 +76,10 @@ class RoutedModel:
 
 
 class ModelRoutes(pulumi.ComponentResource):
-    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model.
+    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model, and where the gateway has clients who may ask it.
+
+    A model's policy is there before its routes, and what closes the gateway to all else comes when each model has its own:
+    a new stack is never open, and one that gets clients is never closed to them.
 
     `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
     """
@@ -85,27 +93,49 @@ class ModelRoutes(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:ModelRoutes", name, None, opts)
-        for manifest in manifests(models, drain):
-            custom_resource(
-                f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}", manifest, cluster.in_cluster(self)
-            )
+        secured: list[pulumi.Resource] = []
+        for model in models:
+            before: list[pulumi.Resource] = []
+            for manifest in manifests([model], drain):
+                made = custom_resource(
+                    f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}",
+                    manifest,
+                    cluster.in_cluster(self, *before),
+                )
+                if manifest["kind"] == "SecurityPolicy":
+                    before.append(made)
+            secured += before
+        if secured:
+            custom_resource(f"{name}-refusal", model_access.refusal(), cluster.in_cluster(self, *secured))
         self.register_outputs({})
 
 
-def routed(models: Models, canaries: Mapping[str, Canary]) -> tuple[RoutedModel, ...]:
+def routed(models: Models, gateway: Gateway) -> tuple[RoutedModel, ...]:
     """Return every model of the release, in order, with what the stack says of it; none without a release."""
     versions = models.release.models if models.release is not None else {}
     least = min((one.peak_rate for one in models.serving.values()), default=None)
+    access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
     return tuple(
-        RoutedModel(name, version, models.serving.get(name), canaries.get(name), least, models.is_decoupled(name))
+        RoutedModel(
+            name,
+            version,
+            models.serving.get(name),
+            gateway.canaries.get(name),
+            least,
+            models.is_decoupled(name),
+            None if access is None else access.of_model(name),
+        )
         for name, version in sorted(versions.items())
     )
 
 
 def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]:
-    """Yield the custom resources of all models."""
+    """Yield the custom resources of all models; of one, those that say who may ask it come first."""
     for model in models:
         name = object_name(model.name)
+        if model.access is not None:
+            security = model.access.security_spec(_routes(name))
+            yield _manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, security)
         yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
         yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
         policy = policy_spec(model, name, drain)
@@ -165,9 +195,7 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
     serving = model.serving
     longest = drain.longest_request_seconds if serving is None else serving.longest_request_seconds
     spec: Manifest = {
-        "targetRefs": [
-            {"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")
-        ],
+        "targetRefs": _routes(name),
         "loadBalancer": _load_balancer(model),
         "timeout": {
             "tcp": {"connectTimeout": f"{_CONNECT_SECONDS}s"},
@@ -183,9 +211,19 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
     }
     if serving is None or serving.sequence is None:
         spec["retry"] = _retry()
-    if model.peak_rate is not None:
-        spec["rateLimit"] = _rate_limit(model.peak_rate)
+    rules = _rate_rules(model)
+    if rules:
+        spec["rateLimit"] = {"type": "Local", "local": {"rules": rules}}
     return spec
+
+
+def _rate_rules(model: RoutedModel) -> list[Manifest]:
+    """Return the limits of a model: its own, and those of clients, in the unit of its own."""
+    own = [] if model.peak_rate is None else [_rate_limit(model.peak_rate)]
+    if model.access is None:
+        return own
+    unit = own[0]["limit"]["unit"] if own else "Second"
+    return own + model.access.rate_rules(unit, _SECONDS[unit])
 
 
 def _load_balancer(model: RoutedModel) -> Manifest:
@@ -229,7 +267,7 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
 
 
 def _rate_limit(peak_rate: float) -> Manifest:
-    """Return the peak that the stack promises, with room for chance, for each route of each Envoy.
+    """Return the rule for the peak that the stack promises, with room for chance, for each route of each Envoy.
 
     Envoy counts for each of its routes by itself, and has one for each match: two over HTTP (the model, and the model with a
     version), two more for `generate`, one more for a canary of a version, and one for each method over gRPC. So what all
@@ -240,9 +278,9 @@ def _rate_limit(peak_rate: float) -> Manifest:
     Not a share of it for each Envoy: a gRPC client has one connection, and so one of them. What the fleet can do is bounded
     by the queues of the servers; this is for a client that has gone wild.
     """
-    unit, expected = ("Second", peak_rate) if peak_rate >= 1 else ("Hour", peak_rate * 3600)
-    limit = {"requests": math.ceil(expected + _DEVIATIONS * math.sqrt(expected)), "unit": unit}
-    return {"type": "Local", "local": {"rules": [{"limit": limit}]}}
+    unit = "Second" if peak_rate >= 1 else "Hour"
+    expected = peak_rate * _SECONDS[unit]
+    return {"limit": {"requests": math.ceil(expected + _DEVIATIONS * math.sqrt(expected)), "unit": unit}}
 
 
 def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | None = None) -> Manifest:
@@ -290,6 +328,10 @@ def _backends(model: RoutedModel, port: int) -> list[Manifest]:
         {"name": TRITON_SERVICE, "port": port, "weight": 100 - percent},
         {"name": model.canary.service, "port": port, "weight": percent},
     ]
+
+
+def _routes(name: str) -> list[Manifest]:
+    return [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")]
 
 
 def _listener(name: str) -> Manifest:

@@ -61,6 +61,9 @@ class TritonServer(pulumi.ComponentResource):
             needed.append(
                 model_volume.mounted_release(label, args.release, stack.model_bucket, stack.region, TRITON, after_namespace)
             )
+        elif args.pool.model_cache_gib is not None:
+            size = args.pool.model_cache_gib
+            needed.append(model_volume.node_cache(f"{name}-cache", args.pool, size, TRITON_NAMESPACE, after_namespace))
         elif args.mount is not None:
             needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
         after = cluster.in_cluster(self, *needed)
@@ -149,6 +152,11 @@ def _repository_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     }
     if models.s3_endpoint is not None:
         s3["endpoint"] = models.s3_endpoint
+    if models.fetcher is not None:
+        fetch: dict[str, Any] = {"image": models.fetcher.image}
+        if args.pool.model_cache_gib is not None:
+            fetch["cache"] = {"claimName": model_volume.node_cache_name(args.pool), "gib": args.pool.model_cache_gib}
+        return {"s3": s3, "fetch": fetch}
     return {"s3": s3}
 
 

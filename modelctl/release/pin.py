@@ -164,6 +164,10 @@ def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) 
         values["others"] = {model: _on_one_line(versions) for model, versions in manifest.others.items()}
     if manifest.ensembles:
         values["ensembles"] = {model: _on_one_line(steps) for model, steps in manifest.ensembles.items()}
+    if manifest.tensorrt:
+        # Quoted, or 10.10 would be read back as 10.1.
+        quoted = {model: [DoubleQuotedScalarString(one) for one in built] for model, built in manifest.tensorrt.items()}
+        values["tensorrt"] = {model: _on_one_line(built) for model, built in quoted.items()}
     for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed)):
         if models:
             values[key] = _on_one_line(models)
@@ -209,7 +213,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "decoupled", "selfPlaced")
+        for key in ("ensembles", "tensorrt", "decoupled", "selfPlaced")
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)

@@ -151,6 +151,7 @@ def _entry(model: Model) -> ModelEntry:
         steps=model.steps,
         decoupled=model.decoupled,
         selfPlaced=model.self_placed,
+        tensorrt=model.tensorrt,
     )
 
 

@@ -6,17 +6,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends, engines, textproto, tree
+from modelctl.repository import backends, engines, plans, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
+from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import contents, ensembles, files, golden, instances, responses, scheduling, tensors, warmup
+from modelctl.repository.rules import (
+    contents,
+    ensembles,
+    files,
+    golden,
+    instances,
+    onnx,
+    responses,
+    scheduling,
+    tensors,
+    warmup,
+)
 from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 from spec import reading
@@ -38,7 +50,8 @@ class Model:
     """One model of a release, its config completed by what only the release decides.
 
     `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
-    is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's.
+    is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
+    the files of the onnxruntime backend say, by their paths.
     """
 
     name: str
@@ -49,6 +62,7 @@ class Model:
     files: tuple[Path, ...]
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
+    onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -64,6 +78,14 @@ class Model:
     def files_of_every_version(self) -> frozenset[str]:
         """Return the names that lie in the directory of each served version: what its one config may name."""
         return _common_names(self.versions, self.files)
+
+    @property
+    def tensorrt(self) -> tuple[str, ...]:
+        """Return the versions of TensorRT that built its plans, as far as they say so."""
+        if self.backend != "tensorrt":
+            return ()
+        found = (plans.built_with(self.directory / file) for file in self.files if len(file.parts) == 2)
+        return tuple(sorted({version for version in found if version is not None}))
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -99,6 +121,7 @@ class _Draft:
     files: tuple[Path, ...] = ()
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
+    onnx: dict[Path, OnnxModel] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -117,10 +140,8 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        model = Model(
-            name, draft.directory, draft.versions, draft.config, text, draft.files, draft.left_out, draft.own_backends
-        )
-        models.append(model)
+        files_of = (draft.files, draft.left_out, draft.own_backends, draft.onnx)
+        models.append(Model(name, draft.directory, draft.versions, draft.config, text, *files_of))
     return models
 
 
@@ -163,7 +184,9 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     problems = list(tree.alike(paths))
     for path in paths:
         if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
-            wrong = tree.link_problem(models_dir, path) if path.is_symlink() else _name_problem(path)
+            wrong = tree.link_problem(models_dir, path) if path.is_symlink() else None
+            if message := None if wrong else model_name_problem(path.name):
+                wrong = Problem(path, message)
             if wrong is None:
                 names.append(path.name)
             else:
@@ -178,11 +201,12 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     return names, problems
 
 
-def _name_problem(path: Path) -> Problem | None:
-    if not _NAME.fullmatch(path.name):
-        return Problem(path, "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation")
-    if len(path.name) > _LONGEST_NAME:
-        return Problem(path, f"a name of {len(path.name)} characters; a model's has at most {_LONGEST_NAME}")
+def model_name_problem(name: str) -> str | None:
+    """Return why no model can have the name."""
+    if not _NAME.fullmatch(name):
+        return "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation"
+    if len(name) > _LONGEST_NAME:
+        return f"a name of {len(name)} characters; a model's has at most {_LONGEST_NAME}"
     return None
 
 
@@ -225,6 +249,8 @@ def _check_model(draft: _Draft, *, steps_of_an_engine: bool) -> None:
         if backends.backend_of(draft.config) == "vllm":
             for version in draft.versions:
                 draft.problems += engine_rules.check_vllm(draft.config, directory, version)
+        draft.onnx, wrong_files = onnx.read_files(draft.config, released, draft.versions)
+        draft.problems += wrong_files
     for relative in draft.files:
         wrong = list(contents.check(directory / relative))
         # What is no Python at all is not told twice.

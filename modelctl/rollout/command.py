@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, start_http_server
-
 from console.exit_codes import DONE, NO_TRAFFIC
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
+from modelctl import metrics_server
 from modelctl.release import catalog
 from modelctl.release.pin import pinned
 from modelctl.release.rollback import roll_back
@@ -35,8 +32,6 @@ from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import load_stack_file
 
-_PORT = re.compile(r"[0-9]{1,5}")
-_LARGEST_PORT = 65535
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
 
@@ -144,10 +139,11 @@ def watch(
 
 def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:
     """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ."""
-    address = _address(serve) if serve is not None else None
+    address = metrics_server.address("--serve", serve) if serve is not None else None
     fleet = _fleet(namespace, translation)
     if address is not None:
-        _serve(ParityCollector(fleet, namespace), *address)
+        with metrics_server.serving(ParityCollector(fleet, namespace), "--serve", *address):
+            threading.Event().wait()
         return DONE
     states = fleet_parity.states(fleet)
     differences = fleet_parity.differences(states)
@@ -172,28 +168,6 @@ def _print(states: list[fleet_parity.PodState]) -> None:
             hashes = ", ".join(sorted(set(served.hashes.values())))
             rows.add_row(state.pod, served.model, ", ".join(map(str, served.versions)), hashes)
     output().print(rows)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not _PORT.fullmatch(port) or int(port) > _LARGEST_PORT:
-        raise Misused(f"--serve {text!r} is no address; write ADDRESS:PORT, like 0.0.0.0:9108") from None
-    return host.strip("[]"), int(port)
-
-
-def _serve(collector: ParityCollector, host: str, port: int) -> None:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
-    try:
-        server, _ = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
-        why = f"{error.strerror or error}; write an address and a free port of this machine"
-        raise Misused(f"--serve {host}:{port}: {why}") from None
-    print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr)
-    try:
-        threading.Event().wait()
-    finally:
-        server.shutdown()
 
 
 def _steps(text: str) -> tuple[int, ...]:

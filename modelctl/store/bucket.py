@@ -36,11 +36,16 @@ class StoredObject:
 
 
 def open_store(
-    bucket: str, endpoint_url: str | None = None, *, region: str | None = None, part_bytes: int = PART_BYTES
+    bucket: str,
+    endpoint_url: str | None = None,
+    *,
+    region: str | None = None,
+    part_bytes: int = PART_BYTES,
+    connections: int = 10,
 ) -> Store:
     """Return a store on `bucket` with the credentials of the environment, in botocore's standard retry mode.
 
-    `region` is the bucket's; without it that of the environment counts.
+    `region` is the bucket's; without it that of the environment counts. `connections`: how many requests run at a time.
 
     `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
     Raises StoreError when there is no region or the AWS configuration cannot be read.
@@ -57,6 +62,7 @@ def open_store(
             retries={"mode": "standard", "max_attempts": 3},
             connect_timeout=5,
             read_timeout=60,
+            max_pool_connections=connections,
             # A bucket is no host name of another store.
             s3={"addressing_style": "path"} if endpoint_url else {},
         )
@@ -196,6 +202,18 @@ class Store:
                 self._client.put_object_tagging(**target, Tagging={"TagSet": tag_set})
             else:
                 self._client.delete_object_tagging(**target)
+
+    def pieces(self, release_id: str, key: str, first: int, end: int) -> Iterator[bytes]:
+        """Yield the object's bytes from `first` to `end`, without the last, or fewer where it is shorter.
+
+        Raises what boto3 raises, for callers that go on where a connection broke, and StoreError.
+        """
+        answer = self._client.get_object(
+            Bucket=self.place.bucket, Key=_key(release_id, key), Range=f"bytes={first}-{end - 1}"
+        )
+        if not answer.get("ContentRange", "").startswith(f"bytes {first}-"):
+            raise StoreError(f"{self.place} was asked for a part of {key} and sent all of it; use a store that knows ranges")
+        yield from answer["Body"].iter_chunks(_READ_BYTES)
 
     def chunks(self, release_id: str, key: str) -> Iterator[bytes]:
         """Yield the object's content, piece by piece."""

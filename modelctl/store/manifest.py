@@ -46,8 +46,8 @@ class ModelEntry(BaseModel):
 
     `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
     ensemble. `decoupled`: its config says that a request has any number of responses; of an ensemble its steps do.
-    `self_placed`: it takes its GPUs by itself (KIND_MODEL), so that its instances are not per GPU. Manifests from before
-    these three were written say neither.
+    `self_placed`: it takes its GPUs by itself (KIND_MODEL), so that its instances are not per GPU. `tensorrt` are the
+    versions that built its plans. Manifests from before these four were written say none of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -58,6 +58,7 @@ class ModelEntry(BaseModel):
     steps: tuple[Name, ...] = ()
     decoupled: bool = False
     self_placed: bool = Field(default=False, alias="selfPlaced")
+    tensorrt: tuple[Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,5}){0,3}$")], ...] = ()
 
 
 class Manifest(BaseModel):
@@ -140,6 +141,11 @@ class Manifest(BaseModel):
     def ensembles(self) -> dict[str, list[str]]:
         """Return the steps of each ensemble: the stack's `models.release.ensembles`."""
         return {name: list(entry.steps) for name, entry in self.models.items() if entry.steps}
+
+    @property
+    def tensorrt(self) -> dict[str, list[str]]:
+        """Return the versions of TensorRT that built the plans of each model: the stack's `models.release.tensorrt`."""
+        return {name: list(entry.tensorrt) for name, entry in self.models.items() if entry.tensorrt}
 
     @property
     def decoupled(self) -> list[str]:

@@ -25,7 +25,7 @@ from modelctl.tune.plot import plot
 from modelctl.tune.report import table_of, watch_on
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
-from modelctl.tune.study import Goal, Search, Winner, choose
+from modelctl.tune.study import Goal, Search, Winner, choose, in_short
 from spec.files import rewrite
 
 
@@ -53,15 +53,19 @@ def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server
     """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure."""
     chosen = _model(models, name)
     refuse_untunable(chosen.config)
-    making = _making(chosen, stack, goal.slo_p95_ms)
+    making = _making(chosen, stack, goal)
     run = _Run(chosen, making, goal, max_instances, datetime.now(UTC), record.load_average())
     with connect(server.address, name, server.admin_key) as triton:
         search, winner = _search(run, triton)
         found = _evidence(run, triton, search, winner)
     file = _write(found, results)
     output().print(table_of(search.trials))
-    held = f"{winner.rate:.0f} requests/s hold p95 <= {goal.slo_p95_ms:g} ms (noise {winner.noise:.0%})"
+    held = f"{in_short(winner.rate)} requests/s hold {goal} (noise {winner.noise:.0%})"
     print(f"{winner.candidate}: {held}")
+    print(
+        f"judged by {winner.requests} requests: {goal.within_at_least(winner.requests):.1%} or more of them are within "
+        f"{goal.slo_p95_ms if goal.slo_p99_ms is None else goal.slo_p99_ms:g} ms in the long run (95 % confidence)"
+    )
     print(f"evidence: {file} and {file.with_suffix('.svg').name}")
     if stack is not None:
         for change in stack_file.write(stack, name, winner.candidate, file.as_posix()):
@@ -69,9 +73,13 @@ def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server
         print(f"make a release with these values: python3 -m modelctl release {models} --bucket BUCKET --pin {stack}")
 
 
-def _making(model: Model, stack: Path | None, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
+def _making(model: Model, stack: Path | None, goal: Goal) -> Callable[[Candidate], ModelConfig]:
     """Return how the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
-    return partial(configured, model.config) if stack is None else stack_file.wanted(stack, model, slo_p95_ms)
+    return (
+        partial(configured, model.config)
+        if stack is None
+        else stack_file.wanted(stack, model, goal.slo_p95_ms, goal.slo_p99_ms)
+    )
 
 
 def _model(models: Path, name: str) -> Model:
@@ -89,7 +97,7 @@ def _search(run: _Run, triton: TuningServer) -> tuple[Search, Winner]:
     inputs = request_of(run.model, run.goal.seed)
     space = Space.of(run.model.config, run.max_instances)
     with ExitStack() as stack:
-        subject = stack.enter_context(ServedModel(triton, run.configured, inputs, run.goal.slo_p95_ms))
+        subject = stack.enter_context(ServedModel(triton, run.configured, inputs, run.goal.slo_p95_ms, run.goal.slo_p99_ms))
         watch = stack.enter_context(watch_on(progress(), run.goal.budget_seconds))
         search = Search(subject, space, run.goal, watch)
         try:
@@ -105,7 +113,7 @@ def _best_so_far(search: Search) -> str:
     if best is None:
         return "interrupted before anything was measured; nothing was written"
     output().print(table_of(search.trials))
-    return f"interrupted; nothing was written; best so far: {best.candidate}: {best.rate:.0f} requests/s"
+    return f"interrupted; nothing was written; best so far: {best.candidate}: {in_short(best.rate)} requests/s"
 
 
 def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -> record.Evidence:
@@ -113,6 +121,7 @@ def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -
         model=run.model.name,
         version=run.model.version,
         slo_p95_ms=run.goal.slo_p95_ms,
+        slo_p99_ms=run.goal.slo_p99_ms,
         started=run.started,
         finished=datetime.now(UTC),
         seed=run.goal.seed,

@@ -95,6 +95,7 @@ class WinnerRecord(_Record):
     values: Values
     rate: float
     noise: float
+    requests: int | None = Field(default=None, description="of the load that held at this rate; none in older reports")
 
 
 class Evidence(_Record):
@@ -104,6 +105,7 @@ class Evidence(_Record):
     model: str
     version: int
     slo_p95_ms: float
+    slo_p99_ms: float | None = None
     started: datetime
     finished: datetime
     seed: int
@@ -137,7 +139,9 @@ def load_record(probe: Probe) -> LoadRecord:
 
 
 def winner_record(winner: Winner) -> WinnerRecord:
-    return WinnerRecord(values=_values(winner), rate=round(winner.rate, 3), noise=round(winner.noise, 4))
+    return WinnerRecord(
+        values=_values(winner), rate=round(winner.rate, 3), noise=round(winner.noise, 4), requests=winner.requests
+    )
 
 
 def machine(load_before: float, server_on_loopback: bool) -> Machine:

@@ -15,8 +15,8 @@ COARSE = 1.3
 
 STEP = 1.5
 MOST_PROBES = 9
-LOWEST_RATE = 1.0
-"""Requests/s below which nothing is searched."""
+LOWEST_RATE = 0.01
+"""Requests/s below which nothing is searched: the 100 requests of one load would take three hours."""
 
 
 def highest_rate(probe: Callable[[float], Probe], guess: float, to_beat: float = 0.0) -> float:

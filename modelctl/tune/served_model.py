@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
@@ -30,9 +30,9 @@ SETTLE_SECONDS = 60.0
 
 
 class ServedModel:
-    """The model of `server` under loads of `inputs`, judged by `slo_p95_ms`. A context manager: it holds connections.
+    """The model of `server` under loads of `inputs`, judged by `slo_p95_ms` and `slo_p99_ms`.
 
-    `configured` gives the full config of a candidate.
+    `configured` gives the full config of a candidate. A context manager: it holds connections.
     """
 
     def __init__(
@@ -41,11 +41,13 @@ class ServedModel:
         configured: Callable[[Candidate], ModelConfig],
         inputs: Sequence[InferInput],
         slo_p95_ms: float,
+        slo_p99_ms: float | None = None,
     ) -> None:
-        self._server, self._configured, self._slo = server, configured, slo_p95_ms
+        self._server, self._configured = server, configured
+        self._slos = {95.0: slo_p95_ms} | ({99.0: slo_p99_ms} if slo_p99_ms is not None else {})
         self._runner = asyncio.Runner()
         self._sender: AbstractAsyncContextManager[Send] = grpc_sender(
-            [server.address], server.model, inputs, deadline_seconds=max(5.0, slo_p95_ms / 100)
+            [server.address], server.model, inputs, deadline_seconds=max(5.0, max(self._slos.values()) / 100)
         )
 
     def __enter__(self) -> Self:
@@ -91,9 +93,15 @@ class ServedModel:
 
     async def _probe(self, rate: float, seconds: float, seed: int) -> Probe:
         schedule = Schedule.poisson(rate, WARM_UP_SECONDS + seconds, seed)
-        result = await run(schedule, self._send, drain_seconds=self._slo / 1000, stop_when=breaks_slo(schedule, self._slo))
+        result = await run(
+            schedule, self._send, drain_seconds=max(self._slos.values()) / 1000, stop_when=breaks_slo(schedule, self._slos)
+        )
         measured = result.after(WARM_UP_SECONDS)
-        held = bool(measured.outcomes) and not measured.stopped and measured.percentile_ms(95) <= self._slo
+        held = (
+            bool(measured.outcomes)
+            and not measured.stopped
+            and all(measured.percentile_ms(percent) <= slo for percent, slo in self._slos.items())
+        )
         if not held:
             await self._settle()
         return Probe(rate, seed, held, measured.summary())
@@ -115,15 +123,18 @@ class ServedModel:
             await asyncio.sleep(0.1)
 
 
-def breaks_slo(schedule: Schedule, slo_p95_ms: float) -> Callable[[Outcome], bool]:
-    """Says, told one outcome after another, when so many missed the SLO that p95 misses it whatever the rest does."""
+def breaks_slo(schedule: Schedule, slos_ms: Mapping[float, float]) -> Callable[[Outcome], bool]:
+    """Says, told one outcome after another, when so many missed an SLO that its percentile misses it whatever the rest does.
+
+    `slos_ms`: by percentile, like 95.
+    """
     due = sum(moment >= WARM_UP_SECONDS for moment in schedule.due)
-    allowed = due - math.ceil(0.95 * due)
-    late = 0
+    left = {percent: due - math.ceil(round(percent * due / 100, 9)) for percent in slos_ms}
 
     def broken(outcome: Outcome) -> bool:
-        nonlocal late
-        late += outcome.due >= WARM_UP_SECONDS and outcome.latency_ms > slo_p95_ms
-        return late > allowed
+        if outcome.due >= WARM_UP_SECONDS:
+            for percent, slo in slos_ms.items():
+                left[percent] -= outcome.latency_ms > slo
+        return min(left.values()) < 0
 
     return broken

@@ -19,7 +19,9 @@ from spec.settings import ModelServing
 from spec.stack_editor import StackEditor
 
 
-def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate], ModelConfig]:
+def wanted(
+    file: Path, model: Model, slo_p95_ms: float, slo_p99_ms: float | None = None
+) -> Callable[[Candidate], ModelConfig]:
     """Return how the stack would serve a candidate: the config that a release would make for it.
 
     Raises TuneError unless the file is right and says what it wants of the model, with this SLO. That is looked at before
@@ -37,6 +39,12 @@ def wanted(file: Path, model: Model, slo_p95_ms: float) -> Callable[[Candidate],
         raise TuneError(
             f"{file}: config.{KEY}.serving.{model.name}.sloP95Ms is {wants.slo_p95_ms}, and --slo-p95-ms {slo_p95_ms:g}; "
             "tune for the SLO that the stack has"
+        )
+    if wants.slo_p99_ms != slo_p99_ms:
+        there = "has none" if wants.slo_p99_ms is None else f"is {wants.slo_p99_ms}"
+        given = "there is no --slo-p99-ms" if slo_p99_ms is None else f"--slo-p99-ms {slo_p99_ms:g}"
+        raise TuneError(
+            f"{file}: config.{KEY}.serving.{model.name}.sloP99Ms {there}, and {given}; tune for the SLOs that the stack has"
         )
     facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
 

@@ -7,16 +7,18 @@ because a single short search on a machine that does other things too is not to 
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from modelctl.tune.candidate import Candidate, Space
-from modelctl.tune.errors import SloUnreachable
+from modelctl.tune.errors import SloUnreachable, TuneError
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
 from modelctl.tune.subject import Probe, Subject
+from spec import objectives
 
 SEARCH_SHARE = 0.6
 """Of the budget, for the optimiser."""
@@ -35,10 +37,24 @@ REPEATED_PROPOSALS = 12
 FEWEST_CANDIDATES = 2
 """Measured however short the budget: with and without batching, or there is nothing to choose from."""
 
-FEWEST_REQUESTS = 20
-"""Of which p95 leaves one out."""
+LATE_TO_COMPARE = 2
+"""Requests that may be late in a load that candidates are compared by: 40 requests for p95, 200 for p99."""
 
-Origin = Literal["prior", "search", "neighbour", "again"]
+LATE_TO_CLAIM = 20
+"""The same of the load that the result rests on: 400 requests for p95, 2000 for p99.
+
+How many of n requests are late scatters by the square root of that number, so that a share of 20 is known to within
+1.96 / sqrt(20) = 44 % of itself (95 % confidence): who sees 5 % of 400 late has 3.2 to 7.6 % late in the long run.
+"""
+
+MOST_CLAIMS = 5
+LESS = 0.12
+"""The rate of a claim that does not hold is lowered by so much, for the next: short loads find too high a rate by chance."""
+
+_LOADS = 20
+"""Loads that a search has at least, to be worth its while."""
+
+Origin = Literal["prior", "search", "neighbour", "again", "claim"]
 
 
 @dataclass
@@ -55,11 +71,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Winner:
-    """`rate`: the median of its measurements; `noise`: the share within which candidates count as equal."""
+    """`rate`: the median of its measurements, or less where that did not hold for longer; `noise`: the share within which
+    candidates count as equal; `requests`: of the load that held at this rate.
+    """
 
     candidate: Candidate
     rate: float
     noise: float
+    requests: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,11 +88,38 @@ class Goal:
     slo_p95_ms: float
     budget_seconds: float
     seed: int
+    slo_p99_ms: float | None = None
+
+    def __str__(self) -> str:
+        also = f" and p99 <= {self.slo_p99_ms:g} ms" if self.slo_p99_ms is not None else ""
+        return f"p95 <= {self.slo_p95_ms:g} ms{also}"
 
     @property
-    def probe_seconds(self) -> float:
-        """Length of a load: short enough for a few dozen of them, long enough for a p95."""
-        return min(max(self.budget_seconds / 100, 1.0), 6.0)
+    def objective(self) -> float:
+        """Return the share of the requests that has to be in time by the SLO that is the harder one to measure."""
+        return objectives.LATENCY if self.slo_p99_ms is None else objectives.TAIL_LATENCY
+
+    def requests(self, late: int) -> int:
+        """Return how many requests a load needs so that so many of them may be late."""
+        return math.ceil(round(late / (1 - self.objective), 6))
+
+    def probe_seconds(self, rate: float, late: int) -> float:
+        """Return the length of a load at `rate`: a hundredth of the budget, 1 to 6 s, longer where that is too few requests.
+
+        Three standard deviations are added, because arrivals are Poisson's.
+        """
+        fewest = self.requests(late)
+        return max(min(max(self.budget_seconds / 100, 1.0), 6.0), (fewest + 3 * math.sqrt(fewest)) / rate)
+
+    def within_at_least(self, requests: int) -> float:
+        """Return the share that is in time in the long run, at least, where a load of so many requests just held the SLO.
+
+        The lower end of Wilson's interval, 95 % confidence on both sides.
+        """
+        z, share = 1.96, math.ceil(round(self.objective * requests, 6)) / requests
+        centre = share + z**2 / (2 * requests)
+        spread = z * math.sqrt(share * (1 - share) / requests + z**2 / (4 * requests**2))
+        return (centre - spread) / (1 + z**2 / requests)
 
 
 class Watch:
@@ -110,16 +156,17 @@ class Search:
         self._try_the_neighbours()
         self._measure_the_best_again()
         winner = choose(self.trials)
+        winner = winner and self._claimed(winner)
         if winner is None and any(trial.rate for trial in self.trials):
             best = max(self.trials, key=lambda trial: trial.rate)
             raise SloUnreachable(
-                f"too much else goes on for p95 <= {self._goal.slo_p95_ms:g} ms to be judged: {best.candidate} held it at "
-                f"{best.rate:.0f} requests/s once and at no rate later; tune on a machine that does nothing else"
+                f"too much else goes on for {self._goal} to be judged: {best.candidate} held it at "
+                f"{in_short(best.rate)} requests/s once and at no rate later; tune on a machine that does nothing else"
             )
         if winner is None:
             fastest = min(self.trials, key=lambda trial: trial.lone_p95_ms)
             raise SloUnreachable(
-                f"no configuration holds p95 <= {self._goal.slo_p95_ms:g} ms under load; a lone request has p95 "
+                f"no configuration holds {self._goal} under load; a lone request has p95 "
                 f"{fastest.lone_p95_ms:.1f} ms at best"
             )
         return winner
@@ -180,25 +227,56 @@ class Search:
         trial = Trial(len(self.trials) + 1, origin, candidate, lone)
         if not self.trials and lone > self._goal.slo_p95_ms:
             raise SloUnreachable(
-                f"p95 <= {self._goal.slo_p95_ms:g} ms cannot be held even by one request at a time: without batching a lone "
+                f"{self._goal} cannot be held even by one request at a time: without batching a lone "
                 f"request has p95 {lone:.1f} ms"
             )
         earlier = [known.rate for known in self.trials if known.candidate == candidate]
         best = max((known.rate for known in self.trials), default=0.0)
         if lone <= self._goal.slo_p95_ms:
+            guess = max(earlier, default=0.0) or best or 0.6 * 1000 / lone
+            if not self.trials:
+                self._refuse_too_short_a_budget(guess)
 
             def probe(rate: float) -> Probe:
-                self._watch.probing(trial, rate)
-                self._probes += 1
-                seconds = max(self._goal.probe_seconds, FEWEST_REQUESTS / rate)
-                trial.probes.append(self._subject.probe(rate, seconds, self._goal.seed + self._probes))
-                return trial.probes[-1]
+                return self._probe(trial, rate, LATE_TO_COMPARE)
 
-            guess = max(earlier, default=0.0) or best or 0.6 * 1000 / lone
             trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
         self.trials.append(trial)
         self._watch.measured(trial)
         return trial
+
+    def _probe(self, trial: Trial, rate: float, late: int) -> Probe:
+        self._watch.probing(trial, rate)
+        self._probes += 1
+        trial.probes.append(self._subject.probe(rate, self._goal.probe_seconds(rate, late), self._goal.seed + self._probes))
+        return trial.probes[-1]
+
+    def _claimed(self, winner: Winner) -> Winner | None:
+        """Hold the winner's rate, or a little less, for as many requests as the percentile needs, whatever the budget.
+
+        None when it does not hold.
+        """
+        lone = min(trial.lone_p95_ms for trial in self.trials if trial.candidate == winner.candidate)
+        trial, rate = Trial(len(self.trials) + 1, "claim", winner.candidate, lone), winner.rate
+        self._subject.use(winner.candidate)
+        for _ in range(MOST_CLAIMS):
+            probe = self._probe(trial, rate, LATE_TO_CLAIM)
+            if probe.held:
+                trial.rate = rate
+                break
+            rate *= 1 - LESS
+        self.trials.append(trial)
+        self._watch.measured(trial)
+        return replace(winner, rate=rate, requests=probe.summary.due) if trial.rate else None
+
+    def _refuse_too_short_a_budget(self, rate: float) -> None:
+        needed = self._goal.probe_seconds(rate, LATE_TO_COMPARE)
+        if needed > self._goal.budget_seconds:
+            raise TuneError(
+                f"at {in_short(rate)} requests/s, which this model may hold, the {self._goal.requests(LATE_TO_COMPARE)} "
+                f"requests that one load needs to tell p{round(self._goal.objective * 100)} take {needed:.0f} s, and the "
+                f"budget is {self._goal.budget_seconds:g} s; give --budget-seconds {math.ceil(needed) * _LOADS} or more"
+            )
 
     def _over(self, share: float) -> bool:
         return self._clock() - self._start >= share * self._goal.budget_seconds
@@ -227,6 +305,11 @@ def choose(trials: Iterable[Trial]) -> Winner | None:
     equal = [candidate for candidate, rate in medians.items() if rate >= best * (1 - noise)]
     winner = min(equal, key=lambda candidate: candidate.cost)
     return Winner(winner, medians[winner], noise)
+
+
+def in_short(rate: float) -> str:
+    """Return requests/s in as many digits as say something."""
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def _finalists(trials: Iterable[Trial]) -> list[Candidate]:

@@ -7,7 +7,7 @@ does until it has loaded its models is not a fault, and pods that differ while t
 from __future__ import annotations
 
 from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from spec.prometheus.rule import JOB, Group, Rule, alert, duration, group, pods, series
+from spec.prometheus.rule import JOB, Group, Rule, alert, answering, duration, group, pods, series
 from spec.prometheus.timing import timing
 from spec.settings.model import Settings
 
@@ -96,7 +96,7 @@ def _down(settings: Settings, start: int) -> list[Rule]:
     return [
         alert(
             "TritonDown",
-            f"absent({_UP} == 1)",
+            f"absent({answering(settings)})",
             lasting=lasting,
             severity="critical",
             labels={"namespace": TRITON_NAMESPACE},
@@ -107,7 +107,7 @@ def _down(settings: Settings, start: int) -> list[Rule]:
 
 
 def _models(settings: Settings) -> list[Rule]:
-    answering = f"count by (namespace) ({_UP} == 1)"
+    pods_that_answer = f"count by (namespace) ({answering(settings)})"
     serving = f"count by (namespace, model) (group by (namespace, pod, model) ({_PENDING}))"
     version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({_PENDING}))"
     release = settings.models.release
@@ -123,14 +123,14 @@ def _models(settings: Settings) -> list[Rule]:
         ),
         alert(
             "TritonModelNotServed",
-            f"{serving}\n< on (namespace) group_left () {answering}",
+            f"{serving}\n< on (namespace) group_left () {pods_that_answer}",
             lasting="10m",
             severity="warning",
             summary="{{ $labels.model }} is missing on some pods",
             description="Only {{ $value }} of the pods that answer have {{ $labels.model }} loaded. "
             "Requests for it that reach another pod fail.",
         ),
-        *(_not_served_at_all(model, answering) for model in sorted(release.models if release is not None else ())),
+        *(_not_served_at_all(model, pods_that_answer) for model in sorted(release.models if release is not None else ())),
     ]
 
 

@@ -7,14 +7,14 @@ honour them (`honorLabels: true`).
 from __future__ import annotations
 
 from spec.prometheus.alerts import ROLLING
-from spec.prometheus.rule import JOB, Group, alert, group, series
+from spec.prometheus.rule import Group, alert, answering, group, series
+from spec.settings.model import Settings
 
 _INFO = series("triton_model_config_info")
 _FLEET_UP = series("triton_model_config_fleet_up")
-_UP = series("up", job=JOB)
 
 
-def parity_group() -> Group:
+def parity_group(settings: Settings) -> Group:
     """The alerts about pods that differ, and about a pod that could not be compared."""
     return group(
         "triton.parity",
@@ -31,7 +31,7 @@ def parity_group() -> Group:
             ),
             alert(
                 "TritonParityUnknown",
-                f"(max by (namespace, pod) ({_UP} == 1)\n"
+                f"(max by (namespace, pod) ({answering(settings)})\n"
                 f"unless on (namespace, pod) {_INFO})\n"
                 # While the exporter reports nobody at all, it is the exporter that is missing, not a pod.
                 f"and on (namespace) {_INFO}",

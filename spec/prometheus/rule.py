@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spec.names import TRITON_CHART, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.names import FETCH_METRIC, TRITON_CHART, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.settings.model import Settings
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -26,6 +27,14 @@ def series(name: str, *matchers: str, **labels: str) -> str:
     """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`)."""
     equal = (f'{label}="{value}"' for label, value in {"namespace": TRITON_NAMESPACE, **labels}.items())
     return f"{name}{{{','.join([*equal, *matchers])}}}"
+
+
+def answering(settings: Settings) -> str:
+    """The targets of Triton's pods that answer: not of those that fetch their release, which answer on the same port."""
+    up = f"{series('up', job=JOB)} == 1"
+    if settings.models.access != "local":
+        return up
+    return f"{up} unless on (namespace, pod) {series(FETCH_METRIC)}"
 
 
 def pods(name: str, **labels: str) -> str:

@@ -1,7 +1,8 @@
 """Error budgets per model, and alerts on how fast they burn (multi-window, multi-burn-rate).
 
 Latency: 95 % of the responses within `slo_p95_ms`, counted in the histogram bucket that ends exactly there
-(`latencyHistogram`; the bucket is part of the model's generated config). Availability: 99.9 % of the requests succeed.
+(`latencyHistogram`; the bucket is part of the model's generated config), and 99 % within `slo_p99_ms` where there is one.
+Availability: 99.9 % of the requests succeed.
 
 What the server cannot know is not in these numbers: requests that a full queue turns away, requests with wrong
 inputs, and error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
@@ -24,8 +25,11 @@ _REQUESTS = "model:triton_requests:rate5m"
 _FAILURES = "model:triton_request_failures:rate5m"
 _RESPONSES = "model:triton_responses:rate5m"
 _SLOW = "model:triton_slow_responses:rate5m"
+_TAIL_RESPONSES = "model:triton_tail_responses:rate5m"
+_SLOW_TAIL = "model:triton_slow_tail_responses:rate5m"
 _FAILED_RATIO = "model:triton_request_failures:ratio_"
 _SLOW_RATIO = "model:triton_slow_responses:ratio_"
+_SLOW_TAIL_RATIO = "model:triton_slow_tail_responses:ratio_"
 
 _WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 _INTERVAL_SECONDS = 60
@@ -54,14 +58,21 @@ def slo_recording_group(settings: Settings) -> Group:
     """Rates and shares of failed and of slow requests per namespace and model, for every window of the alerts."""
     failures = _rate(series("nv_inference_request_failure"))
     measured = sorted((model, want) for model, want in settings.models.serving.items() if want.latency_histogram)
+    tails = [(model, want.slo_p99_ms) for model, want in measured if want.slo_p99_ms is not None]
     return group(
         "triton.slo.recording",
         [
             record(_REQUESTS, f"{_rate(series('nv_inference_request_success'))}\n+ {failures}"),
             record(_FAILURES, failures),
-            *(rule for model, want in measured for rule in _responses(model, want)),
+            *(rule for model, want in measured for rule in _responses(model, want.slo_p95_ms, _RESPONSES, _SLOW)),
+            *(rule for model, slo_ms in tails for rule in _responses(model, slo_ms, _TAIL_RESPONSES, _SLOW_TAIL)),
             *(record(f"{_FAILED_RATIO}{window}", _share(_FAILURES, _REQUESTS, window)) for window in _WINDOWS),
             *(record(f"{_SLOW_RATIO}{window}", _share(_SLOW, _RESPONSES, window)) for window in _WINDOWS if measured),
+            *(
+                record(f"{_SLOW_TAIL_RATIO}{window}", _share(_SLOW_TAIL, _TAIL_RESPONSES, window))
+                for window in _WINDOWS
+                if tails
+            ),
         ],
         interval=f"{_INTERVAL_SECONDS}s",
     )
@@ -93,28 +104,24 @@ def _availability(model: str) -> list[Rule]:
 
 def _latency(model: str, want: ModelServing) -> list[Rule]:
     if want.latency_histogram:
-        budget = 1 - objectives.LATENCY
-        allowed = f"{budget:.0%}"
+        tail = want.slo_p99_ms
+        burns = _late("TritonLatencyBudgetBurn", model, want.slo_p95_ms, objectives.LATENCY, _SLOW_RATIO, _SLOW)
+        told, bounds, quiet = _of(_SLOW, model), f"{want.slo_p95_ms} ms", "TritonLatencyBudgetBurn stays"
+        if tail is not None:
+            burns += _late("TritonTailLatencyBudgetBurn", model, tail, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
+            told = f"({told} and on (namespace, model) {_of(_SLOW_TAIL, model)})"
+            bounds, quiet = f"{bounds} and with one at {tail} ms", f"{quiet.removesuffix(' stays')} or its like of p99 stays"
         return [
-            *_burns(
-                "TritonLatencyBudgetBurn",
-                model,
-                _SLOW_RATIO,
-                _SLOW,
-                budget,
-                summary=f"{model} is slow: {{{{ $value | humanizePercentage }}}} over {want.slo_p95_ms} ms",
-                description=f"Of the responses of {model}, {{{{ $value | humanizePercentage }}}} take longer than "
-                f"{want.slo_p95_ms} ms, where {allowed} may.",
-            ),
+            *burns,
             alert(
                 "TritonSloNotMeasured",
-                f"{_of(_REQUESTS, model)} > 0\nunless on (namespace, model) {_of(_SLOW, model)}",
+                f"{_of(_REQUESTS, model)} > 0\nunless on (namespace, model) {told}",
                 lasting="30m",
                 severity="warning",
                 labels={"model": model},
                 summary=f"The latency SLO of {model} is not measured",
                 description=f"{model} has traffic, but no pod exports its latency histogram with a bucket that ends at "
-                f"{want.slo_p95_ms} ms. However slow it becomes, TritonLatencyBudgetBurn stays quiet.",
+                f"{bounds}. However slow it becomes, {quiet} quiet.",
             ),
         ]
     if want.decoupled:
@@ -134,6 +141,20 @@ def _latency(model: str, want: ModelServing) -> list[Rule]:
             "in. This model has no latency histogram, so its SLO itself cannot be watched.",
         )
     ]
+
+
+def _late(name: str, model: str, slo_ms: int, objective: float, ratio: str, slow: str) -> list[Rule]:
+    budget = 1 - objective
+    return _burns(
+        name,
+        model,
+        ratio,
+        slow,
+        budget,
+        summary=f"{model} is slow: {{{{ $value | humanizePercentage }}}} over {slo_ms} ms",
+        description=f"Of the responses of {model}, {{{{ $value | humanizePercentage }}}} take longer than "
+        f"{slo_ms} ms, where {budget:.0%} may.",
+    )
 
 
 def _traffic_stopped(model: str, want: ModelServing) -> Rule:
@@ -177,18 +198,18 @@ def _burn(model: str, ratio: str, bad: str, budget: float, rate: BurnRate) -> st
     return f"({_of(ratio + rate.long, model)} > {limit}\n  and {_of(ratio + rate.short, model)} > {limit}\n  and {events})"
 
 
-def _responses(model: str, want: ModelServing) -> list[Rule]:
-    """Responses, and those later than the SLO, of the pods that have a bucket which ends there.
+def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rule]:
+    """Responses, and those later than an SLO, of the pods that have a bucket which ends there.
 
     While a changed SLO is rolled out, the old pods have none: they must not count as slow.
     """
     # Prometheus 3 stores le="50" as le="50.0".
-    bucket = series(f"{_HISTOGRAM}_bucket", f'le=~"{want.slo_p95_ms}([.]0)?"', model=model)
+    bucket = series(f"{_HISTOGRAM}_bucket", f'le=~"{slo_ms}([.]0)?"', model=model)
     in_time = f"sum by (namespace, pod, model) (rate({bucket}[5m]))"
     everything = f"sum by (namespace, pod, model) (rate({series(f'{_HISTOGRAM}_count', model=model)}[5m]))"
     return [
-        record(_RESPONSES, f"sum by (namespace, model) (\n  {everything}\n  and {in_time})", {"model": model}),
-        record(_SLOW, f"sum by (namespace, model) (\n  {everything}\n  - {in_time})", {"model": model}),
+        record(all_of_them, f"sum by (namespace, model) (\n  {everything}\n  and {in_time})", {"model": model}),
+        record(slow, f"sum by (namespace, model) (\n  {everything}\n  - {in_time})", {"model": model}),
     ]
 
 

@@ -13,18 +13,23 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. `start`: the longest that the startup probe lets a pod load its models; `longest_batch`: one execution."""
+    """Seconds. `start`: the longest that a pod may take to get its release and load it; `longest_batch`: one execution."""
 
     start: int
     longest_batch: int
 
 
 def timing(settings: Settings) -> Timing:
-    """The times of a stack. `start` is the chart's own arithmetic (`triton.startupSeconds`), a test compares the two."""
+    """The times of a stack. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
+
+    A test compares the two.
+    """
     values = rendered_values("triton", settings.environment, _ROOT)
     startup, release = values["startup"], settings.models.release
     start = startup["minimumSeconds"]
     if release is not None:
         download = -(-release.bytes // startup["bytesPerSecond"])
-        start = max(start, download + startup["secondsPerModel"] * len(release.models))
+        load = startup["secondsPerModel"] * len(release.models)
+        # The startup probe begins when the release is fetched.
+        start = download + max(start, load) if settings.models.access == "local" else max(start, download + load)
     return Timing(start=start, longest_batch=values["drain"]["longestBatchSeconds"])

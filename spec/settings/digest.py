@@ -15,6 +15,10 @@ _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 """Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
 
 
+_SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms")
+"""Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
+
+
 def serving_digest(settings: Document) -> str:
     """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pool.
 
@@ -27,9 +31,13 @@ def serving_digest(settings: Document) -> str:
 
 def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
     """The digest of these wants on GPUs of these compute capabilities."""
-    wants = {name: _plain(model, without=_NOT_IN_CONFIGS) for name, model in serving.items()}
+    wants = {name: _plain(model, without=_left_out(model)) for name, model in serving.items()}
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
+
+
+def _left_out(model: ModelServing) -> frozenset[str]:
+    return _NOT_IN_CONFIGS | {name for name in _SINCE if getattr(model, name) == type(model).model_fields[name].default}
 
 
 def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:

@@ -299,6 +299,15 @@ TritonVersion = Annotated[
         number='{value} without quotes is a number (26.10 would become 26.1); quote it: "{value:05.2f}"',
     ),
 ]
+TensorrtVersion = Annotated[
+    str,
+    matching(
+        r"\d{1,3}(\.\d{1,5}){0,3}",
+        "is not a version of TensorRT",
+        'give one like "11.1.0"',
+        number='{value} without quotes is a number (10.10 would become 10.1); quote it: "{value}"',
+    ),
+]
 AccountId = Annotated[
     str,
     matching(

@@ -7,6 +7,8 @@ from pydantic import Field
 
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
+from spec.settings.clients import MOST_RATES, Clients, Jwt
+from spec.settings.domain import Domain
 from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule
@@ -54,12 +56,17 @@ class Gateway(Section):
     )
     certificate_arn: CertificateArn | None = Field(
         default=None,
-        description="the certificate of ACM with which TLS ends at the load balancer; without it: tlsSecret, or, in local "
-        "and dev, no TLS",
+        description="the certificate of ACM with which TLS ends at the load balancer; without it: one for the domain, "
+        "tlsSecret, or, in local and dev, no TLS",
     )
     tls_secret: KubernetesName | None = Field(
         default=None,
         description="the Secret in Envoy's namespace with which TLS ends in Envoy; without it: certificateArn",
+    )
+    domain: Domain | None = Field(
+        default=None,
+        description="the name by which clients find it, with its certificate; without it: the load balancer's own name, "
+        "which no certificate has",
     )
     replicas: Annotated[int, between(1, 100, "pods")] = Field(description="the number of Envoy's pods, like 2")
     cpu: Cpu = Field(description='vCPUs of a pod of Envoy in quotes, like "1"')
@@ -82,11 +89,36 @@ class Gateway(Section):
     canaries: dict[ModelName, Canary] = Field(
         default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )
+    clients: Clients | None = Field(
+        default=None,
+        description="by name, who may ask, by an API key, or with jwt by a token; without it: whoever reaches the load "
+        "balancer may",
+    )
+    jwt: Jwt | None = Field(
+        default=None,
+        description="the identity provider whose tokens say which client asks; without it: an API key of "
+        "`stackctl keys` does",
+    )
 
     @property
     def encrypted(self) -> bool:
         """Return whether clients speak TLS."""
-        return self.certificate_arn is not None or self.tls_secret is not None
+        return self.domain is not None or self.certificate_arn is not None or self.tls_secret is not None
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether clients are known by API keys."""
+        return self.clients is not None and self.jwt is None
+
+    @property
+    def certifies_its_domain(self) -> bool:
+        """Return whether the stack asks ACM for a certificate of the domain, as nothing else brings TLS."""
+        return self.domain is not None and self.certificate_arn is None and self.tls_secret is None
+
+    @property
+    def ends_at_load_balancer(self) -> bool:
+        """Return whether TLS ends at the load balancer."""
+        return self.certificate_arn is not None or self.certifies_its_domain
 
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
@@ -129,11 +161,11 @@ class Gateway(Section):
                 "tlsSecret",
                 "TLS ends at the load balancer (certificateArn) or in Envoy (tlsSecret), not in both; remove one",
             )
-        none = self.certificate_arn is None and self.tls_secret is None
-        if none and (at.environment not in _UNENCRYPTED or self.exposure == "public"):
+        if not self.encrypted and (at.environment not in _UNENCRYPTED or self.exposure == "public"):
             yield at.problem(
                 "certificateArn",
-                "is missing; give the ARN of a certificate of ACM, or the Secret that Envoy takes its own from (tlsSecret)",
+                "is missing; give the ARN of a certificate of ACM, a domain that gets one, or the Secret that Envoy takes "
+                "its own from (tlsSecret)",
             )
 
     @rule
@@ -141,3 +173,41 @@ class Gateway(Section):
         """Require two pods of Envoy in prod."""
         if at.environment == "prod" and self.replicas < 2:
             yield at.problem("replicas", "prod invariant 'two gateways': 1 pod is an outage at every restart; use 2 or more")
+
+    @rule
+    def _clients_are_known_by_one_thing(self, at: Place) -> Iterator[Problem]:
+        """Require a client where there is jwt, claims with jwt only, and each value of the claim once."""
+        if self.clients is None:
+            if self.jwt is not None:
+                yield at.problem("jwt", "says by what clients are known, and there are none; give clients")
+            return
+        named: dict[str, str] = {}
+        for name, client in self.clients.items():
+            if client.claim is not None and self.jwt is None:
+                yield at.problem(f"clients.{name}.claim", "is of tokens, and there is no jwt; remove it, or give jwt")
+            claim = client.claim or name
+            if self.jwt is not None and claim in named:
+                yield at.problem(
+                    f"clients.{name}", f"a token with {claim} is the client {named[claim]} already; give another claim"
+                )
+            named.setdefault(claim, name)
+
+    @rule
+    def _rates_fit(self, at: Place) -> Iterator[Problem]:
+        """Require rates of at most 15 clients: Envoy Gateway takes no more rules for a route."""
+        rated = [name for name, client in (self.clients or {}).items() if client.requests_per_second is not None]
+        if len(rated) > MOST_RATES:
+            yield at.problem(
+                "clients",
+                f"{len(rated)} of them have requestsPerSecond, and Envoy Gateway takes {MOST_RATES} for a model; remove it "
+                "from those that may share the model's own rate",
+            )
+
+    @rule
+    def _secrets_are_encrypted(self, at: Place) -> Iterator[Problem]:
+        """Require TLS where clients send keys or tokens, but on the twin."""
+        if self.clients is not None and not self.encrypted and at.environment != "local":
+            yield at.problem(
+                "clients",
+                "send keys or tokens, and without TLS whoever is on the way reads them; give domain or certificateArn",
+            )

@@ -95,6 +95,11 @@ class GpuPool(NodeGroup):
         description="standard, or soci: the layers of an image are fetched and unpacked in parallel, for which every type "
         "needs an instance store",
     )
+    model_cache_gib: Annotated[int, between(1, 65_536, "GiB")] | None = Field(
+        default=None,
+        description="GiB of releases that each node keeps for its pods, like 100: one downloads a release, the others copy "
+        "it; for models.access: local; without it: each pod downloads its own",
+    )
 
     @property
     def gpu_types(self) -> list[InstanceType]:

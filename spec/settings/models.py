@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Endpoint, ModelName, ReleaseId, ServingDigest
+from spec.settings import images
+from spec.settings.fields import Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -18,7 +19,8 @@ _Version = Annotated[int, between(1, 999_999_999, "for a version")]
 _GIB = 1024**3
 # While pods of one release replace those of another, both are read, and nothing else makes room in the file system.
 _RELEASES_AT_ONCE = 2
-ModelAccess = Literal["s3", "mountpoint", "fsx-lustre"]
+ModelAccess = Literal["s3", "local", "mountpoint", "fsx-lustre"]
+_READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 
 
 class Release(Section):
@@ -49,6 +51,10 @@ class Release(Section):
         default=(),
         description="the models that take the GPUs of a pod by themselves (KIND_MODEL, vLLM, TensorRT-LLM), whose instances "
         "are not per GPU; without it: none",
+    )
+    tensorrt: dict[ModelName, Annotated[tuple[TensorrtVersion, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="by model, the versions of TensorRT that built its plans; without it: none says one",
     )
     serving: ServingDigest | None = Field(
         default=None,
@@ -85,10 +91,14 @@ class Release(Section):
 
     @rule
     def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require ensembles, their steps, decoupled and self-placed models that the release has, each once."""
+        """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
-        named = [(f"ensembles.{name}", name) for name in self.ensembles]
+        named = [
+            (f"{key}.{name}", name)
+            for key, by in (("ensembles", self.ensembles), ("tensorrt", self.tensorrt))
+            for name in by
+        ]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
         for path, name in named:
             if name not in self.models:
@@ -112,6 +122,19 @@ class Release(Section):
             )
 
 
+class Fetcher(Section):
+    """The container that copies a release to the pod's disk before the server starts."""
+
+    guide: ClassVar[str] = "docs/serving.md#a-release-on-the-pods-disk"
+
+    image: Name = Field(description="the image of modelctl by digest, like <mirror>/modelctl@sha256:<64 hex digits>")
+
+    @rule
+    def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require an image of modelctl by its digest."""
+        yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
+
+
 class Models(Section):
     """Where models come from, and what the stack asks of each."""
 
@@ -119,8 +142,12 @@ class Models(Section):
 
     access: ModelAccess = Field(
         default="s3",
-        description="how pods read a release: s3: Triton copies it to their disks; mountpoint: it is mounted from the "
+        description="how pods read a release: s3: Triton copies it to their disks; local: modelctl copies it "
+        "there, in parallel and verified, before Triton starts (fetcher); mountpoint: it is mounted from the "
         "bucket; fsx-lustre: it is mounted from a file system (fsx) that reads the bucket",
+    )
+    fetcher: Fetcher | None = Field(
+        default=None, description="what copies a release; required with access: local, else forbidden"
     )
     fsx: Fsx | None = Field(
         default=None, description="the file system in front of the bucket; required with access: fsx-lustre, else forbidden"
@@ -172,12 +199,24 @@ class Models(Section):
     @rule
     def _mounts_read_s3_of_aws(self, at: Place) -> Iterator[Problem]:
         """Refuse an s3Endpoint where models are mounted from a bucket of AWS."""
-        if self.access != "s3" and self.s3_endpoint is not None:
+        if self.access not in _READ_S3 and self.s3_endpoint is not None:
             yield at.problem(
                 "access",
                 f"'{self.access}' mounts a bucket of AWS, and models.s3Endpoint names another store; "
                 "use s3, or remove s3Endpoint",
             )
+
+    @rule
+    def _a_fetcher_is_named_where_it_is_used(self, at: Place) -> Iterator[Problem]:
+        """Require the section fetcher with access local, and none with another."""
+        if self.access == "local" and self.fetcher is None:
+            yield at.problem(
+                "fetcher",
+                "is missing, and access: local needs the image that copies releases; add the section, like "
+                "{image: <mirror>/modelctl@sha256:<64 hex digits>}, or use another access",
+            )
+        if self.access != "local" and self.fetcher is not None:
+            yield at.problem("fetcher", f"is not used with access: {self.access}; remove the section, or use access: local")
 
     @rule
     def _a_file_system_is_described_where_it_is_used(self, at: Place) -> Iterator[Problem]:

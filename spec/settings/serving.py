@@ -13,6 +13,7 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
+from spec.settings.language_model import LanguageModel
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
@@ -94,6 +95,10 @@ class ModelServing(Section):
     slo_p95_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] = Field(
         description="the time in ms that 95 % of the requests are answered in, like 50"
     )
+    slo_p99_ms: Annotated[int, between(SHORTEST_SLO_MS, 600_000, "ms")] | None = Field(
+        default=None,
+        description="the time in ms that 99 % of the requests are answered in, like 120; without it: sloP95Ms alone",
+    )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
     instances: Annotated[int, between(1, 64, "instances")] = Field(
@@ -130,6 +135,11 @@ class ModelServing(Section):
         description="the most seconds from a request's first response to its last, like 300, or that a client's stream of "
         "a sequence lasts; pods that stop wait for it; without it: the SLO, which is that of the first response",
     )
+    llm: LanguageModel | None = Field(
+        default=None,
+        description="what is wanted of a language model (vLLM, TensorRT-LLM); without it: the model is none, and scaled "
+        "on Triton's own queue and instances",
+    )
     response_cache: bool = Field(
         default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
     )
@@ -139,7 +149,13 @@ class ModelServing(Section):
     )
     tensorrt_fp16: bool = Field(
         default=False,
-        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only",
+        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only, and "
+        "not with TensorRT 11, where the model's own types count",
+    )
+    tensorrt_engine_cache: bool = Field(
+        default=False,
+        description="whether engines that the ONNX backend builds with TensorRT stay in the pod's /tmp, so that a container "
+        "that is started again builds none; with device: gpu only, and tmp.size of the Helm values has to hold them",
     )
     cuda_graphs: bool = Field(
         default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
@@ -183,6 +199,22 @@ class ModelServing(Section):
                 f"{self.peak_rate:g} is less than expectedRate {self.expected_rate:g}; give {self.expected_rate:g} or more",
             )
 
+    @rule
+    def _p99_is_no_shorter(self, at: Place) -> Iterator[Problem]:
+        """Require sloP99Ms >= sloP95Ms, and the histogram that its alerts read."""
+        if self.slo_p99_ms is None:
+            return
+        if self.slo_p99_ms < self.slo_p95_ms:
+            yield at.problem(
+                "sloP99Ms",
+                f"{self.slo_p99_ms} ms for 99 % are less than the {self.slo_p95_ms} ms for 95 % (sloP95Ms); "
+                f"give {self.slo_p95_ms} or more",
+            )
+        if not self.latency_histogram:
+            yield at.problem(
+                "sloP99Ms", "nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true"
+            )
+
     @warning
     def _slo_is_coarser_than_the_histogram(self, at: Place) -> Iterator[Problem]:
         """Warn of an SLO so short that the whole milliseconds of Triton's histogram blur it."""
@@ -202,6 +234,23 @@ class ModelServing(Section):
                 "longestStreamSeconds",
                 "is of models that are decoupled or keep sequences, and this one answers a request once; remove it, or "
                 "write decoupled: true",
+            )
+
+    @rule
+    def _language_models_fit_their_gpus(self, at: Place) -> Iterator[Problem]:
+        """Require device gpu of a language model, and memory for its weights and the cache of all its streams."""
+        if self.llm is None:
+            return
+        if self.device != "gpu":
+            yield at.problem("llm", "a language model runs on GPUs; write device: gpu, or remove it")
+        elif self.gpu_memory_mib is not None and self.gpu_memory_mib < self.llm.needed_mib:
+            llm = self.llm
+            yield at.problem(
+                "gpuMemoryMiB",
+                f"{self.gpu_memory_mib} MiB of {llm.gpus} GPU{'s' if llm.gpus > 1 else ''} each do not hold weights of "
+                f"{llm.weights_mib} MiB and a cache of {llm.cache_mib} MiB ({llm.concurrent_streams} streams x "
+                f"{llm.context_tokens} tokens x {llm.kv_bytes_per_token} bytes); give {llm.needed_mib} or more, or fewer "
+                "streams, fewer tokens or more GPUs",
             )
 
     @rule
@@ -234,6 +283,7 @@ class ModelServing(Section):
         for key, wanted, what in (
             ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
             ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
+            ("tensorrtEngineCache", self.tensorrt_engine_cache, "is for ONNX models on a GPU"),
             ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
         ):
             if wanted:

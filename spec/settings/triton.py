@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Cpu, Name, ResourceName, TritonVersion, cpu_millis
+from spec.settings.fields import Cpu, Name, ResourceName, TensorrtVersion, TritonVersion, cpu_millis
 from spec.settings.images import is_repository
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -34,6 +34,11 @@ class Triton(Section):
     guide: ClassVar[str] = "docs/serving.md"
 
     version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.07"')
+    tensorrt: TensorrtVersion | None = Field(
+        default=None,
+        description='the TensorRT of the image in quotes, like "11.1.0", as `dpkg -l | grep libnvinfer` in it says; without '
+        "it: the first number, as spec/versions.py has it for the release",
+    )
     image: Name = Field(description="the image by digest, like <mirror>/nvidia/tritonserver@sha256:<64 hex digits>")
     pool: Name = Field(description="the GPU pool that its pods run on")
     gpus: Annotated[int, between(1, 8, "whole GPUs per pod")] = Field(description="whole GPUs per pod")

@@ -69,6 +69,8 @@ def _holds(operator: str, value: str | None, wanted: list[str]) -> bool:
         return (value is None) == (wanted == ["true"])
     if operator == "BoolIfExists":
         return value is None or value in wanted
+    if operator == "ForAllValues:StringEquals":  # of calls with one value, or none
+        return value is None or value in wanted
     match: Any = {"StringEquals": str.__eq__, "StringLike": _is_like, "ArnLike": _arn_is_like}.get(operator)
     if match is None:
         raise ValueError(f"the operator {operator} is not evaluated here")

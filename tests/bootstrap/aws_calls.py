@@ -480,7 +480,29 @@ def _anomaly(kind: str, stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on(f"{change} ce:ListTagsForResource", own, carried(made.tags))
 
 
+def _certificate(stack: Stack, made: Made) -> Iterator[Call]:
+    own = _arn("acm", "certificate/01234567-89ab-cdef-0123-456789abcdef")
+    yield from _on("acm:RequestCertificate", "*", requested(made.tags))
+    yield from _on("acm:AddTagsToCertificate", own, requested(made.tags))
+    change = "acm:RemoveTagsFromCertificate acm:DeleteCertificate"
+    yield from _on(f"{change} acm:DescribeCertificate acm:ListTagsForCertificate", own, carried(made.tags))
+
+
+def _issued_certificate(stack: Stack, made: Made) -> Iterator[Call]:
+    yield from _on("acm:DescribeCertificate", made.inputs["certificateArn"])
+
+
+def _record(stack: Stack, made: Made) -> Iterator[Call]:
+    zone = f"arn:aws:route53:::hostedzone/{made.inputs['zoneId']}"
+    changed = {"route53:ChangeResourceRecordSetsRecordTypes": made.inputs["type"]}
+    yield from _on("route53:ChangeResourceRecordSets", zone, changed)
+    yield from _on("route53:GetHostedZone route53:ListResourceRecordSets", zone)
+    yield from _on("route53:GetChange", "arn:aws:route53:::change/C0123456789")
+
+
 _RULES: Mapping[str, Callable[[Stack, Made], Iterator[Call]]] = {
+    "acm/certificate:Certificate": _certificate,
+    "acm/certificateValidation:CertificateValidation": _issued_certificate,
     "autoscaling/tag:Tag": _auto_scaling_tag,
     "budgets/budget:Budget": partial(
         _by_name, "budgets", "budget/{}", "name", "ModifyBudget ViewBudget TagResource UntagResource ListTagsForResource"
@@ -559,6 +581,7 @@ _RULES: Mapping[str, Callable[[Stack, Made], Iterator[Call]]] = {
     ),
     "kms/alias:Alias": _alias,
     "kms/key:Key": _kms_key,
+    "route53/record:Record": _record,
     "s3/bucket:Bucket": _bucket,
     "s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": partial(
         _of_a_bucket, "PutLifecycleConfiguration GetLifecycleConfiguration"

@@ -24,8 +24,12 @@ SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACKS = ("local", "dev", "staging", "prod")
 TAGS = {"project": "triton-eks", "environment": "prod", "owner": "ml-platform"}
 MODELS_KEY = "arn:aws:kms:us-west-2:123456789012:key/<models-encryption-key.id>"
+CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
 CLUSTERS_GROUP = "sg-that-eks-makes"
 OPTIONS = (
+    Made("acm/certificate:Certificate", "certificate", "arn", {"tags": TAGS}),
+    Made("acm/certificateValidation:CertificateValidation", "issued", "arn", {"certificateArn": CERTIFICATE}),
+    Made("route53/record:Record", "record", "record", {"zoneId": "Z1234567890", "type": "A"}),
     Made("autoscaling/tag:Tag", "tag", "asg,k8s.io/x", {}),
     Made("costexplorer/anomalyMonitor:AnomalyMonitor", "monitor", "monitor", {"tags": TAGS}),
     Made("costexplorer/anomalySubscription:AnomalySubscription", "subscription", "subscription", {"tags": TAGS}),

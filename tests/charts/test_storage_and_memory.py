@@ -195,7 +195,7 @@ def test_a_mounted_release_takes_no_disk() -> None:
     overrides = {**MOUNTED, "release": {"bytes": 500 * GIB}}
     mebibytes = rendering.container(overrides)["resources"]["requests"]["ephemeral-storage"]
     assert mebibytes == f"{1024 + 256}Mi"
-    assert pod_disk_gib(500 * GIB, copied=False) == math.ceil((1024 + 256) / 1024)
+    assert pod_disk_gib(500 * GIB, access="mountpoint") == math.ceil((1024 + 256) / 1024)
 
 
 def test_who_mounts_calls_neither_s3_nor_sts() -> None:

@@ -41,6 +41,7 @@ def made(*, traced: bool = False, network: NetworkAccess = NETWORK, **keys: Any)
         longest_request_seconds=60,
         traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},
+        certificate_arn=keys.get("certificateArn"),
     )
     return {manifest["kind"]: manifest for manifest in envoy.manifests(args)}
 

@@ -18,6 +18,7 @@ from spec.settings.nodes import CpuPool
 from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
 from tests import crds
 from tests.infra.access import ACCOUNT, access
+from tests.infra.test_fetcher import LOCAL
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 from tests.spec.test_stack_mistakes_relations import WORKER
@@ -55,6 +56,20 @@ def test_karpenter_accepts_what_is_made_of_a_pool(changes: dict[str, Any]) -> No
     node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata}
     assert crds.problems("karpenter-crd", {**node_class, "spec": node_class_spec(of, CLUSTER, "profile")}) == []
     assert crds.problems("karpenter-crd", {**node_pool, "spec": node_pool_spec(of)}) == []
+
+
+def cached(**changes: Any) -> GpuPool:
+    kept = {f"gpu.pools[0].{key}": value for key, value in {"modelCacheGiB": 100, **changes}.items()}
+    return settings({**KARPENTER, **LOCAL, **kept}).gpu.pools[0]
+
+
+def test_karpenters_nodes_have_the_folder_in_which_pods_share_releases() -> None:
+    of = cached()
+    said = node_class_spec(of, CLUSTER, "profile")["userData"]
+    assert "install -d -o 1000 -g 1000 -m 0750 /var/lib/kubelet/model-cache" in said
+    assert "FastImagePull" not in said
+    both = cached(imagePull="soci")
+    assert "FastImagePull: true" in node_class_spec(both, CLUSTER, "profile")["userData"]
 
 
 def test_parallel_pulls_are_told_to_karpenters_nodes_beside_what_it_tells_them_itself() -> None:

@@ -67,6 +67,15 @@ def test_the_same_nodes_get_the_same_bytes_so_that_no_node_is_replaced_for_nothi
     )
 
 
+def test_the_folder_in_which_pods_share_releases_is_made_before_the_node_joins() -> None:
+    archive = message_from_string(user_data(110, True, model_cache=True))
+    config, script = archive.get_payload()
+    assert isinstance(config, Message) and isinstance(script, Message)
+    assert config.get_payload() == _part(user_data(110, True)).get_payload()
+    assert script.get_content_type() == "text/x-shellscript"
+    assert script.get_payload() == "#!/bin/bash\ninstall -d -o 1000 -g 1000 -m 0750 /var/lib/kubelet/model-cache\n"
+
+
 def test_parallel_pulls_are_a_feature_gate_of_the_node_and_without_them_there_is_none() -> None:
     config = yaml.safe_load(str(_part(user_data(110, True, parallel_image_pull=True)).get_payload()))
     assert config["spec"] == {**_config(110, local_nvme=True)["spec"], "featureGates": {"FastImagePull": True}}

@@ -120,7 +120,7 @@ def test_a_file_system_holds_two_releases() -> None:
     [
         (
             {"models.access": "nfs"},
-            "models.access: 'nfs' is not a choice; use s3, mountpoint or fsx-lustre",
+            "models.access: 'nfs' is not a choice; use s3, local, mountpoint or fsx-lustre",
         ),
         (
             {**MOUNTED, "triton.rollout": "in-place"},

@@ -16,12 +16,13 @@ from infra.serving import routes
 from infra.serving.routes import RoutedModel, object_name
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
-from spec.settings.gateway import Canary
+from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing, Sequence
 from tests import crds
 from tests.charts import rendering
 
+GATEWAY = Gateway.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512})
 PRE_STOP, LONGEST = 30, 60
 Manifest = dict[str, Any]
 
@@ -83,7 +84,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
         {"oldReleaseDays": 1, "release": release, "serving": {"tell": {**wants, "decoupled": True}, "classify": wants}},
         strict=False,
     )
-    assert {model.name: model.streams for model in routes.routed(models, {})} == {
+    assert {model.name: model.streams for model in routes.routed(models, GATEWAY)} == {
         "outer": True,
         "inner": True,
         "tell": True,
@@ -91,7 +92,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
         "classify": False,
         "plain": False,
     }
-    assert routes.routed(Models.model_validate({"oldReleaseDays": 1}), {}) == ()
+    assert routes.routed(Models.model_validate({"oldReleaseDays": 1}), GATEWAY) == ()
 
 
 @pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")

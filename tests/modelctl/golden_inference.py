@@ -22,7 +22,8 @@ def golden_difference(client: grpc.InferenceServerClient, model: str, version_di
     outputs = []
     for name, tensor in golden.outputs.items():
         values = answer.as_numpy(name)
-        outputs.append({"name": name, "datatype": tensor.datatype, "shape": list(values.shape), "data": values.tolist()})
+        data = [value.decode() if isinstance(value, bytes) else value for value in values.flatten().tolist()]
+        outputs.append({"name": name, "datatype": tensor.datatype, "shape": list(values.shape), "data": data})
     return golden.difference({"outputs": outputs})
 
 

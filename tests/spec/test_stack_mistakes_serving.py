@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spec.settings.digest import serving_digest
+from spec.settings.relations.tensorrt import Runtime, mistake
 from tests.spec.stack_config import complaints, settings
 
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
@@ -12,9 +13,9 @@ GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
-    "device, sloP95Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
-    "tensorrtFp16, cudaGraphs, latencyHistogram, tuned"
+    "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
+    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
+    "tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -30,6 +31,8 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
     ({**CPU, "instnces": 2}, [f"{PATH}.instnces: unknown key; did you mean 'instances'? the keys here are {KEYS}"]),
     ({**CPU, "device": "gpuu"}, [f"{PATH}.device: 'gpuu' is not a choice; did you mean 'gpu'? use cpu or gpu"]),
     ({**CPU, "sloP95Ms": "50"}, [f"{PATH}.sloP95Ms: '50' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": "120"}, [f"{PATH}.sloP99Ms: '120' is text; give a whole number without quotes"]),
+    ({**CPU, "sloP99Ms": 600_001}, [f"{PATH}.sloP99Ms: 600001 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "sloP95Ms": 0}, [f"{PATH}.sloP95Ms: 0 is out of range; use 2 to 600000 ms"]),
     ({**CPU, "expectedRate": "0.5"}, [f"{PATH}.expectedRate: '0.5' is text; give a number without quotes"]),
     ({**CPU, "expectedRate": "lots"}, [f"{PATH}.expectedRate: 'lots' is text; give a number"]),
@@ -79,6 +82,13 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
 
 # What an entry says that does not go together, under a stack without a pinned release.
 RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {**CPU, "sloP99Ms": 49, "latencyHistogram": False},
+        [
+            f"{PATH}.sloP99Ms: 49 ms for 99 % are less than the 50 ms for 95 % (sloP95Ms); give 50 or more",
+            f"{PATH}.sloP99Ms: nothing measures it without latencyHistogram; remove it, or set latencyHistogram: true",
+        ],
+    ),
     ({**CPU, "peakRate": 39.5}, [f"{PATH}.peakRate: 39.5 is less than expectedRate 40; give 40 or more"]),
     (
         {**CPU, "maxQueueDelayUs": 50_000},
@@ -111,6 +121,8 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
         [
             f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
             f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
+            f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; "
+            "remove it, and release the ONNX model in FP16",
         ],
     ),
     (
@@ -439,6 +451,92 @@ def test_a_stream_is_of_a_model_that_streams() -> None:
     assert complaints({"models.release": None, "models.serving": {"resnet50": wants}}) == [
         f"{PATH}.longestStreamSeconds: 3001 is out of range; use 1 to 3000 seconds"
     ]
+
+
+LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65_536}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, None),
+        (
+            {"llm": {**LLM, "kvBytesPerToken": 131_072}},
+            ".gpuMemoryMiB: 20000 MiB of 1 GPU each do not hold weights of 8000 MiB and a cache of 16384 MiB (32 streams x "
+            "4096 tokens x 131072 bytes); give 24384 or more, or fewer streams, fewer tokens or more GPUs",
+        ),
+        (
+            {"llm": {**LLM, "gpus": 2}},
+            ".llm.gpus: 2 GPUs are more than the 1 of a pod; give triton.gpus: 2, or split the model over fewer",
+        ),
+        ({"llm": {**LLM, "concurrentStreams": 0}}, ".llm.concurrentStreams: 0 is out of range; use 1 to 4096 requests"),
+        ({"llm": {**LLM, "contextTokens": "4k"}}, ".llm.contextTokens: '4k' is text; give a whole number"),
+        (
+            {"llm": {key: value for key, value in LLM.items() if key != "weightsMiB"}},
+            ".llm.weightsMiB: is missing; give memory of the weights in MiB, on all GPUs of the model together, like 15300",
+        ),
+        (
+            {"llm": {**LLM, "tokens": 1}},
+            ".llm.tokens: unknown key; did you mean 'tokenP95Ms'? the keys here are concurrentStreams, contextTokens, "
+            "weightsMiB, kvBytesPerToken, gpus, tokenP95Ms",
+        ),
+        ({"device": "cpu", "gpuMemoryMiB": None}, ".llm: a language model runs on GPUs; write device: gpu, or remove it"),
+    ],
+)
+def test_a_language_model_fits_its_gpus(more: dict[str, Any], said: str | None) -> None:
+    wants = {**GPU, "gpuMemoryMiB": 20_000, "decoupled": True, "llm": LLM, **more}
+    changes = {"models.release": None, "models.serving": {"resnet50": wants}}
+    if said is None:
+        assert settings(changes).models.serving["resnet50"].llm is not None
+    else:
+        assert complaints(changes) == [f"{PATH}{said}"]
+
+
+TENSORRT_11 = (
+    f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; remove it, "
+    "and release the ONNX model in FP16"
+)
+
+
+def test_half_precision_is_wanted_where_tensorrt_has_it() -> None:
+    changes = {"models.release": None, "models.serving": {"resnet50": {**GPU, "tensorrtFp16": True}}}
+    assert complaints(changes) == [TENSORRT_11]
+    assert settings({**changes, "triton.version": "26.05"}).triton.version == "26.05"
+    assert settings({**changes, "triton.tensorrt": "10.16.1"}).triton.tensorrt == "10.16.1"
+
+
+@pytest.mark.parametrize(
+    ("built", "image", "said"),
+    [
+        ("10.16.0.72", {}, "10.16.0.72 and the server has 11"),
+        ("11.0.0.1", {"triton.tensorrt": "11.1.0"}, "11.0.0.1 and the server has 11.1.0"),
+    ],
+)
+def test_plans_of_another_tensorrt_than_the_servers_are_refused(built: str, image: dict[str, str], said: str) -> None:
+    assert complaints({"models.release": {**RELEASE, "tensorrt": {"resnet50": [built]}}, **image}) == [
+        f"models.release.tensorrt.resnet50: a plan was built by TensorRT {said}, which loads plans of its own version "
+        "alone; build it in the image of triton.version 26.07 and release it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("built", "image"),
+    [
+        ("11.1.0.26", {}),
+        ("10.16.0.72", {"triton.version": "26.05"}),
+        ("11.1.0.26", {"triton.tensorrt": "11.1.0"}),
+    ],
+)
+def test_plans_of_the_servers_tensorrt_are_taken(built: str, image: dict[str, str]) -> None:
+    release = settings({"models.release": {**RELEASE, "tensorrt": {"resnet50": [built]}}, **image}).models.release
+    assert release is not None
+    assert release.tensorrt == {"resnet50": (built,)}
+
+
+def test_a_server_that_takes_older_plans_takes_no_newer_ones() -> None:
+    runs = Runtime("11.0.0", compatible=True)
+    assert (mistake("10.16.0.72", runs), mistake("11.0.0.114", runs)) == (None, None)
+    assert mistake("11.1.0.26", runs) is not None
 
 
 def test_the_length_of_a_stream_makes_no_other_release() -> None:

@@ -76,8 +76,8 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
         ),
         (
             {"gateway": PLAIN},
-            "gateway.certificateArn: is missing; give the ARN of a certificate of ACM, or the Secret that Envoy takes its "
-            "own from (tlsSecret)",
+            "gateway.certificateArn: is missing; give the ARN of a certificate of ACM, a domain that gets one, or the "
+            "Secret that Envoy takes its own from (tlsSecret)",
         ),
         (
             {"gateway": {**GATEWAY, "certificateArn": ELSEWHERE}},

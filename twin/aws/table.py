@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, costs, events, existing, invokes, logs
+from twin.aws import alarms, autoscaling, costs, domains, events, existing, invokes, logs
 from twin.aws.base.errors import UnsupportedType
 from twin.aws.base.handler import Handler, Invoke
 from twin.aws.ec2 import (
@@ -38,6 +38,9 @@ _CLASSES: tuple[type[Handler], ...] = (
     costs.AnomalyMonitor,
     costs.AnomalySubscription,
     costs.Budget,
+    domains.Certificate,
+    domains.CertificateValidation,
+    domains.Record,
     endpoints.VpcEndpoint,
     events.EventRule,
     events.EventTarget,
@@ -78,7 +81,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     vpc.Vpc,
 )
 
-INVOKES: dict[str, Invoke] = {**invokes.INVOKES, **existing.INVOKES}
+INVOKES: dict[str, Invoke] = {**invokes.INVOKES, **existing.INVOKES, **domains.INVOKES}
 HANDLERS: dict[str, Handler] = {cls.token: cls() for cls in _CLASSES}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from spec import versions
 from spec.versions import ChartPin
 from twin.charts import envoy_gateway, keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
@@ -28,6 +29,13 @@ _RECORDS = (
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
     envoy_gateway.CHART,
+    Chart(
+        versions.EXTERNAL_SECRETS_OPERATOR,
+        "its kinds are installed from its Go module, and no key of a client reaches the gateway",
+        # Of version 2 there is no module: a second major version would have to be called so.
+        GoModule("github.com/external-secrets/external-secrets", "v1.3.2"),
+        definitions="config/crds/bases/external-secrets.io_*.yaml",
+    ),
     Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
     Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
     Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
@@ -50,7 +58,7 @@ CHARTS: Mapping[str, Chart] = {
 }
 """By the chart's name: each one that is pinned."""
 
-POD_PROGRAMS = PodPrograms((TRITON, WORKER, *(program for chart in CHARTS.values() for program in chart.pods)))
+POD_PROGRAMS = PodPrograms((TRITON, WORKER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods)))
 
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:

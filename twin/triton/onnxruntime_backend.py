@@ -58,6 +58,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         self._max_batch_size = int(config["max_batch_size"])
         path = Path(args["model_repository"], args["model_version"], config["default_model_filename"] or "model.onnx")
+        path = path / "model.onnx" if path.is_dir() else path
         try:
             self._session = onnxruntime.InferenceSession(path, _options(config), providers=["CPUExecutionProvider"])
         except Exception as error:  # what it raises has no other base

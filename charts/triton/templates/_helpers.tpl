@@ -41,6 +41,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.modelRepository.volume.claimName -}}true{{- end -}}
 {{- end }}
 
+{{/* An init container copies the release from S3 to the pod's disk, and Triton reads files only. */}}
+{{- define "triton.fetched" -}}
+{{- if .Values.modelRepository.fetch.image -}}true{{- end -}}
+{{- end }}
+
 {{/*
 The repository: the folder that the release is mounted at, or a URL. Triton's S3 client takes another endpoint only inside the
 URL and recognises it only with a port.
@@ -49,6 +54,8 @@ URL and recognises it only with a port.
 {{- $s3 := .Values.modelRepository.s3 -}}
 {{- if include "triton.mounted" . -}}
 /models/{{ .Values.release.id }}
+{{- else if include "triton.fetched" . -}}
+/models/current
 {{- else if $s3.endpoint -}}
 {{- $endpoint := $s3.endpoint -}}
 {{- if not (regexMatch ":[0-9]+$" $endpoint) -}}
@@ -103,9 +110,19 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- mul (int64 .Values.modelCache.headroom) (ternary 4 1 (eq .Values.rollout.mode "in-place")) -}}
 {{- end }}
 
-{{/* Longest start, in seconds: ports open only when the last model is loaded. */}}
+{{/* Longest download of the release, in seconds. */}}
+{{- define "triton.downloadSeconds" -}}
+{{- include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) -}}
+{{- end }}
+
+{{/* Longest start before the server's, in seconds: the init container that fetches the release. */}}
+{{- define "triton.fetchSeconds" -}}
+{{- ternary (include "triton.downloadSeconds" .) "0" (include "triton.fetched" . | eq "true") -}}
+{{- end }}
+
+{{/* Longest start of the server, in seconds: ports open only when the last model is loaded. */}}
 {{- define "triton.startupSeconds" -}}
-{{- $download := include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) | int64 -}}
+{{- $download := sub (include "triton.downloadSeconds" . | int64) (include "triton.fetchSeconds" . | int64) -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
 {{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
 {{- end }}
@@ -128,7 +145,8 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{/* Progress deadline, in seconds. Without a spare GPU the old pod drains before the new one gets its place. */}}
 {{- define "triton.progressDeadlineSeconds" -}}
 {{- $rollout := .Values.rollout -}}
-{{- $deadline := add (int64 $rollout.placementSeconds) (include "triton.startupSeconds" . | int64) (int64 $rollout.minReadySeconds) -}}
+{{- $start := add (include "triton.fetchSeconds" . | int64) (include "triton.startupSeconds" . | int64) -}}
+{{- $deadline := add (int64 $rollout.placementSeconds) $start (int64 $rollout.minReadySeconds) -}}
 {{- if not $rollout.spareGpu -}}{{- $deadline = add $deadline (include "triton.graceSeconds" . | int64) -}}{{- end -}}
 {{- $deadline -}}
 {{- end }}
@@ -140,11 +158,14 @@ Copies of the release on disk. In place a model has two versions for a while, an
 
 {{/*
 Cache volume, in MiB; none for a release that is mounted. S3 downloads are (versions of a model)² copies; a release holds one
-version of each.
+version of each. A fetched release is there once, with room beside it for directories, journals and half-used blocks.
 */}}
 {{- define "triton.cacheMebibytes" -}}
 {{- if include "triton.mounted" . -}}
 0
+{{- else if include "triton.fetched" . -}}
+{{- $wanted := include "triton.ceilDiv" (list .Values.release.bytes 1048576) | int64 -}}
+{{- add (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
 {{- else -}}
 {{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.cacheCopies" . | int64) -}}
 {{- $wanted := include "triton.ceilDiv" (list $bytes 1048576) | int64 -}}

@@ -103,8 +103,25 @@ one sentence a line, each beginning with the path of the value.
 {{- if eq $v.rollout.mode "in-place" -}}
 {{- $problems = append $problems (printf "modelRepository.volume.claimName: is %s, but rollout.mode is in-place; a mounted release does not change under running pods, use S3 or the mode rolling" .claimName) -}}
 {{- end -}}
+{{- if $v.modelRepository.fetch.image -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but the release is in a volume (modelRepository.volume.claimName); leave it out, or leave the volume out" $v.modelRepository.fetch.image) -}}
+{{- end -}}
 {{- else if .subPath -}}
 {{- $problems = append $problems (printf "modelRepository.volume.subPath: is %s, but there is no volume; give its claimName, or leave it out" .subPath) -}}
+{{- end -}}
+{{- end -}}
+
+{{- if and $v.modelRepository.fetch.cache.claimName (not $v.modelRepository.fetch.image) -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.cache.claimName: is %s, but nothing fetches into it; give modelRepository.fetch.image, or leave it out" $v.modelRepository.fetch.cache.claimName) -}}
+{{- end -}}
+{{- with $v.modelRepository.fetch.image -}}
+{{- if eq $v.rollout.mode "in-place" -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but rollout.mode is in-place; a release that is fetched before the server starts does not change under it, leave it out or use the mode rolling" .) -}}
+{{- else if and $v.release.id $v.modelRepository.s3.prefix (ne $v.modelRepository.s3.prefix (printf "releases/%s" $v.release.id)) -}}
+{{- $problems = append $problems (printf "modelRepository.s3.prefix: is %s, but modelctl fetches releases/%s; give that, or leave modelRepository.fetch.image out" $v.modelRepository.s3.prefix $v.release.id) -}}
+{{- end -}}
+{{- if and $v.resources.memory (gt (include "triton.mebibytes" $v.modelRepository.fetch.memory | int64) (include "triton.mebibytes" $v.resources.memory | int64)) -}}
+{{- $problems = append $problems (printf "modelRepository.fetch.memory: %s is more than resources.memory, which is %s; the pod would ask for more to start than to serve" $v.modelRepository.fetch.memory $v.resources.memory) -}}
 {{- end -}}
 {{- end -}}
 

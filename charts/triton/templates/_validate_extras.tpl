@@ -21,7 +21,7 @@ What people add to the pod: it may not take the place of what the chart puts the
 {{- $volumes := list "models" "tmp" -}}
 {{- if $v.shm.enabled -}}{{- $volumes = append $volumes "shm" -}}{{- end -}}
 {{- range $index, $volume := $v.extraVolumes -}}
-{{- if has $volume.name (list "shm" "models" "tmp") -}}
+{{- if has $volume.name (list "shm" "models" "tmp" "cache") -}}
 {{- $problems = append $problems (printf "extraVolumes[%d].name: %s is a volume of the chart; use another name" $index $volume.name) -}}
 {{- else if has $volume.name $volumes -}}
 {{- $problems = append $problems (printf "extraVolumes[%d].name: %s is there twice; give each its own" $index $volume.name) -}}
@@ -36,7 +36,7 @@ What people add to the pod: it may not take the place of what the chart puts the
 {{- end -}}
 {{- end -}}
 
-{{- $names := list "triton" -}}
+{{- $names := list "triton" "fetch" -}}
 {{- $ports := dict "8000" "triton" "8001" "triton" "8002" "triton" -}}
 {{- range $list := list "extraInitContainers" "extraContainers" -}}
 {{- range $index, $container := get $v $list -}}

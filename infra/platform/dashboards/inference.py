@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from infra.platform.dashboards.language_models import language_models_row
 from spec import objectives
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
+from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods, series
 from spec.settings.model import Settings
@@ -20,6 +22,8 @@ def inference(settings: Settings) -> Dashboard:
     rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods()]
     if settings.triton.response_cache_mib is not None:
         rows.insert(-1, _cache())
+    if language_models(settings):
+        rows.insert(2, language_models_row())
     if settings.gateway is not None:
         rows.insert(2, _gateway())
     return dashboard(
@@ -118,14 +122,17 @@ def _latency(settings: Settings) -> Row:
             ),
         )
     ]
+    tail = any(want.slo_p99_ms is not None for want in settings.models.serving.values())
     if any(want.latency_histogram for want in settings.models.serving.values()):
         panels.append(
             timeseries(
                 "Slower than the SLO",
-                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows.",
+                "Share of the responses of an hour that came later than the model's sloP95Ms, and what the SLO allows."
+                + (" The same of p99 and sloP99Ms." if tail else ""),
                 "percentunit",
                 Query(f"max by (model) ({_of('model:triton_slow_responses:ratio_1h')})", "{{model}}"),
                 Query(f"vector({1 - objectives.LATENCY:.4g})", "allowed"),
+                *(_slow_tails() if tail else ()),
             )
         )
     panels.append(
@@ -145,6 +152,13 @@ def _latency(settings: Settings) -> Row:
         )
     )
     return Row("Latency", panels)
+
+
+def _slow_tails() -> tuple[Query, Query]:
+    return (
+        Query(f"max by (model) ({_of('model:triton_slow_tail_responses:ratio_1h')})", "{{model}} p99"),
+        Query(f"vector({1 - objectives.TAIL_LATENCY:.4g})", "allowed p99"),
+    )
 
 
 def _queues() -> Row:

@@ -65,10 +65,11 @@ def warmup_batch_sizes(max_batch_size: int) -> list[int]:
     return sorted({1, max(max_batch_size, 1)})
 
 
-def histogram_buckets_ms(slo_p95_ms: int) -> list[float]:
-    """Return the upper bounds of latency buckets, close around the SLO, which is one of them.
+def histogram_buckets_ms(slo_p95_ms: int, slo_p99_ms: int | None = None) -> list[float]:
+    """Return the upper bounds of latency buckets, close around the SLO of p95, which is one of them, as that of p99 is.
 
     Whether p95 <= SLO is then counted and not interpolated, to the whole millisecond: a latency of 5.9 ms is one of 5
     (docs/facts/triton-metrics.md#whole-milliseconds).
     """
-    return [round(slo_p95_ms * share, 3) for share in _BUCKETS_PER_SLO]
+    bounds = {round(slo_p95_ms * share, 3) for share in _BUCKETS_PER_SLO}
+    return sorted(bounds | ({float(slo_p99_ms)} if slo_p99_ms is not None else set()))

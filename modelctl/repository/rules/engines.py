@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,6 +13,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
 from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
 from modelctl.repository.problems import Problem
+from modelctl.repository.rules.files import FETCHED_RELEASE, served_path_problem
+from spec.settings.language_model import LanguageModel
 
 _LARGEST_BYTES = 1024**2
 _ON_A_HUB = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -59,14 +62,14 @@ def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[P
     That the file is there, and that it is JSON, other rules say.
     """
     folder = directory / str(version)
-    path = folder / (config.default_model_filename or str(DEFAULT_MODEL_FILES["vllm"]))
+    path = _arguments_file(config, folder)
     arguments = _arguments(path)
     if arguments is None:
         return
     if not isinstance(arguments, dict):
         yield Problem(path, 'not the arguments of an engine; write {"model": "<name or directory>", …}')
         return
-    if message := _model_problem(arguments.get("model")):
+    if message := _model_problem(arguments.get("model"), folder):
         yield Problem(path, f"model: {message}")
     sizes = {key: arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")}
     wrong = {key: size for key, size in sizes.items() if not _is_count(size)}
@@ -84,6 +87,42 @@ def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[P
         )
 
 
+def against_wants(config: ModelConfig, directory: Path, version: int, wants: LanguageModel) -> Iterator[str]:
+    """Yield where vLLM's arguments and what a stack wants of the model differ, as sentences that begin with the key."""
+    if backend_of(config) != "vllm":
+        return
+    path = _arguments_file(config, directory / str(version))
+    arguments = _arguments(path)
+    if not isinstance(arguments, dict):
+        return
+    place = f"{version}/{path.name}"
+    sizes = [arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")]
+    if all(map(_is_count, sizes)) and math.prod(sizes) != wants.gpus:
+        yield f"llm.gpus: {wants.gpus}, but {place} splits the model over {math.prod(sizes)}; give the same"
+    for key, given, path_of in (
+        ("max_model_len", wants.context_tokens, "contextTokens"),
+        ("max_num_seqs", wants.concurrent_streams, "concurrentStreams"),
+    ):
+        most = arguments.get(key)
+        if _is_count(most) and most < given:
+            yield f"llm.{path_of}: {given} are more than {key} {most} of {place}; give up to {most}, or raise it there"
+    if arguments.get("disable_log_stats"):
+        yield f"llm: {place} has disable_log_stats, and the stack scales on what vLLM exports; leave it out there"
+
+
+def names_the_release(config: ModelConfig, directory: Path, versions: Iterable[int]) -> bool:
+    """Return whether a model names files of the release where pods have them that fetched it (`FETCHED_RELEASE`)."""
+    named = [parameter.string_value for parameter in config.parameters.values()]
+    if backend_of(config) == "vllm":
+        found = (_arguments(_arguments_file(config, directory / str(version))) for version in versions)
+        named += [str(arguments.get("model")) for arguments in found if isinstance(arguments, dict)]
+    return any(name.startswith(f"{FETCHED_RELEASE}/") for name in named)
+
+
+def _arguments_file(config: ModelConfig, folder: Path) -> Path:
+    return folder / (config.default_model_filename or str(DEFAULT_MODEL_FILES["vllm"]))
+
+
 def _arguments(path: Path) -> Any:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
@@ -93,13 +132,19 @@ def _arguments(path: Path) -> Any:
         return None
 
 
-def _model_problem(model: Any) -> str | None:
+def _model_problem(model: Any, folder: Path) -> str | None:
     """Return what is wrong with the weights that an engine is given: a name on a hub, or a directory."""
     if not isinstance(model, str) or not model:
         return "missing; the name of a model on a hub, or the directory of one"
     if ".." in PurePosixPath(model).parts:
         return f'"{model}" leads out with ..; write the directory as the pods see it'
-    if model.startswith("/") or _ON_A_HUB.fullmatch(model):
+    if model.startswith("/"):
+        served = served_path_problem(model, folder.parents[1])
+        return f'"{model}" {served}' if served else None
+    if (folder / model).is_dir():
+        right = PurePosixPath(FETCHED_RELEASE, folder.parent.name, folder.name, model)
+        return f'"{model}" is relative to where the server was started; write "{right}", which the pods have (access: local)'
+    if _ON_A_HUB.fullmatch(model):
         return None
     return (
         f'"{model}" is neither a name on a hub nor an absolute directory: vLLM would look for it below the directory '

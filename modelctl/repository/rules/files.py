@@ -18,15 +18,16 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository.backends import backend_of, is_ensemble, model_file_of
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import golden
+from modelctl.repository.rules import environments, golden
+from modelctl.repository.rules.environments import MODEL_DIRECTORY as _MODEL_DIRECTORY
 
 LARGEST_PYTHON_BYTES = 4 * 1024**2
 _CONFIG = "config.pbtxt"
 _LONGEST_SHOWN = 100
 _LONGEST_NAME_BYTES = 255
 """Of a file or directory, where Triton puts its copy."""
-_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-"""How a parameter of the python backend names the directory of its model."""
+FETCHED_RELEASE = "/models/current"
+"""Where the pods have a release that was fetched to their disks, whatever its id: `models.access: local`."""
 _NAMES_A_FILE = re.compile(r"(?!.*model_path$)(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
 """Of a parameter. `gpt_model_path` and its like are directories of engines (TensorRT-LLM), which may lie in the image."""
 _NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|folder)s?", re.IGNORECASE)
@@ -77,6 +78,21 @@ def place_problem(name: str) -> str | None:
     return None
 
 
+def served_path_problem(path: str, repository: Path) -> str | None:
+    """Return why an absolute path below /models is no file or directory of the release, as pods have it; None elsewhere."""
+    if not path.startswith("/models/"):
+        return None
+    try:
+        inner = PurePosixPath(path).relative_to(FETCHED_RELEASE)
+    except ValueError:
+        return (
+            f"is not where pods have a release; they have it at {FETCHED_RELEASE}/<model>/<version>/ (models.access: local)"
+        )
+    if not inner.parts or not (repository / inner).exists():
+        return f"is not in the release, which has no {inner}"
+    return None
+
+
 def check_config_files(config: ModelConfig, released: Released, versions: Sequence[int]) -> Iterator[Problem]:
     """Yield files that the config names or the backend expects, and that are not in the release of these versions."""
     path = released.directory / _CONFIG
@@ -104,6 +120,7 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
         if wrong := place_problem(name) or released.missing(Path(name)):
             yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")
     yield from (Problem(path, message) for message in _parameters(config, released))
+    yield from (Problem(path, message) for message in environments.check(config, released.directory))
 
 
 def _in_folder(folder: str, name: str, released: Released) -> str | None:
@@ -176,6 +193,9 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
             right = f"put the archive there and write {_MODEL_DIRECTORY}/<its name>"
             yield f"{where}: {_quoted(value)} is not in the model; {right}"
         elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
+            if served := served_path_problem(value, released.directory.parent):
+                yield f"{where}: {_quoted(value)} {served}"
+                continue
             absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
             if not absolute or ".." in PurePosixPath(value).parts:
                 yield f"{where}: {_quoted(value)} {wrong}"

@@ -7,7 +7,6 @@ read as a stream, and no further than a bound.
 from __future__ import annotations
 
 import json
-import mmap
 import tarfile
 import zipfile
 import zlib
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelctl.repository import onnx_file, plans
 from modelctl.repository.golden import FILE
 
 _UNPACKED_BYTES = 256 * 1024**2
@@ -23,9 +23,6 @@ _LARGEST_HEADER_BYTES = 100_000_000
 """Of a file of safetensors, by its own format."""
 _LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
-_PLAN_TAG = b"ftrt"
-"""`kPLAN_FILE_TAG` of https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp, little-endian."""
-_PLAN_HEADER_BYTES = 28
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,9 @@ def _shown(head: bytes) -> str:
 
 
 def _plan(file: _File) -> None:
-    _begins_with(_PLAN_TAG)(file)
-    if file.size < _PLAN_HEADER_BYTES:
-        raise _Broken(f"{file.size} bytes; its header alone has {_PLAN_HEADER_BYTES}")
+    _begins_with(plans.TAG)(file)
+    if file.size < plans.HEADER_BYTES:
+        raise _Broken(f"{file.size} bytes; its header alone has {plans.HEADER_BYTES}")
 
 
 def _tflite(file: _File) -> None:
@@ -199,82 +196,11 @@ def _xml(file: _File) -> None:
         raise _Broken(f"it begins with {_shown(file.head)}")
 
 
-# --- ONNX: protobuf, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto ---------------------------------------------
-
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_MODEL_PROTO = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
-"""Field number of a ModelProto to its type on the wire."""
-_FIELD_NUMBERS = 100
-_IR_VERSION, _GRAPH = 1, 7
-_GRAPH_PROTO = {1: 2, 2: 2, 5: 2, 10: 2, 11: 2, 12: 2, 13: 2, 14: 2, 15: 2, 16: 2}
-_INITIALIZER, _EXTERNAL_DATA = 5, 13
-
-
 def _onnx(file: _File) -> None:
-    with file.path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        found: set[int] = set()
-        for number, begin, end in _fields(data, 0, file.size, _MODEL_PROTO):
-            found.add(number)
-            if number != _GRAPH:
-                continue
-            for inner, first, last in _fields(data, begin, end, _GRAPH_PROTO):
-                if inner == _INITIALIZER:
-                    _external(file.path, data, first, last)
-        if missing := [name for name, number in (("ir_version", _IR_VERSION), ("graph", _GRAPH)) if number not in found]:
-            raise _Broken(f"it has no {' and no '.join(missing)}")
-
-
-def _external(path: Path, data: mmap.mmap, begin: int, end: int) -> None:
-    """Refuse weights that are said to lie in another file, which is not beside the model."""
-    for number, first, last in _fields(data, begin, end):
-        if number != _EXTERNAL_DATA:
-            continue
-        entry = {field: data[start:stop] for field, start, stop in _fields(data, first, last)}
-        if entry.get(1) != b"location":
-            continue
-        name = entry.get(2, b"").decode(errors="replace")
-        if name.startswith("/") or "\\" in name or ".." in Path(name).parts:
-            raise _Broken(f"its weights lie in {name!r}, which leads out of the directory of the model")
-        if not name.isprintable() or not (path.parent / name).is_file():
-            raise _Broken(f"its weights lie in {name!r}, which is not beside it")
-
-
-def _fields(data: mmap.mmap, begin: int, end: int, known: dict[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
-    """Yield each field of a message between two places: its number, and where its value begins and ends. Raises _Broken."""
-    at = begin
-    while at < end:
-        start = at
-        key, at = _varint(data, at, end)
-        number, kind = key >> 3, key & 7
-        # A number that is not known here may be a newer version's.
-        if not 0 < number < _FIELD_NUMBERS or (known is not None and known.get(number, kind) != kind):
-            raise _Broken(f"at byte {start} stands no field of ONNX, so it is another file, or damaged")
-        if kind == _VARINT:
-            value = at
-            _, at = _varint(data, at, end)
-        elif kind == _LENGTH:
-            length, value = _varint(data, at, end)
-            at = value + length
-        elif kind in (_FIXED64, _FIXED32):
-            value, at = at, at + (8 if kind == _FIXED64 else 4)
-        else:
-            raise _Broken(f"at byte {start} stands no field of ONNX, so it is another file, or damaged")
-        if at > end:
-            raise _Broken(f"what begins at byte {start} ends {at - end} bytes behind the end, so it is cut off or damaged")
-        yield number, value, at
-
-
-def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= end:
-            raise _Broken("it is cut off")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise _Broken(f"at byte {at} stands no number, so it is another file, or damaged")
+    try:
+        onnx_file.read(file.path)
+    except onnx_file.NotOnnx as error:
+        raise _Broken(str(error)) from None
 
 
 _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {

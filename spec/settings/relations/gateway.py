@@ -35,6 +35,45 @@ def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[
         yield "", "the requests of a sequence belong to one server, and a canary would tear them apart; remove it"
 
 
+@rule
+def _clients_ask_models_of_the_release(subject: Subject) -> Iterator[Problem]:
+    """Require that each model of a client is one of the release."""
+    gateway, release = subject.document.gateway, subject.document.models.release
+    if gateway is None or release is None:
+        return
+    for name, client in (gateway.clients or {}).items():
+        for index, model in enumerate(client.models or ()):
+            if model not in release.models:
+                yield Problem(
+                    f"gateway.clients.{name}.models[{index}]",
+                    f"the release has no model {model}; it has {', '.join(sorted(release.models))}",
+                )
+
+
+@rule
+def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
+    """Require in prod that a public gateway has clients: an address is not who somebody is."""
+    gateway = subject.document.gateway
+    if subject.environment == "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
+        yield Problem(
+            "gateway.clients",
+            "prod invariant 'clients are known': whoever sends from an address of allowedCidrs may ask every model; "
+            "say who may ask (docs/access.md), or use exposure: internal",
+        )
+
+
+@warning
+def _public_is_for_clients(subject: Subject) -> Iterator[Problem]:
+    """Warn elsewhere of a public gateway without clients."""
+    gateway = subject.document.gateway
+    if subject.environment != "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
+        yield Problem(
+            "gateway.clients",
+            "is not given, so that whoever sends from an address of allowedCidrs may ask every model; say who may ask "
+            "(docs/access.md)",
+        )
+
+
 @warning
 def _every_route_has_a_rate(subject: Subject) -> Iterator[Problem]:
     """Warn that without models.serving the gateway limits no rate.

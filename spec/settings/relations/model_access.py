@@ -8,17 +8,45 @@ from spec.settings.rule import rule
 from spec.versions import OLDEST_TRITON_VERSION, OLDEST_TRITON_WITHOUT_SIGPIPE
 from spec.wording import one_of
 
+_GIB = 1024**3
+
 
 @rule
-def _a_mounted_release_does_not_change(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place of a release that is mounted."""
+def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
+    """Refuse rollouts in place of a release that is mounted, or copied once."""
     access = subject.document.models.access
-    if access != "s3" and subject.document.triton.rollout == "in-place":
+    if access == "local" and subject.document.triton.rollout == "in-place":
+        yield Problem(
+            "models.access",
+            "'local' copies one release before the server starts, and rollout: in-place changes it under running pods; "
+            "use s3, or rollout: rolling",
+        )
+    elif access != "s3" and subject.document.triton.rollout == "in-place":
         yield Problem(
             "models.access",
             f"'{access}' mounts one release, and rollout: in-place changes it under running pods; "
             "use s3, or rollout: rolling",
         )
+
+
+@rule
+def _a_cache_of_nodes_is_filled(subject: Subject) -> Iterator[Problem]:
+    """Require access local of a pool that keeps releases on its nodes, and room for the release."""
+    models = subject.document.models
+    for index, pool in enumerate(subject.document.gpu.pools):
+        if pool.model_cache_gib is None:
+            continue
+        path = f"gpu.pools[{index}].modelCacheGiB"
+        if models.access != "local":
+            yield Problem(
+                path, f"nothing is kept there with models.access: {models.access}; use access: local, or remove it"
+            )
+        elif models.release is not None and models.release.bytes > pool.model_cache_gib * _GIB:
+            yield Problem(
+                path,
+                f"{pool.model_cache_gib} GiB do not hold the release of {models.release.bytes} bytes; give "
+                f"{-(-models.release.bytes // _GIB)} or more",
+            )
 
 
 @rule

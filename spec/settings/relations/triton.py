@@ -8,6 +8,7 @@ from spec.problem import Problem
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
+from spec.settings.models import ModelAccess
 from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, values_of
 from spec.settings.relations.subject import Subject, pool_of
 from spec.settings.rule import rule
@@ -21,6 +22,7 @@ from spec.wording import did_you_mean, one_of
 _COPIES_IN_PLACE = 4
 # The container's rotated logs, as the chart has it.
 _LOGS_MIB = 256
+_ON_DISK: tuple[ModelAccess, ...] = ("s3", "local")
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -137,18 +139,21 @@ def _containers(amount: str, beside: int) -> str:
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
-    if release is None or subject.document.models.access != "s3":
+    access = subject.document.models.access
+    if release is None or access not in _ON_DISK:
         return
     pool, types = pool_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
     triton, values = subject.document.triton, values_of(subject.document)
-    limit, wanted = _disk_for_pods_gib(pool, smallest), pod_disk_gib(release.bytes, triton.rollout, values=values)
+    limit = _disk_for_pods_gib(pool, smallest)
+    wanted = pod_disk_gib(release.bytes, triton.rollout, access=access, values=values)
     if wanted > limit:
-        copies = _cache_copies(triton.rollout, values)
+        cache = f", {pool.model_cache_gib} GiB of modelCacheGiB" if pool.model_cache_gib is not None else ""
+        copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout, values)} copies"
         yield Problem(
             "models.release.bytes",
-            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies} copies) and a "
-            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet and the images; "
+            f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies}) and a "
+            f"{smallest.name} of pool '{pool.name}' has {limit} GiB left beside the kubelet{cache} and the images; "
             "use instance types with larger disks, or release fewer models",
         )
 
@@ -200,7 +205,7 @@ def _room(document: Document, known: InstanceType) -> Room:
 
 
 def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
-    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB - (pool.model_cache_gib or 0)
 
 
 def _has_shm_of_mps(subject: Subject) -> bool:
@@ -216,19 +221,23 @@ def _disk_of_a_pod_gib(document: Document) -> int:
     models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
     values = values_of(document)
-    return pod_disk_gib(release_bytes, document.triton.rollout, copied=models.access == "s3", values=values)
+    return pod_disk_gib(release_bytes, document.triton.rollout, access=models.access, values=values)
 
 
 def pod_disk_gib(
-    release_bytes: int, rollout: str = "rolling", *, copied: bool = True, values: PodValues = CHART_DEFAULTS
+    release_bytes: int,
+    rollout: str = "rolling",
+    *,
+    access: ModelAccess = "s3",
+    values: PodValues = CHART_DEFAULTS,
 ) -> int:
-    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton).
-
-    `copied`: the pod has the release on its own disk; False: it is mounted.
-    """
-    if not copied:
-        return math.ceil((values.tmp + values.extra_disk + _LOGS_MIB) / 1024)
+    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+    others = values.tmp + values.extra_disk + _LOGS_MIB
+    if access not in _ON_DISK:
+        return math.ceil(others / 1024)
+    if access == "local":
+        return math.ceil((values.smallest_cache + math.ceil(release_bytes / 1024**2) + others) / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
     cache_mib = max(values.smallest_cache, math.ceil(release_bytes * _cache_copies(rollout, values) / 1024**2))
-    return math.ceil((cache_mib + values.tmp + values.extra_disk + _LOGS_MIB) / 1024)
+    return math.ceil((cache_mib + others) / 1024)

@@ -79,6 +79,7 @@ CHARTS: Mapping[str, tuple[PodSet, ...]] = {
     "aws-load-balancer-controller": (PodSet("aws-load-balancer-controller", "resources", count="replicaCount"),),
     "cluster-autoscaler": (PodSet("cluster-autoscaler", "resources", count="replicaCount"),),
     "dcgm-exporter": (PodSet("dcgm-exporter", "resources", "GPU nodes"),),
+    "external-secrets": (PodSet("external-secrets", "resources", count="replicaCount"),),
     "fluent-bit": (PodSet("fluent-bit", "resources", "every node"),),
     "gateway-helm": (PodSet("envoy-gateway", "deployment.envoyGateway.resources", count="deployment.replicas"),),
     "karpenter": (PodSet("karpenter", "controller.resources", count="replicas", surges=False, apart=True),),

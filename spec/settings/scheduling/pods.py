@@ -63,6 +63,7 @@ def charts(document: Document) -> list[str]:
         "prometheus-adapter": document.pod_autoscaler == "hpa",
         "aws-load-balancer-controller": document.gateway is not None,
         "gateway-helm": document.gateway is not None,
+        "external-secrets": document.gateway is not None and document.gateway.has_keys,
         "opentelemetry-collector": document.tracing is not None,
     }
     return [chart for chart, there in installed.items() if there]

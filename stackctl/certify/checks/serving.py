@@ -42,7 +42,7 @@ def first_inference(subject: Subject) -> Outcome:
 
 def models_are_mounted(subject: Subject) -> Outcome:
     """Look whether the volume of the models is bound, where the stack mounts one."""
-    if subject.settings.models.access == "s3":
+    if subject.settings.models.access in {"s3", "local"}:
         return not_tried("the stack's pods read models from S3 and mount none")
     found = [(claim["metadata"]["name"], claim.get("status", {}).get("phase")) for claim in subject.objects(_CLAIMS)]
     seen = [(phase == "Bound", f"claim {name} is {phase}") for name, phase in found]

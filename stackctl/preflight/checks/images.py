@@ -15,8 +15,8 @@ _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazo
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Triton's image, and the worker's where the stack has workers."""
-    triton, worker = subject.settings.triton, subject.settings.worker
+    """Triton's image, the worker's where the stack has workers, and that of modelctl where it fetches releases."""
+    triton, worker, fetcher = subject.settings.triton, subject.settings.worker, subject.settings.models.fetcher
     example = triton.image.endswith(example_digest(triton.version))
     yield _image(
         subject,
@@ -31,6 +31,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             "worker.image",
             worker.image,
             "docker build --file worker/Dockerfile, push it, and pin the digest that the push prints",
+            "aws ecr create-repository --region {region} --repository-name {repository}; ",
+        )
+    if fetcher is not None:
+        yield _image(
+            subject,
+            "models.fetcher.image",
+            fetcher.image,
+            "docker build --file modelctl/Dockerfile, push it, and pin the digest that the push prints",
             "aws ecr create-repository --region {region} --repository-name {repository}; ",
         )
 

@@ -1,6 +1,8 @@
 """A release holds a config for each stack that wants something of its models; whatever is wrong stops it, all at once."""
 
 import hashlib
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from modelctl.release.pin import PinError, pin
 from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare, release
 from modelctl.repository.configure import configure
+from modelctl.repository.plans import built_with
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import PART_BYTES, Store
 from modelctl.store.manifest import Manifest
 from spec.settings import load_stack_file, serving_digest
+from spec.settings.relations.chart_values import PodValues
 from tests.command import run
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
@@ -263,3 +267,70 @@ def test_a_file_that_is_not_named_after_its_stack_cannot_be_pinned_by_stack(
 def test_a_release_without_stack_files_says_so(models: Path, store: Store) -> None:
     said = f"no configs made for stacks: there is no directory stacks beside {models}; --stacks names another"
     assert _run("release", models)[2:] == [said]
+
+
+def test_files_of_the_release_are_named_where_the_pods_of_a_stack_have_them(models: Path, stacks: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    path = "/models/current/normalize/1/model.py"
+    config.write_text(f'{config.read_text()}parameters {{ key: "code_dir" value {{ string_value: "{path}" }} }}\n')
+    write_stack(stacks, {"classify": wants()})
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.dev.yaml: models.access: s3, but normalize names files of the release at /models/current, where pods "
+        "have them with access: local; use that [models/normalize/config.pbtxt]"
+    ]
+
+
+def _plan_file(*version: int, form: int = 0) -> bytes:
+    """The header of a plan as TensorRT writes it, and a little behind it."""
+    return b"ftrt" + form.to_bytes(4, "little") + bytes(16) + bytes(version) + b"engine"
+
+
+def test_the_manifest_says_which_tensorrt_built_a_plan_and_another_server_refuses_it(models: Path, stacks: Path) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"'))
+    (models / "normalize" / "1" / "model.plan").write_bytes(_plan_file(10, 16, 1, 11))
+    write_stack(stacks, {"classify": wants()}, stack="dev", triton={"version": "26.05"})
+
+    made = _plan(models, stacks).manifest
+
+    assert (made.tensorrt, made.models["normalize"].tensorrt) == ({"normalize": ["10.16.1.11"]}, ("10.16.1.11",))
+    write_stack(stacks, {"classify": wants()}, stack="staging", triton={"version": "26.07"})
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.staging.yaml: triton.version: a plan of normalize was built by TensorRT 10.16.1.11 and the server "
+        "has 11, which loads plans of its own version alone; build it in the image of this version "
+        "[models/normalize/config.pbtxt]"
+    ]
+
+
+@pytest.mark.parametrize(
+    "header", [_plan_file(10, 16, 1, 11, form=1), _plan_file(0, 0, 0, 0), b"ftrt", b"", b"x" + _plan_file(10, 1, 1, 1)]
+)
+def test_a_header_that_is_none_says_no_version(tmp_path: Path, header: bytes) -> None:
+    file = tmp_path / "model.plan"
+    file.write_bytes(header)
+    assert built_with(file) is None
+
+
+@pytest.mark.parametrize(("tmp", "fits"), [(4, True), (3, False)])
+def test_the_packages_of_models_have_to_fit_the_tmp_of_a_stack(
+    models: Path, stacks: Path, monkeypatch: pytest.MonkeyPatch, tmp: int, fits: bool
+) -> None:
+    monkeypatch.setattr("modelctl.release.stacks.pod_values", lambda environment: PodValues(tmp=tmp))
+    write_stack(stacks, {"normalize": wants()})
+    with tarfile.open(models / "normalize" / "env.tar.gz", "w:gz") as packed:
+        for name, size in (("bin/activate", 1), ("lib/libtorch.so", 3 * 1024**2)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            packed.addfile(member, io.BytesIO(bytes(size)))
+    with (models / "normalize" / "config.pbtxt").open("a") as config:
+        config.write(
+            'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n'
+        )
+    if fits:
+        assert "normalize/env.tar.gz" in _plan(models, stacks).objects
+    else:
+        assert _problems(models, stacks) == [
+            "stacks/Pulumi.dev.yaml: models: the packages of Python models are unpacked below /tmp, 4 MiB (normalize 4), "
+            "and pods have 3 MiB there; give tmp.size 8Mi in helm-values/triton, for a container that was killed leaves its "
+            "copy behind"
+        ]

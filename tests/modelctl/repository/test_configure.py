@@ -178,6 +178,21 @@ def test_an_onnx_model_gets_tensorrt_in_fp16() -> None:
         assert (accelerator.name, dict(accelerator.parameters)) == ("tensorrt", {"precision_mode": "FP16", **expected})
 
 
+def test_engines_that_are_built_stay_where_a_restart_finds_them() -> None:
+    made = _configure(ONNX, **GPU, tensorrtFp16=True, tensorrtEngineCache=True)
+
+    (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
+    assert dict(accelerator.parameters) == {
+        "precision_mode": "FP16",
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": "/tmp/tensorrt-engines",
+    }
+    assert _problems(ONNX, **GPU, tensorrtEngineCache=True) == [
+        "tensorrtEngineCache: only ONNX models that run through TensorRT have engines built; leave it out, or write "
+        'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt" } ] } } in config.pbtxt'
+    ]
+
+
 def test_a_plan_gets_cuda_graphs() -> None:
     assert _configure(PLAN, **GPU, cudaGraphs=True).optimization.cuda.graphs
 

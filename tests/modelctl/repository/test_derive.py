@@ -46,4 +46,6 @@ def test_the_smallest_and_the_largest_batch_are_warmed_up() -> None:
 
 def test_the_slo_is_a_bound_of_a_latency_bucket() -> None:
     assert derive.histogram_buckets_ms(50) == [5, 12.5, 25, 37.5, 50, 62.5, 75, 100, 200, 500]
+    assert derive.histogram_buckets_ms(50, 120) == [5, 12.5, 25, 37.5, 50, 62.5, 75, 100, 120, 200, 500]
+    assert derive.histogram_buckets_ms(50, 100) == derive.histogram_buckets_ms(50)
     assert derive.histogram_buckets_ms(3) == [0.3, 0.75, 1.5, 2.25, 3, 3.75, 4.5, 6, 12, 30]

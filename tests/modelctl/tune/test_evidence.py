@@ -66,6 +66,7 @@ def test_values_are_in_the_words_of_a_stack_and_loads_are_raw() -> None:
         "values": {"maxBatchSize": 8, "maxQueueDelayUs": 250, "instances": 2},
         "rate": 120,
         "noise": 0.06,
+        "requests": 0,
     }
     assert [trial["origin"] for trial in document["trials"]] == ["prior", "search"]
     assert document["trials"][0]["loads"][1] == {

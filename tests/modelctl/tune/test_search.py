@@ -6,9 +6,9 @@ import pytest
 
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate, Space
-from modelctl.tune.errors import SloUnreachable
+from modelctl.tune.errors import SloUnreachable, TuneError
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
-from modelctl.tune.study import Goal, Search, Trial, choose
+from modelctl.tune.study import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal, Search, Trial, choose
 from modelctl.tune.subject import Probe
 
 SPACE = Space(batch_sizes=(1, 2, 4, 8, 16, 32), delays_us=(0, 250, 1000), instances=(1, 2, 3, 4))
@@ -86,23 +86,83 @@ def test_what_is_known_beforehand_is_tried_first() -> None:
     assert subject.used[:4] == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(1, 0, 4), Candidate(32, 0, 4)]
 
 
-def test_the_budget_is_kept_to_within_one_trial() -> None:
+def test_the_budget_is_kept_to_within_one_trial_and_the_claim() -> None:
     subject = Formula()
 
     search = searched(subject, budget=60)
     search.run()
 
     assert 60 <= subject.now < 60 + 20
-    assert [trial.origin for trial in search.trials][-1] == "again"
+    assert [trial.origin for trial in search.trials][-2:] == ["again", "claim"]
 
 
 def test_however_short_the_budget_there_is_something_to_choose_from() -> None:
     subject = Formula()
 
-    winner = searched(subject, budget=1).run()
+    winner = searched(subject, budget=4).run()
 
-    assert subject.used == [Candidate(1, 0, 1), Candidate(32, 0, 1)]
+    assert subject.used == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(32, 0, 1)]  # the last for what is claimed
     assert winner.candidate == Candidate(32, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("p99", "compared", "claimed", "least"), [(None, 40, 400, 0.924), (120.0, 200, 2000, 0.9846)], ids=["p95", "p99"]
+)
+def test_a_load_has_the_requests_that_its_percentile_needs(
+    p99: float | None, compared: int, claimed: int, least: float
+) -> None:
+    goal = Goal(60, 20, 1, p99)
+    assert (goal.requests(LATE_TO_COMPARE), goal.requests(LATE_TO_CLAIM)) == (compared, claimed)
+    for late in (LATE_TO_COMPARE, LATE_TO_CLAIM):
+        few = [rate * goal.probe_seconds(rate, late) for rate in (0.1, 10.0)]
+        assert few == pytest.approx([goal.requests(late) + 3 * goal.requests(late) ** 0.5] * 2)
+    assert goal.probe_seconds(10_000, LATE_TO_CLAIM) == 1.0
+    assert goal.within_at_least(claimed) == pytest.approx(least, abs=0.001)
+
+
+def test_the_result_is_held_for_as_many_requests_as_it_needs_and_lowered_where_that_fails() -> None:
+    subject = Formula(slo=60_000.0)
+    subject.batch_ms = lambda size: 10_000.0 + 2_500 * size  # type: ignore[method-assign]
+    requests: list[float] = []
+    search, probe = searched(subject, budget=100_000), subject.probe
+
+    def lucky(rate: float, seconds: float, seed: int) -> Probe:
+        requests.append(rate * seconds)
+        long_enough = rate * seconds > 400
+        return Probe(rate, seed, False, summary(rate, 61_000)) if long_enough and rate > 0.48 else probe(rate, seconds, seed)
+
+    subject.probe = lucky  # type: ignore[method-assign]
+    winner = search.run()
+
+    claim = search.trials[-1]
+    assert (claim.origin, [held.held for held in claim.probes]) == ("claim", [False, True])
+    assert requests[0] == pytest.approx(40 + 3 * 40**0.5)
+    assert requests[-2:] == [pytest.approx(460)] * 2
+    assert winner.rate == claim.rate == pytest.approx(claim.probes[0].rate * 0.88)
+    assert winner.requests == 100  # what the formula says of each load
+
+
+def test_a_model_slower_than_a_request_a_second_is_searched_too() -> None:
+    subject = Formula(slo=60_000.0)
+    subject.batch_ms = lambda size: 10_000.0 + 2_500 * size  # type: ignore[method-assign]
+
+    winner = searched(subject, budget=100_000).run()
+
+    assert winner.candidate == Candidate(8, 0, 2)
+    assert winner.rate == pytest.approx(2 * 8 / 30, rel=RESOLUTION)
+
+
+def test_a_budget_that_holds_no_load_is_refused_with_one_that_does() -> None:
+    subject = Formula(slo=60_000.0)
+    subject.batch_ms = lambda size: 10_000.0 + 2_500 * size  # type: ignore[method-assign]
+
+    with pytest.raises(TuneError) as failure:
+        searched(subject, budget=300).run()
+
+    assert str(failure.value) == (
+        "at 0.048 requests/s, which this model may hold, the 40 requests that one load needs to tell p95 take 1229 s, and "
+        "the budget is 300 s; give --budget-seconds 24580 or more"
+    )
 
 
 def test_a_small_space_is_searched_once_and_then_measured_again() -> None:
@@ -114,7 +174,7 @@ def test_a_small_space_is_searched_once_and_then_measured_again() -> None:
 
     assert search.run().candidate == Candidate(0, 0, 2)
     assert [(trial.origin, trial.candidate.instances) for trial in search.trials][:2] == [("prior", 1), ("prior", 2)]
-    assert {trial.origin for trial in search.trials[2:]} == {"again"}
+    assert {trial.origin for trial in search.trials[2:-1]} == {"again"}
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

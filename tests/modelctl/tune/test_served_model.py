@@ -14,7 +14,7 @@ def outcomes(late: set[int]) -> list[Outcome]:
 
 
 def stopped_at(late: set[int], slo_ms: float = 100) -> int | None:
-    broken = breaks_slo(SCHEDULE, slo_ms)
+    broken = breaks_slo(SCHEDULE, {95: slo_ms})
     return next((number for number, outcome in enumerate(outcomes(late)) if broken(outcome)), None)
 
 
@@ -30,8 +30,15 @@ def test_the_warm_up_does_not_count() -> None:
 
 
 def test_a_request_without_an_answer_is_late() -> None:
-    broken = breaks_slo(SCHEDULE, 100)
+    broken = breaks_slo(SCHEDULE, {95: 100})
 
     failed = [broken(Outcome(due, due, due, "UNAVAILABLE")) for due in SCHEDULE.due[20:24]]
 
     assert failed == [False, False, True, True]
+
+
+def test_of_two_slos_the_one_that_breaks_first_ends_the_load() -> None:
+    """Of 40 requests two may be late for p95, and none for p99."""
+    broken = breaks_slo(SCHEDULE, {95: 100, 99: 150})
+
+    assert next(number for number, outcome in enumerate(outcomes({30})) if broken(outcome)) == 30

@@ -141,6 +141,27 @@ def test_another_slo_than_that_of_the_stack_is_refused(tmp_path: Path, classify:
 
 
 @pytest.mark.parametrize(
+    ("own", "asked", "said"),
+    [
+        (120, None, "is 120, and there is no --slo-p99-ms"),
+        (None, 120, "has none, and --slo-p99-ms 120"),
+        (100, 120, "is 100, and --slo-p99-ms 120"),
+    ],
+)
+def test_another_slo_of_p99_is_refused_too(
+    own: int | None, asked: float | None, said: str, tmp_path: Path, classify: Model
+) -> None:
+    file = write_stack(tmp_path, {"classify": wants(**({"sloP99Ms": own} if own else {}))})
+
+    with pytest.raises(TuneError) as failure:
+        wanted(file, classify, 50, asked)
+
+    assert str(failure.value) == (
+        f"{file}: config.triton-eks:models.serving.classify.sloP99Ms {said}; tune for the SLOs that the stack has"
+    )
+
+
+@pytest.mark.parametrize(
     ("entry", "sentence"),
     [
         (wants(warmth=1), "models.serving.classify.warmth"),

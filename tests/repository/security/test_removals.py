@@ -16,7 +16,7 @@ SECTION = PAGE.partition("## What removes or overwrites")[2].partition("\n## ")[
 
 _REMOVING = re.compile(
     r"rmtree|unlink|rmdir|removedirs|write_text|write_bytes|write_whole|rewrite|rename|copyfile|copy2|copytree|extractall"
-    r"|(delete|put|copy)_objects?(_tagging)?|upload_file|delete_message(_batch)?"
+    r"|(delete|put|copy)_objects?(_tagging)?|upload_file|delete_message(_batch)?|(put_secret_value|delete_secret)"
 )
 _WORDS = frozenset({"PATCH", "destroy"})
 """The words in which GitHub and Pulumi are asked to change or remove something."""

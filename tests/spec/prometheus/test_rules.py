@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spec.prometheus.rule_file import groups
 from tests.spec.prometheus import promtool as tool
-from tests.spec.prometheus.stacks import SERVING, STACKS, rule_groups, rules
+from tests.spec.prometheus.stacks import SERVING, STACKS, rule_groups, rules, with_local_disk
 
 # The first test to ask for promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
@@ -52,6 +53,12 @@ def test_the_rules_of_a_stack_do_what_their_cases_expect(which: str, promtool: P
 @pytest.mark.parametrize("name", WITH_SLOS)
 def test_the_rules_of_a_stack_with_slos_do_what_their_cases_expect(name: str, promtool: Path, tmp_path: Path) -> None:
     done = tool.unit_test(promtool, rule_groups(SERVING), WITH_SLOS[name], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tmp_path: Path) -> None:
+    (case,) = tool.cases("local_disk").values()
+    done = tool.unit_test(promtool, groups(with_local_disk()), case, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

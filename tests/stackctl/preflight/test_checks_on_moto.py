@@ -117,6 +117,12 @@ def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) ->
     )
 
 
+def test_the_image_that_fetches_releases_is_looked_for_too(subject: Callable[..., Subject]) -> None:
+    fetcher = {"image": f"{ECR}/modelctl@sha256:{'0123456789abcdef' * 4}"}
+    (_, finding) = images.check(subject({"models.access": "local", "models.fetcher": fetcher}))
+    assert finding.message == "models.fetcher.image: account 123456789012 has no repository modelctl in us-west-2"
+
+
 def test_another_registry_cannot_be_asked(subject: Callable[..., Subject]) -> None:
     one = subject({"triton.image": f"ghcr.io/acme/tritonserver@sha256:{'0123456789abcdef' * 4}"})
     assert results(images, one) == [

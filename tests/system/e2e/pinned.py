@@ -26,6 +26,15 @@ HPA: dict[str, Any] = {
 }
 """For the stack of `make up AUTOSCALING=1`."""
 
+LOCAL_DISK: dict[str, Any] = {
+    "triton-eks:models.access": "local",
+    # The sha-256 of the word modelctl; no registry has it.
+    "triton-eks:models.fetcher": {
+        "image": "123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:"
+        "83e03e828bcab681e1e7f26ff1d59843cca9b17b8f694239a1b525212e2ae1b0",
+    },
+}
+
 OLD_KUBERNETES: dict[str, Any] = {
     "triton-eks:cluster.version": "1.34",
     "triton-eks:triton.replicas": 2,

@@ -6,20 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 import tritonclient.grpc as grpc
+from PIL import Image, ImageDraw, ImageFont
 from tritonclient.grpc.model_config_pb2 import ModelInstanceGroup
 
 from examples.packaged import build
+from examples.tensors import to_inputs
 from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare
 from modelctl.repository import textproto
 from modelctl.store.bucket import PART_BYTES
+from tests import waiting
 from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.stacks import wants, write_stack
 from tests.system.serving.pods import Pod, running_kubelet
 
-ONNX = ("filetype",)
+ONNX = ("filetype", "text_detection", "text_direction", "text_recognition")
+WANTS = {"sloP95Ms": 5000, "warmup": []}
+"""A picture takes two seconds on two processors."""
 KINDS = [("staging", ModelInstanceGroup.KIND_GPU), ("local", ModelInstanceGroup.KIND_CPU)]
 
 
@@ -32,8 +38,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plan(repository: Path) -> Plan:
     """One release, for a stack with GPUs and for one that serves the same on CPUs."""
     stacks = repository.parent / "stacks"
-    write_stack(stacks, {name: wants(device="gpu", gpuMemoryMiB=700) for name in ONNX}, stack="staging")
-    write_stack(stacks, {name: wants(latencyHistogram=False) for name in ONNX}, stack="local")
+    write_stack(stacks, {name: wants(device="gpu", gpuMemoryMiB=700, **WANTS) for name in ONNX}, stack="staging")
+    write_stack(stacks, {name: wants(latencyHistogram=False, **WANTS) for name in ONNX}, stack="local")
     return prepare(repository, PART_BYTES, Silent(), stacks)
 
 
@@ -67,7 +73,7 @@ def test_one_release_has_instances_on_gpus_and_on_cpus(plan: Plan, model: str, s
     assert (problems, config is not None and config.instance_group[0].kind) == ([], kind)
 
 
-@pytest.mark.parametrize("model", ONNX)
+@pytest.mark.parametrize("model", ["filetype", "text_in_picture"])
 def test_a_model_answers_as_its_package_does(client: grpc.InferenceServerClient, repository: Path, model: str) -> None:
     assert golden_difference(client, model, repository / model / "1") is None
 
@@ -83,3 +89,27 @@ def test_a_type_of_file_is_told_by_its_name(pod: Pod) -> None:
     answer = httpx.post(f"{pod.http}/v2/models/filetype/infer", json=body, timeout=30, trust_env=False).json()
 
     assert [entry.split(":")[2] for entry in answer["outputs"][0]["data"]] == ["html"]
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_the_text_of_a_picture_is_read_from_top_to_bottom(client: grpc.InferenceServerClient, is_turned: bool) -> None:
+    lines = ["Triton on EKS", "reads the text of a picture", "0123456789"]
+    image = Image.new("RGB", (620, 220), "white")
+    for index, line in enumerate(lines):
+        ImageDraw.Draw(image).text((24, 24 + 60 * index), line, "black", ImageFont.load_default(36))
+    picture = np.array(image.rotate(180 if is_turned else 0))
+
+    answer = waiting.answer(client, "text_in_picture", to_inputs({"PICTURE": picture}))
+
+    read = [text.decode().replace(" ", "") for text in answer.as_numpy("TEXT")]
+    assert read == [line.replace(" ", "") for line in (reversed(lines) if is_turned else lines)]
+    boxes = answer.as_numpy("BOX")
+    assert (answer.as_numpy("SCORE").min() > 0.8, boxes.shape, (np.diff(boxes[:, 1]) > 50).all()) == (True, (3, 4), True)
+
+
+def test_a_picture_without_text_has_none(client: grpc.InferenceServerClient) -> None:
+    blank = np.full((40, 60, 3), 255, dtype=np.uint8)
+
+    answer = waiting.answer(client, "text_in_picture", to_inputs({"PICTURE": blank}))
+
+    assert [answer.as_numpy(name).shape for name in ("TEXT", "SCORE", "BOX")] == [(0,), (0,), (0, 4)]

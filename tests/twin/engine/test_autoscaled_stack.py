@@ -105,8 +105,8 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
 
 @pytest.mark.parametrize(
     ("autoscaling", "pins"),
-    [(False, pinned.MONITORING), (True, pinned.HPA), (False, pinned.OLD_KUBERNETES)],
-    ids=["monitoring", "hpa", "upgrades"],
+    [(False, pinned.MONITORING), (True, pinned.HPA), (False, pinned.OLD_KUBERNETES), (False, pinned.LOCAL_DISK)],
+    ids=["monitoring", "hpa", "upgrades", "delivery"],
 )
 def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, autoscaling: bool, pins: dict[str, object]) -> None:
     stack_files.ask_for_autoscaling(home, autoscaling)

@@ -1,0 +1,293 @@
+"""Seconds and memory from nothing to a served release: Triton's own S3 reading, and `modelctl fetch` before it.
+
+    python benchmarks/delivery.py
+
+What is measured, and how the record is read: benchmarks/delivery.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.loopback_s3 import BUCKET  # noqa: E402
+from modelctl.fetch.download import CONNECTIONS  # noqa: E402
+from modelctl.fetch.partial_file import PART_BYTES  # noqa: E402
+from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry  # noqa: E402
+from modelctl.tune import evidence as record  # noqa: E402
+from twin.triton import tritonserver  # noqa: E402
+
+GIB = 1024**3
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-west-2", "AWS_REGION": "us-west-2"}
+_CONFIG = """\
+name: "big"
+backend: "python"
+max_batch_size: 0
+input [{ name: "IN" data_type: TYPE_FP32 dims: [1] }]
+output [{ name: "OUT" data_type: TYPE_FP32 dims: [1] }]
+"""
+_MODEL = """\
+class TritonPythonModel:
+    def execute(self, requests):
+        raise NotImplementedError("nobody asks")
+"""
+
+
+@dataclass
+class Run:
+    """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
+    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory.
+
+       `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun
+       again; the seconds are of both.
+    """
+
+    way: str
+    gib: int
+    round: int
+    killed: bool
+    seconds: float
+    mib: int
+    sent: int
+    fetch_seconds: float | None = None
+    fetch_mib: int | None = None
+    cpu_seconds: float = 0.0
+    load: float = 0.0
+
+
+def main(
+    results: Annotated[Path, typer.Option(help="Directory for the record.")] = ROOT / "benchmarks" / "results",
+    sizes: Annotated[str, typer.Option(help="GiB of the release's one file, each measured.")] = "0,1,4",
+    pace: Annotated[int | None, typer.Option(help="MB/s of a connection; without it: no limit.")] = None,
+    directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
+) -> None:
+    """Measure both ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
+    before, begun = record.load_average(), datetime.now(UTC)
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory(dir=directory) as work:
+        releases = {gib: _release(Path(work) / "bucket", gib) for gib in map(int, sizes.split(","))}
+        with _store(Path(work) / "bucket", pace) as url:
+            largest = max(releases)
+            plain = _plain(url, releases[largest], largest)
+            print(f"store, {CONNECTIONS} plain connections: {plain:.0f} MB/s", flush=True)
+            for gib, release in releases.items():
+                for number in range(2 if gib == 1 else 1):
+                    ways = (_triton_alone, _fetch_then_triton)
+                    for way in ways if number % 2 == 0 else reversed(ways):
+                        runs.append(_told(way(Path(work), url, release, gib, number, killed=False)))
+                if gib == 1:
+                    for way in (_triton_alone, _fetch_then_triton):
+                        runs.append(_told(way(Path(work), url, release, gib, 0, killed=True)))
+    document = {
+        "kind": "delivery",
+        "started": begun.isoformat(),
+        "finished": datetime.now(UTC).isoformat(),
+        "connections": CONNECTIONS,
+        "part_bytes": PART_BYTES,
+        "machine": record.machine(before, server_on_loopback=True).model_dump(),
+        "versions": record.versions(tritonserver.VERSION).model_dump(),
+        "megabytes_per_connection": pace,
+        "plain_megabytes_per_second": round(plain),
+        "runs": [asdict(run) for run in runs],
+    }
+    text = json.dumps(document, indent=1) + "\n"
+    file = results / f"delivery-{begun:%Y-%m-%d}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.json"
+    file.write_text(text)
+    print(file)
+
+
+def _told(run: Run) -> Run:
+    run.load = os.getloadavg()[0]
+    print(json.dumps(asdict(run)), flush=True)
+    return run
+
+
+def _release(bucket: Path, gib: int) -> str:
+    """Make a release with one file of so many GiB in the bucket's directory; return its id."""
+    making = bucket / "making"
+    (making / "big" / "1").mkdir(parents=True)
+    (making / "big" / "config.pbtxt").write_text(_CONFIG)
+    (making / "big" / "1" / "model.py").write_text(_MODEL)
+    with (making / "big" / "1" / "weights.bin").open("wb") as file:
+        for _ in range(gib * 16):
+            file.write(os.urandom(GIB // 16))
+    objects = {}
+    for path in sorted(path for path in making.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        objects[str(path.relative_to(making))] = ObjectEntry(sha256=sha256, bytes=path.stat().st_size)
+    manifest = Manifest.of(objects, {"big": ModelEntry(version=1, backend="python")}, datetime.now(UTC))
+    (making / "manifest.json").write_text(manifest.to_json())
+    (bucket / "releases").mkdir(exist_ok=True)
+    making.rename(bucket / "releases" / manifest.id)
+    return manifest.id
+
+
+@contextlib.contextmanager
+def _store(bucket: Path, megabytes: int | None) -> Iterator[str]:
+    """A store in a process of its own."""
+    option = [] if megabytes is None else ["--megabytes-per-connection", str(megabytes)]
+    command = [sys.executable, "-m", "benchmarks.loopback_s3", str(bucket), *option]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _sent(url: str) -> int:
+    return int(httpx.get(f"{url}/sent", trust_env=False).text)
+
+
+def _plain(url: str, release: str, gib: int) -> float:
+    """Return the MB/s of as many connections that read ranges of the largest file and drop them."""
+    host, port = url.removeprefix("http://").split(":")
+    size = gib * GIB
+    share = size // CONNECTIONS
+
+    def read(first: int) -> None:
+        with socket.create_connection((host, int(port))) as connection:
+            path = f"/{BUCKET}/releases/{release}/big/1/weights.bin"
+            span = f"Range: bytes={first}-{first + share - 1}"
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: s3\r\n{span}\r\nConnection: close\r\n\r\n".encode())
+            buffer, left = bytearray(1024 * 1024), share
+            while left > 0 and (received := connection.recv_into(buffer)):
+                left -= received
+
+    begun = time.monotonic()
+    threads = [threading.Thread(target=read, args=(index * share,)) for index in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return size / 1e6 / (time.monotonic() - begun)
+
+
+def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
+    before, begun = _sent(url), time.monotonic()
+    repository = f"s3://{url}/{BUCKET}/releases/{release}"
+    if killed:
+        with _server(work, repository) as (process, _):
+            _until_half_is_sent(url, before, gib)
+            process.kill()
+    with _server(work, repository) as (process, address):
+        _until_ready(process, address)
+        seconds, peak, cpu = time.monotonic() - begun, _peak_mib(process.pid), _cpu_seconds(process.pid)
+    return Run("triton", gib, number, killed, round(seconds, 2), peak, _sent(url) - before, cpu_seconds=cpu)
+
+
+def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
+    before, begun, to = _sent(url), time.monotonic(), work / "disk"
+    command = [
+        sys.executable,
+        "-m",
+        "modelctl",
+        "fetch",
+        release,
+        "--bucket",
+        BUCKET,
+        "--endpoint-url",
+        url,
+        "--to",
+        str(to),
+    ]
+    env = {"PATH": os.defpath, "HOME": str(work), "PYTHONPATH": str(ROOT), **KEYS}
+    try:
+        if killed:
+            first = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _until_half_is_sent(url, before, gib)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        process, most, cpu = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL), 0, 0.0
+        while process.poll() is None:
+            # Not `ru_maxrss`, in which the peak of whoever started the process counts too.
+            with contextlib.suppress(OSError, ValueError):
+                most, cpu = max(most, _peak_mib(process.pid)), _cpu_seconds(process.pid)
+            time.sleep(0.02)
+        assert process.returncode == 0
+        fetched = time.monotonic() - begun
+        with _server(work, str(to / "current")) as (server, address):
+            _until_ready(server, address)
+            seconds, peak = time.monotonic() - begun, _peak_mib(server.pid)
+    finally:
+        shutil.rmtree(to, ignore_errors=True)
+    return Run(
+        *("fetch", gib, number, killed, round(seconds, 2), peak, _sent(url) - before),
+        fetch_seconds=round(fetched, 2),
+        fetch_mib=most,
+        cpu_seconds=cpu,
+    )
+
+
+@contextlib.contextmanager
+def _server(work: Path, repository: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A Triton with empty folders of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    copies = work / "copies"
+    copies.mkdir()
+    words = [f"--model-repository={repository}", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false"]
+    env = {**KEYS, "TRITON_AWS_MOUNT_DIRECTORY": str(copies), "TMPDIR": str(copies), "HOME": str(copies)}
+    command = tritonserver.tritonserver_command(words, "127.0.0.1", work / "cache", env)
+    with (work / "triton.log").open("wb") as log:
+        process = subprocess.Popen(command.argv, env=command.env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield process, f"http://127.0.0.1:{port}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(copies)
+
+
+def _until_ready(process: subprocess.Popen[bytes], address: str) -> None:
+    while True:
+        assert process.poll() is None, "the server ended; see triton.log"
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/v2/models/big/ready", trust_env=False).status_code == 200:
+                return
+        time.sleep(0.02)
+
+
+def _until_half_is_sent(url: str, before: int, gib: int) -> None:
+    while _sent(url) - before < gib * GIB // 2:
+        time.sleep(0.01)
+
+
+def _peak_mib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (peak,) = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return peak // 1024
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)
+
+
+if __name__ == "__main__":
+    typer.run(main)

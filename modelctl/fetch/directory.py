@@ -1,0 +1,189 @@
+"""The directory that a release is fetched into.
+
+releases/<id>/…      releases that are whole, each file verified
+current              a link to the one of them that was asked for last: the path to give to a server
+.fetching/<id>/      what has arrived of others: `files/…`, and `parts/…` with their journals
+.verified/<id>       the boot of the machine during which the release was verified
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from modelctl.fetch.download import DiskProblem
+from modelctl.fetch.partial_file import PIECE_BYTES, PartialFile
+from modelctl.store.manifest import Manifest
+from spec.names import CURRENT_RELEASE, RELEASES_PREFIX
+
+GIB = 1024**3
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_NOT_IN_THE_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_BLOCK = 512
+"""The unit of st_blocks."""
+
+
+class FetchDirectory:
+    """One such directory. Methods raise DiskProblem, or OSError for what `told` turns into one."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def current(self) -> Path:
+        """Return the link to the release that was asked for last."""
+        return self._root / CURRENT_RELEASE
+
+    @contextmanager
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Keep other fetches out of the directory, which wait; it is made where it is missing."""
+        with told():
+            self._root.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"another fetch is at work in {self._root}; waiting for it")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    def holds(self, manifest: Manifest) -> bool:
+        """Return whether the release is there and was verified since the machine started.
+
+        Files that were written before a crash may have lost what was in memory only.
+        """
+        mark, release = self._mark(manifest.id), self._release(manifest.id)
+        boot = _boot()
+        if boot is None or not mark.is_file() or mark.read_text() != boot:
+            return False
+        paths = [(release / key, entry.bytes) for key, entry in manifest.objects.items()]
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
+
+    def begin(self, manifest: Manifest) -> list[PartialFile]:
+        """Return the release's files, opened, with all that is here of them. What is left of other releases goes."""
+        fetching = self._root / ".fetching"
+        for other in fetching.iterdir() if fetching.is_dir() else ():
+            if other.name != manifest.id:
+                shutil.rmtree(other)
+        own, release = self._fetching(manifest.id), self._release(manifest.id)
+        self._mark(manifest.id).unlink(missing_ok=True)
+        files = [
+            PartialFile(key, entry, own / "files" / key, own / "parts" / key) for key, entry in manifest.objects.items()
+        ]
+        if release.is_dir():
+            shutil.rmtree(own, ignore_errors=True)
+            own.mkdir(parents=True)
+            release.rename(own / "files")
+            for file in files:
+                if file.path.is_file() and file.path.stat().st_size == file.entry.bytes:
+                    file.trust()
+        for file in files:
+            file.open()
+        self._refuse_a_small_disk(files)
+        return files
+
+    def finish(self, manifest: Manifest) -> None:
+        """Make the fetched release one of `releases`, in one step."""
+        own, release = self._fetching(manifest.id), self._release(manifest.id)
+        release.parent.mkdir(exist_ok=True)
+        (own / "files").rename(release)
+        self._mark(manifest.id).parent.mkdir(exist_ok=True)
+        self._mark(manifest.id).write_text(_boot() or "")
+        shutil.rmtree(own)
+
+    def copy_from(self, other: FetchDirectory, manifest: Manifest) -> None:
+        """Make a copy of a whole release of another directory one of `releases`.
+
+        XFS and Btrfs let both share their blocks, so that a copy takes neither time nor room.
+        """
+        own, release = self._fetching(manifest.id), other._release(manifest.id)
+        shutil.rmtree(own.parent, ignore_errors=True)
+        shutil.rmtree(self._release(manifest.id), ignore_errors=True)
+        for key, entry in manifest.objects.items():
+            target = own / "files" / key
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _copy(release / key, target, entry.bytes)
+        self.finish(manifest)
+
+    def make_room(self, manifest: Manifest, most_gib: int, say: Callable[[str], None]) -> None:
+        """Remove the releases that were asked for longest ago, until this one fits into so many GiB with the others.
+
+        Nobody reads a release here: who has asked for one has a copy. Raises DiskProblem for one that never fits.
+        """
+        most_bytes = most_gib * GIB
+        if manifest.bytes > most_bytes:
+            raise DiskProblem(
+                f"release {manifest.id} has {manifest.bytes} bytes, and the cache {self._root} holds {most_bytes} at most; "
+                "give it more room, or fetch without it"
+            )
+        releases = self._root / RELEASES_PREFIX
+        others = [path for path in releases.iterdir() if path.name != manifest.id] if releases.is_dir() else []
+        others.sort(key=lambda path: self._mark(path.name).stat().st_mtime if self._mark(path.name).is_file() else 0.0)
+        sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in others}
+        while others and manifest.bytes + sum(sizes[path] for path in others) > most_bytes:
+            oldest = others.pop(0)
+            self._mark(oldest.name).unlink(missing_ok=True)
+            shutil.rmtree(oldest)
+            say(f"removed release {oldest.name} from {self._root}, to make room for {manifest.id}")
+        if self._mark(manifest.id).is_file():
+            self._mark(manifest.id).touch()
+
+    def switch(self, manifest: Manifest) -> None:
+        """Let `current` lead to the release, in one step: whoever opens a path below it sees one release or the other."""
+        new = self._root / ".current"
+        new.unlink(missing_ok=True)
+        new.symlink_to(f"{RELEASES_PREFIX}{manifest.id}")
+        new.replace(self.current)
+
+    def _fetching(self, release_id: str) -> Path:
+        return self._root / ".fetching" / release_id
+
+    def _release(self, release_id: str) -> Path:
+        return self._root / RELEASES_PREFIX / release_id
+
+    def _mark(self, release_id: str) -> Path:
+        return self._root / ".verified" / release_id
+
+    def _refuse_a_small_disk(self, files: Sequence[PartialFile]) -> None:
+        missing = sum(max(0, file.entry.bytes - file.path.stat().st_blocks * _BLOCK) for file in files)
+        free = shutil.disk_usage(self._root).free
+        if missing > free:
+            raise DiskProblem(
+                f"{self._root} has {free} bytes free, and {missing} bytes of the release are missing; give it a larger "
+                "disk, or make room on this one"
+            )
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what the system says of files into DiskProblem."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskProblem.of(error) from error
+
+
+def _copy(source: Path, target: Path, size: int) -> None:
+    """Copy a file in the kernel, which shares its blocks where the file system can."""
+    with source.open("rb") as read, target.open("wb") as write:
+        left = size
+        try:
+            while left and (copied := os.copy_file_range(read.fileno(), write.fileno(), left)):
+                left -= copied
+        except OSError as error:
+            if error.errno not in _NOT_IN_THE_KERNEL:
+                raise
+            shutil.copyfileobj(read, write, PIECE_BYTES)
+
+
+def _boot() -> str | None:
+    """Return what is another after each start of the machine; None where the system has no such thing."""
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.is_file() else None

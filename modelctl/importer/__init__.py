@@ -1,0 +1,1 @@
+"""Takes models of elsewhere into a model repository: ONNX files, and ONNX models that MLflow has kept."""

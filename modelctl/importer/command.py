@@ -1,0 +1,113 @@
+"""Run `modelctl import`: a directory of a model repository, made of a model from elsewhere, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from modelctl.importer import mlflow_model, onnx_config
+from modelctl.importer.mlflow_model import NotImported
+from modelctl.repository import onnx_file
+from modelctl.repository.configure import render
+from modelctl.repository.load import CONFIG_FILE, model_name_problem, validate
+from modelctl.repository.onnx_file import NotOnnx, OnnxModel
+from modelctl.repository.problems import printable
+from modelctl.repository.rules import onnx
+
+_FILE = "model.onnx"
+_COMMENT = """\
+Made by `modelctl import` from what {source} says. Yours to change.
+The queue is bounded: when it is full, the server answers UNAVAILABLE at once. Where a stack says nothing of this model, it
+runs on the CPU; `device: gpu` in its models.serving makes that KIND_GPU."""
+
+
+def import_model(source: Path, into: Path, name: str | None, max_batch_size: int | None) -> None:
+    """Write `into`/`name` for an ONNX file or a directory of MLflow's; say what a stack file needs. Raises NotImported."""
+    file = _onnx_file(source)
+    model = _read(file)
+    name = _name_of(source) if name is None else name
+    target = into / name
+    if problem := model_name_problem(name):
+        raise NotImported(f"{printable(name) or 'no name'}: {problem}; give one with --name")
+    if target.exists() or target.is_symlink():
+        raise NotImported(
+            f"{target} is there already; give another --name, or put the file of the new version into {target}/2/ yourself"
+        )
+    try:
+        made = onnx_config.config_of(model, max_batch_size)
+    except onnx_config.CannotServe as error:
+        raise NotImported("\n".join(f"{file}: {reason}" for reason in error.reasons)) from None
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        _write(target, file, model, made.config)
+    except OSError as error:
+        raise NotImported(f"{target} cannot be made: {error.strerror or error}") from None
+    _say(target, made)
+
+
+def _onnx_file(source: Path) -> Path:
+    if (source / mlflow_model.FILE).exists():
+        return mlflow_model.onnx_file_of(source)
+    if source.is_dir():
+        raise NotImported(
+            f"{source}: has no {mlflow_model.FILE}; name an .onnx file, or a directory that MLflow has made of a model"
+        )
+    return source
+
+
+def _read(file: Path) -> OnnxModel:
+    try:
+        model = onnx_file.read(file)
+    except NotOnnx as error:
+        raise NotImported(f"{file}: not an ONNX model: {error}; copy or export it again") from None
+    except OSError as error:
+        raise NotImported(f"{file}: cannot be read: {error.strerror or error}") from None
+    if wrong := list(onnx.check_model(model)):
+        raise NotImported("\n".join(f"{file}: {message}" for message in wrong))
+    return model
+
+
+def _name_of(source: Path) -> str:
+    """Return the name of the file, or of the directory around it where that says nothing."""
+    resolved = source.resolve()
+    return resolved.name if resolved.is_dir() else resolved.parent.name if resolved.stem == "model" else resolved.stem
+
+
+def _write(target: Path, file: Path, model: OnnxModel, config: ModelConfig) -> None:
+    """Make the directory beside its place, and move it there if a release would take it. Raises NotImported and OSError."""
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=target.parent) as building:
+        directory = Path(building) / target.name
+        version = directory / "1"
+        version.mkdir(parents=True)
+        shutil.copyfile(file, version / _FILE)
+        for name in sorted(model.external):
+            (version / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.parent / name, version / name)
+        (directory / CONFIG_FILE).write_text(render(config, _COMMENT.format(source=printable(file.name))), encoding="utf-8")
+        if problems := validate(Path(building)):
+            told = "\n".join(str(problem).replace(f"{building}/", f"{target.parent}/") for problem in problems)
+            raise NotImported(f"nothing was made; a release would refuse it:\n{told}")
+        directory.rename(target)
+
+
+def _say(target: Path, made: onnx_config.Made) -> None:
+    config = made.config
+    batch = (
+        f"batches of up to {config.max_batch_size}"
+        if config.max_batch_size
+        else "no batches: a size that does not vary is first"
+    )
+    print(f"{target}: {len(config.input)} inputs, {len(config.output)} outputs, {batch}")
+    if made.open_outputs:
+        print(
+            f"the file leaves sizes of {', '.join(made.open_outputs)} open, and config.pbtxt has -1 there; where ONNX "
+            f"Runtime finds them out, the server names them and refuses -1. Try it: python3 -m twin triton {target.parent}"
+        )
+    print("in a stack file:")
+    print("  triton-eks:models:\n    serving:")
+    print(
+        f"      {target.name}: {{device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 100, expectedRate: 10, peakRate: 40}}  # yours"
+    )

@@ -1,0 +1,52 @@
+"""The name by which clients find the gateway: `gateway.domain`."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spec.problem import Problem
+from spec.settings.fields import is_host
+from spec.settings.kind import Kind, matching, refuse, text_of
+from spec.settings.rule import Place, rule
+from spec.settings.section import Section
+
+_LONGEST_NAME = 64
+"""ACM takes the first name of a certificate up to here: https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html."""
+
+
+def _domain(value: Any) -> str:
+    valid = "give one like inference.example.com"
+    text = text_of(value, valid)
+    if text.startswith("*."):
+        refuse(f"'{text}' is for many names, and clients ask one; {valid}")
+    if not is_host(text) or "." not in text or text.rpartition(".")[2].isdigit() or text != text.lower():
+        refuse(f"'{text}' is not a domain name in lower case; {valid}")
+    return text
+
+
+class Domain(Section):
+    """A name in a hosted zone of Route 53, which leads to the load balancer, and for which ACM gives a certificate."""
+
+    name: Annotated[
+        str,
+        Kind(
+            _domain,
+            "a domain name in lower case, like inference.example.com",
+            {"type": "string", "pattern": r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$"},
+        ),
+    ] = Field(description="the name, like inference.example.com")
+    hosted_zone_id: Annotated[
+        str,
+        matching(
+            r"[A-Z0-9]{1,32}",
+            "is not the id of a hosted zone",
+            "`aws route53 list-hosted-zones-by-name` prints one like Z0123456789ABCDEFGHIJ",
+        ),
+    ] = Field(description="the hosted zone of Route 53 in the stack's account that the name is in")
+
+    @rule
+    def _a_certificate_can_have_it(self, at: Place) -> Iterator[Problem]:
+        """Require a name of 64 characters at most, as ACM does."""
+        if len(self.name) > _LONGEST_NAME:
+            yield at.problem("name", f"has {len(self.name)} characters, and ACM takes {_LONGEST_NAME}; give a shorter one")

@@ -1,0 +1,84 @@
+"""The TensorRT of a stack's server, the plans of its release, and what models want of it.
+
+A plan is loaded by the very version that built it. One that was built to be version-compatible is loaded by newer ones too,
+where the server allows it: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/engine-compatibility.html.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec.helm_values import local_chart, rendered_values
+from spec.problem import Problem
+from spec.settings.model import Document
+from spec.settings.relations.subject import Subject
+from spec.settings.rule import rule
+from spec.versions import TRITON_RELEASES
+
+_ROOT = Path(__file__).resolve().parents[3]
+_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
+_STRONGLY_TYPED = (11,)
+"""Since this version precision is that of the network alone, and nothing switches half precision on."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The TensorRT of a server: its version as far as it is known (`11`, `11.1.0`), and whether it takes older plans."""
+
+    version: str
+    compatible: bool = False
+
+
+def runtime(document: Document) -> Runtime | None:
+    """Return what runs plans in a stack: what it says itself, or what is known of its release; None: neither."""
+    release = TRITON_RELEASES.get(document.triton.version)
+    version = document.triton.tensorrt or (release.tensorrt if release is not None else None)
+    if version is None:
+        return None
+    has_chart = (_ROOT / local_chart("triton")).is_dir()
+    arguments = rendered_values("triton", document.environment, _ROOT)["server"]["extraArgs"] if has_chart else ()
+    return Runtime(version, _COMPATIBLE in arguments)
+
+
+def mistake(built: str, runs: Runtime) -> str | None:
+    """Return why a plan that TensorRT `built` made is not loaded; None where it is, or where that cannot be told."""
+    one, other = _parts(built), _parts(runs.version)
+    known = min(len(one), len(other))
+    if one[:known] == other[:known] or (runs.compatible and one[:known] < other[:known]):
+        return None
+    return f"was built by TensorRT {built} and the server has {runs.version}, which loads plans of its own version alone"
+
+
+@rule
+def _plans_are_of_the_servers_tensorrt(subject: Subject) -> Iterator[Problem]:
+    """Require plans that the server's TensorRT built: with another image, the release needs other plans."""
+    release, runs, image = subject.document.models.release, runtime(subject.document), subject.document.triton.version
+    for model, versions in (release.tensorrt if release is not None else {}).items():
+        for built in versions:
+            if runs is not None and (why := mistake(built, runs)):
+                yield Problem(
+                    f"models.release.tensorrt.{model}",
+                    f"a plan {why}; build it in the image of triton.version {image} and release it",
+                )
+
+
+@rule
+def _half_precision_can_be_had(subject: Subject) -> Iterator[Problem]:
+    """Refuse tensorrtFp16 where TensorRT has no such switch: the model would run in full precision, which nothing says.
+
+    See https://github.com/microsoft/onnxruntime/pull/28611, which leaves the option without effect there.
+    """
+    runs = runtime(subject.document)
+    if runs is None or _parts(runs.version) < _STRONGLY_TYPED:
+        return
+    for name, model in subject.document.models.serving.items():
+        if model.tensorrt_fp16 and model.device == "gpu":
+            yield Problem(
+                f"models.serving.{name}.tensorrtFp16",
+                f"TensorRT {runs.version} of {subject.document.triton.version} has no half precision to switch on, the "
+                "model's own types count; remove it, and release the ONNX model in FP16",
+            )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,156 @@
+"""Keep the API keys of clients in Secrets Manager: one secret for each client, with the keys that open the gateway now.
+
+    {"current": "…", "next": "…", "previous": "…"}
+
+All of them open the gateway. A client reads `current`; `next` is not handed out before the gateways have it, and `previous`
+is what some client may still send. No key is printed: whoever may read the secret of a client reads it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console import aws_errors
+from console.not_aws import refuse_others_answers
+from spec.failure import Failure
+from spec.names import KEY_SLOTS, client_secret, cluster_name
+from spec.ownership import Ownership, own_tags, tags_of
+from spec.settings import Settings
+from stackctl.account.read_only import AwsUnusable, error_code
+
+_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+_KEY_BYTES = 32
+_RECOVERY_DAYS = 7
+
+Keys = Mapping[str, str]
+
+
+class KeysRefused(Failure):
+    """The keys of a client are not as a command needs them; the text says what would be right."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The keys of one client, and since when they are these."""
+
+    keys: Keys
+    since: datetime
+
+
+class KeyStore:
+    """The secrets of one stack's clients. Each method raises AwsUnusable where AWS cannot be asked or refuses."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._cluster = cluster_name(settings.stack)
+        self._owner = Ownership.of(settings)
+        self._tags = own_tags(settings)
+        with _explained(self.name("*")):
+            self._client: Any = boto3.client("secretsmanager", region_name=settings.region, config=_CONFIG)
+            refuse_others_answers(self._client)
+
+    def name(self, client: str) -> str:
+        """Return the name of a client's secret."""
+        return client_secret(self._cluster, client)
+
+    def clients(self) -> dict[str, datetime]:
+        """Return who has keys, by name, each with the time since when they are as they are."""
+        prefix, found = self.name(""), {}
+        with _explained(prefix):
+            pages = self._client.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [prefix]}])
+            for page in pages:
+                for item in page["SecretList"]:
+                    if item["Name"].startswith(prefix):
+                        found[item["Name"].removeprefix(prefix)] = item["LastChangedDate"]
+        return found
+
+    def create(self, client: str) -> None:
+        """Give a client its first key. Raises KeysRefused where it has one, or had one a few days ago."""
+        value, name = _written({"current": new_key()}), self.name(client)
+        tags = [{"Key": key, "Value": text} for key, text in {**self._tags, "client": client}.items()]
+        with _explained(name):
+            try:
+                self._client.create_secret(
+                    Name=name, Description=f"API keys of {client} at the gateway", SecretString=value, Tags=tags
+                )
+            except self._client.exceptions.ResourceExistsException:
+                raise KeysRefused(
+                    f"{client} has keys already ({name}); `stackctl keys rotate` gives it another one"
+                ) from None
+            except self._client.exceptions.InvalidRequestException:
+                raise KeysRefused(
+                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
+                    "them back"
+                ) from None
+
+    def read(self, client: str) -> Kept:
+        """Return the keys of a client. Raises KeysRefused where it has none that this program has made."""
+        name = self.name(client)
+        with _explained(name):
+            try:
+                tags = tags_of(self._client.describe_secret(SecretId=name).get("Tags"))
+                if self._owner.reason(tags) is None:
+                    raise KeysRefused(f"{name} does not have this stack's tags: somebody else has made it; delete it there")
+                found = self._client.get_secret_value(SecretId=name)
+            except self._client.exceptions.ResourceNotFoundException:
+                raise KeysRefused(f"{client} has no keys; `stackctl keys create` makes the first") from None
+            except self._client.exceptions.InvalidRequestException:
+                raise KeysRefused(
+                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
+                    "them back"
+                ) from None
+        return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"])
+
+    def write(self, client: str, keys: Keys) -> None:
+        """Replace the keys of a client, which have been read."""
+        with _explained(self.name(client)):
+            self._client.put_secret_value(SecretId=self.name(client), SecretString=_written(keys))
+
+    def delete(self, client: str) -> None:
+        """Delete the keys of a client, which have been read; for a week AWS brings them back."""
+        with _explained(self.name(client)):
+            self._client.delete_secret(SecretId=self.name(client), RecoveryWindowInDays=_RECOVERY_DAYS)
+
+
+def new_key() -> str:
+    """Return a key that nobody can guess: 32 random bytes as 43 letters that a header takes."""
+    return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def _written(keys: Keys) -> str:
+    return json.dumps({slot: keys[slot] for slot in KEY_SLOTS if slot in keys})
+
+
+def _parsed(name: str, text: str | None) -> Keys:
+    valid = f"an object with {', '.join(KEY_SLOTS)}, of which current is there"
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        found = None
+    named = isinstance(found, dict) and "current" in found and found.keys() <= set(KEY_SLOTS)
+    if not named or not all(isinstance(key, str) and key for key in found.values()):
+        # Not what it is: that may be a key.
+        raise KeysRefused(f"{name} is not what this program writes there, {valid}; delete it and create it again")
+    return dict(found)
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError, ValueError) as error:
+        said = aws_errors.explain(error)
+        if said is None and isinstance(error, ClientError):
+            said = f"Secrets Manager refuses {error.operation_name} for {name}: {error_code(error)}"
+        if said is None:
+            raise
+        raise AwsUnusable(said) from None

@@ -1,0 +1,107 @@
+"""`models.access: local`: what the stack may say of it, and what the chart is told."""
+
+from typing import Any
+
+import pytest
+
+from infra.serving.triton import TritonServerArgs, values
+from tests.charts import rendering
+from tests.infra.access import stack
+from tests.paths import ROOT
+from tests.spec.stack_config import DIGEST, ECR, LARGEST_ON_G5_XLARGE, complaints, settings
+
+IMAGE = f"{ECR}/modelctl@{DIGEST}"
+LOCAL: dict[str, Any] = {"models.access": "local", "models.fetcher": {"image": IMAGE}}
+
+
+def test_the_chart_is_told_the_image_beside_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    read = settings({**LOCAL, "models.s3Endpoint": "https://minio.example.com:9000"})
+    assert read.models.release is not None
+    given = values(stack(), TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release))
+    assert given["modelRepository"] == {
+        "s3": {
+            "bucket": "triton-models-staging-123456789012-us-west-2",
+            "prefix": "releases/3f2a9c1b7d04",
+            "region": "us-west-2",
+            "endpoint": "https://minio.example.com:9000",
+        },
+        "fetch": {"image": IMAGE},
+    }
+    role = "arn:aws:iam::123456789012:role/triton-staging-us-west-2-model-reader"
+    assert given["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"] == role
+    rendered = rendering.render_values(given, environment="staging")
+    (init,) = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["initContainers"]
+    assert init["image"] == IMAGE
+
+
+def test_the_disk_of_a_node_holds_twice_the_release_that_the_server_could_copy() -> None:
+    larger = {"models.release.bytes": LARGEST_ON_G5_XLARGE + 1}
+    assert [line for line in complaints(larger) if line.startswith("models.release.bytes")]
+    largest = 2 * LARGEST_ON_G5_XLARGE - 1024**3
+    assert settings({**LOCAL, "models.release.bytes": largest}).models.access == "local"
+    assert complaints({**LOCAL, "models.release.bytes": largest + 1}) == [
+        f"models.release.bytes: {largest + 1} bytes make a pod ask for 178 GiB of disk (its cache holds one copy) and a "
+        "g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; use instance types with larger disks, "
+        "or release fewer models",
+    ]
+
+
+CACHED: dict[str, Any] = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}
+
+
+def test_pods_of_a_pool_with_a_cache_share_the_folder_of_their_node() -> None:
+    read = settings(CACHED)
+    assert read.models.release is not None
+    given = values(stack(), TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release))
+    assert given["modelRepository"]["fetch"] == {
+        "image": IMAGE,
+        "cache": {"claimName": "triton-model-cache-g5", "gib": 100},
+    }
+
+
+def test_the_disk_of_a_node_has_less_room_by_its_cache() -> None:
+    (line,) = complaints({**CACHED, "models.release.bytes": 90 * 1024**3})
+    assert line == (
+        f"models.release.bytes: {90 * 1024**3} bytes make a pod ask for 93 GiB of disk (its cache holds one copy) and a "
+        "g5.xlarge of pool 'g5' has 77 GiB left beside the kubelet, 100 GiB of modelCacheGiB and the images; use instance "
+        "types with larger disks, or release fewer models"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"models.access": "local"},
+            "models.fetcher: is missing, and access: local needs the image that copies releases; add the section, like "
+            "{image: <mirror>/modelctl@sha256:<64 hex digits>}, or use another access",
+        ),
+        (
+            {**LOCAL, "models.access": "s3"},
+            "models.fetcher: is not used with access: s3; remove the section, or use access: local",
+        ),
+        (
+            {**LOCAL, "triton.rollout": "in-place"},
+            "models.access: 'local' copies one release before the server starts, and rollout: in-place changes it under "
+            "running pods; use s3, or rollout: rolling",
+        ),
+        (
+            {**LOCAL, "models.fetcher": {"image": f"{ECR}/modelctl:1.0"}},
+            f"models.fetcher.image: '{ECR}/modelctl:1.0' is not an image of modelctl by its digest: its path has to end in "
+            "/modelctl; give <mirror>/modelctl@sha256:<64 hex digits> (`crane digest` prints it)",
+        ),
+        (
+            {"gpu.pools[0].modelCacheGiB": 100},
+            "gpu.pools[0].modelCacheGiB: nothing is kept there with models.access: s3; use access: local, or remove it",
+        ),
+        (
+            {**CACHED, "gpu.pools[0].modelCacheGiB": 1, "models.release.bytes": 1024**3 + 1},
+            "gpu.pools[0].modelCacheGiB: 1 GiB do not hold the release of 1073741825 bytes; give 2 or more",
+        ),
+        ({**LOCAL, "models.fetcher": {}}, "models.fetcher.image: is missing; "),
+    ],
+)
+def test_what_does_not_go_together_is_told(changes: dict[str, Any], said: str) -> None:
+    (line,) = complaints(changes)
+    assert line.startswith(said)

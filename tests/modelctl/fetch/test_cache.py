@@ -1,0 +1,102 @@
+"""`modelctl fetch --cache`: one download for all who share a directory."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelctl.fetch import directory
+from modelctl.store.bucket import Store
+from tests.modelctl.fetch.releases import CONTENT, fetch, files, put, sentence
+
+Asked = list[tuple[str, int, int]]
+
+
+def test_the_second_pod_of_a_node_downloads_nothing(release: str, tmp_path: Path, asked: Asked) -> None:
+    cache = tmp_path / "cache"
+    first = fetch(release, tmp_path / "first", "--cache", str(cache))
+    assert first.exit_code == 0, first.output
+    assert first.stdout.startswith(f"{release} fetched and verified: 2.6 kB received in ")
+    assert first.stdout.endswith(f", copied from {cache}; {tmp_path}/first/current\n")
+    asked.clear()
+
+    second = fetch(release, tmp_path / "second", "--cache", str(cache))
+
+    assert second.stdout == f"{release} was here, copied from {cache}; {tmp_path}/second/current\n"
+    assert asked == []
+    for pod in ("first", "second"):
+        assert files(tmp_path / pod / "current") == CONTENT
+    again = fetch(release, tmp_path / "second", "--cache", str(cache))
+    assert again.stdout == f"{release} was here; {tmp_path}/second/current\n"
+
+
+def test_a_pod_keeps_its_copy_whatever_becomes_of_the_cache(release: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    fetch(release, tmp_path / "pod", "--cache", str(cache))
+    (cache / "releases" / release / "classify/config.pbtxt").write_bytes(b"somebody else's")
+    assert files(tmp_path / "pod" / "current") == CONTENT
+
+
+def test_after_a_restart_of_the_machine_the_cache_is_verified_again(
+    release: str, tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    fetch(release, tmp_path / "first", "--cache", str(cache))
+    (cache / "releases" / release / "classify/config.pbtxt").write_bytes(b"0123456789abcdef")
+    asked.clear()
+    monkeypatch.setattr(directory, "_boot", lambda: "the next")
+
+    assert fetch(release, tmp_path / "second", "--cache", str(cache)).exit_code == 0
+
+    assert asked == [("config.pbtxt", 0, 16)]
+    assert files(tmp_path / "second" / "current") == CONTENT
+
+
+def test_what_was_asked_for_longest_ago_makes_room(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "GIB", 1000)
+    releases = [put(store, {"m/config.pbtxt": bytes([number]) * 600}) for number in range(4)]
+    cache = tmp_path / "cache"
+    for moment, release in enumerate(releases[:3]):
+        assert fetch(release, tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2").exit_code == 0
+        os.utime(cache / ".verified" / release, (moment, moment))
+    fetch(releases[0], tmp_path / "other", "--cache", str(cache), "--cache-gib", "2")  # asked for again: it stays
+
+    ended = fetch(releases[3], tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2")
+
+    assert f"removed release {releases[1]} from {cache}, to make room for {releases[3]}" in ended.stderr
+    kept = sorted(path.name for path in (cache / "releases").iterdir())
+    assert kept == sorted([releases[0], releases[2], releases[3]])
+    assert sorted(path.name for path in (cache / ".verified").iterdir()) == kept
+    assert files(tmp_path / "other" / "current") == {"m/config.pbtxt": bytes(600)}
+
+
+def test_a_release_larger_than_the_cache_is_told(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "GIB", 1000)
+    cache = tmp_path / "cache"
+    assert sentence(fetch(release, tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2"), 2) == (
+        f"release {release} has 2576 bytes, and the cache {cache} holds 2000 at most; give it more room, or fetch without it"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EOPNOTSUPP])
+def test_file_systems_that_share_no_blocks_copy(
+    number: int, release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "copy_file_range", refused)
+    fetch(release, tmp_path / "pod", "--cache", str(tmp_path / "cache"))
+    assert files(tmp_path / "pod" / "current") == CONTENT
+
+
+def test_a_full_disk_while_it_is_copied_is_told(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "copy_file_range", full)
+    said = sentence(fetch(release, tmp_path / "pod", "--cache", str(tmp_path / "cache")), 2)
+    assert said == "the disk: the disk is full; give it more room, what has arrived stays"
+    assert not (tmp_path / "pod" / "current").exists()

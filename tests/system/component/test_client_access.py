@@ -1,0 +1,185 @@
+"""A stack whose gateway knows its clients by keys, under a domain of its own: what is made, in which order, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from infra import app
+from spec.settings import load
+from spec.versions import PROJECT
+from tests.bootstrap import aws_calls
+from tests.bootstrap.authorization import refusals
+from tests.bootstrap.roles import deploy, preview
+from tests.paths import ROOT
+from tests.system.component.engine.account import fresh_account, living, seed_roles
+from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
+from tests.system.component.engine.program import run
+from tests.system.component.engine.providers import LOAD_BALANCER
+from tests.system.component.engine.recording import Recording
+from tests.system.component.engine.stack_run import TODAY, required_config
+from twin.aws.base.clients import Clients
+
+STACK = "staging"
+CERTIFICATE = "aws:acm/certificate:Certificate"
+RECORD = "aws:route53/record:Record"
+SECURITY = "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy"
+PROXY = "kubernetes:gateway.envoyproxy.io/v1alpha1:EnvoyProxy"
+HTTP_ROUTE = "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute"
+EXTERNAL_SECRET = "kubernetes:external-secrets.io/v1:ExternalSecret"
+
+
+def config(zone: str) -> dict[str, Any]:
+    """Staging with nothing that it could leave out but a gateway with two clients and a domain."""
+    found = required_config(ROOT, STACK)
+    found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
+    found[f"{PROJECT}:cluster"]["deletionProtection"] = False
+    found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}
+    found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
+    found[f"{PROJECT}:models"] |= {"release": {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"first": 1, "second": 1}}}
+    found[f"{PROJECT}:models"].pop("serving", None)
+    found[f"{PROJECT}:gateway"] = {
+        "replicas": 2,
+        "cpu": "1",
+        "memoryMiB": 512,
+        "domain": {"name": "inference.example.com", "hostedZoneId": zone},
+        "clients": {"team-a": {"models": ["first"]}, "team-b": {}},
+    }
+    return found
+
+
+@dataclass(frozen=True)
+class Life:
+    preview: Recording
+    up: Recording
+    records: dict[str, Any]
+    refreshed: Refresh
+    left: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def life() -> Iterator[Life]:
+    """Previewed, brought up, looked at and taken down in a moto account of its own."""
+    with fresh_account(), contextlib.chdir(ROOT):
+        clients = Clients("us-west-2")
+        route53 = clients("route53")
+        zone = route53.create_hosted_zone(Name="example.com", CallerReference="x")["HostedZone"]["Id"].rpartition("/")[2]
+        settings = load(config(zone), STACK, today=TODAY)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        before = {**living(clients), **_domains(clients, zone)}
+
+        def deployed(*, preview: bool) -> Recording:
+            return run(
+                lambda: app.deploy(settings),
+                project=PROJECT,
+                stack=STACK,
+                config=config(zone),
+                root=ROOT,
+                clients=clients,
+                preview=preview,
+            )
+
+        preview, up = deployed(preview=True), deployed(preview=False)
+        records = {
+            f"{item['Type']} {item['Name']}": item
+            for item in route53.list_resource_record_sets(HostedZoneId=zone)["ResourceRecordSets"]
+        }
+        refreshed = refresh(clients, up)
+        destroy(clients, up)
+        after = {**living(clients), **_domains(clients, zone)}
+    yield Life(
+        preview,
+        up,
+        records,
+        refreshed,
+        {kind: left for kind in after if (left := sorted(set(after[kind]) - set(before[kind])))},
+    )
+
+
+def _domains(clients: Clients, zone: str) -> dict[str, list[str]]:
+    records = clients("route53").list_resource_record_sets(HostedZoneId=zone)["ResourceRecordSets"]
+    certificates = clients("acm").list_certificates()["CertificateSummaryList"]
+    return {
+        "records": [f"{item['Type']} {item['Name']}" for item in records],
+        "certificates": [item["CertificateArn"] for item in certificates],
+    }
+
+
+@pytest.fixture
+def up(life: Life) -> Recording:
+    return life.up
+
+
+def test_tls_ends_at_the_load_balancer_with_the_certificate_once_it_is_issued(up: Recording) -> None:
+    certificate = up.one(CERTIFICATE)
+    assert (certificate.checked["domainName"], certificate.checked["validationMethod"]) == ("inference.example.com", "DNS")
+    service = up.one(PROXY).checked["spec"]["provider"]["kubernetes"]["envoyService"]
+    assert service["annotations"]["service.beta.kubernetes.io/aws-load-balancer-ssl-cert"] == certificate.id
+    order = [item.urn for item in up.registrations]
+    issued = up.one("aws:acm/certificateValidation:CertificateValidation")
+    assert order.index(up.one(RECORD, "gateway-certificate-proof").urn) < order.index(issued.urn)
+    assert order.index(issued.urn) < order.index(up.one(PROXY).urn)
+
+
+def test_the_domain_leads_to_the_load_balancer_that_the_gateway_got(life: Life) -> None:
+    target = life.records["A inference.example.com."]["AliasTarget"]
+    assert (target["DNSName"].rstrip("."), target["HostedZoneId"]) == (LOAD_BALANCER, "Z18D5FSROUN65G")
+    gateway = life.up.one("kubernetes:gateway.networking.k8s.io/v1:Gateway").checked
+    assert gateway["metadata"]["annotations"] == {"pulumi.com/waitFor": "jsonpath={.status.addresses[0].value}"}
+
+
+def test_the_outputs_say_where_to_ask(up: Recording) -> None:
+    assert up.exports["gatewayUrl"] == "https://inference.example.com"
+    assert up.exports["gatewayGrpc"] == "inference.example.com:8443"
+
+
+def test_each_model_has_its_policy_before_its_route_and_all_else_is_closed_after_them(up: Recording) -> None:
+    order = [item.urn for item in up.registrations]
+    refusal = up.one(SECURITY, "routes-refusal")
+    assert "targetRefs" in refusal.checked["spec"]
+    for model in ("first", "second"):
+        policy = up.one(SECURITY, f"routes-{model}-securitypolicy")
+        assert policy.urn in up.one(HTTP_ROUTE, f"routes-{model}-httproute").depends_on
+        assert policy.urn in refusal.depends_on
+        assert order.index(policy.urn) < order.index(refusal.urn)
+    assert len(up.of_type(SECURITY)) == 3
+
+
+def test_the_operator_gets_the_role_that_reads_the_keys_and_comes_after_the_gateway(up: Recording) -> None:
+    release = up.one("kubernetes:helm.sh/v3:Release", "client-keys-release")
+    role = up.one("aws:iam/role:Role", "client-keys-reader-role")
+    account = release.checked["values"]["serviceAccount"]
+    assert account["annotations"]["eks.amazonaws.com/role-arn"] == role.outputs["arn"]
+    keys = [item["extract"]["key"] for item in up.one(EXTERNAL_SECRET).checked["spec"]["dataFrom"]]
+    assert keys == ["triton-staging/clients/team-a", "triton-staging/clients/team-b"]
+    grant = up.one("kubernetes:gateway.networking.k8s.io/v1:ReferenceGrant")
+    order = [item.urn for item in up.registrations]
+    assert order.index(up.one("triton:platform:InferenceGateway").urn) < order.index(grant.urn)
+
+
+def test_no_key_is_in_the_state(up: Recording) -> None:
+    assert [item.type for item in up.registrations if "Secret" in item.type.rpartition(":")[2]] == [
+        "kubernetes:external-secrets.io/v1:SecretStore",
+        "kubernetes:external-secrets.io/v1:ExternalSecret",
+    ]
+    assert not [item.type for item in up.registrations if item.type.startswith("aws:secretsmanager")]
+
+
+def test_a_preview_shows_the_same_resources(life: Life) -> None:
+    assert {item.urn for item in life.preview.registrations} == {item.urn for item in life.up.registrations}
+
+
+def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
+    stack = aws_calls.of_recording(up)
+    zone = up.one(RECORD, "gateway-record").checked["zoneId"]
+    assert list(refusals(deploy(zones=[zone]), aws_calls.calls(stack))) == []
+    assert list(refusals(preview(zone), aws_calls.reads(stack))) == []
+
+
+def test_a_refresh_finds_what_was_made_and_a_destroy_leaves_nothing(life: Life) -> None:
+    assert (life.refreshed.outputs, life.refreshed.inputs) == ([], [])
+    assert life.left == {}

@@ -1,0 +1,92 @@
+"""`models.access: local`: pods that fetch their release to their own disk before Triton starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.e2e import account, pinned
+from tests.system.e2e.conftest import Twin
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import TwinHome
+
+pytestmark = pytest.mark.timeout(1800)
+CHANGED = "classify/1/model.py"
+
+
+class Local(Twin):
+    """The `local` stack with `access: local`."""
+
+    def pod(self) -> dict[str, Any]:
+        """The pod of Triton that is not ending."""
+        found = json.loads(self.shell("kubectl get pods --namespace triton -o json").stdout)["items"]
+        (pod,) = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return dict(pod)
+
+    def log(self) -> str:
+        """What the init container has said, over all its starts."""
+        name = self.pod()["metadata"]["name"]
+        return self.shell(f"kubectl logs --namespace triton {name} --container fetch").stdout
+
+    def disk(self) -> Path:
+        """The pod's volume of models."""
+        return self.home.pods / self.pod()["metadata"]["uid"] / "volumes" / "models"
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        processes.wait_until(condition, what, 120)
+
+    def ready(self) -> bool:
+        conditions = self.pod().get("status", {}).get("conditions") or []
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    twin = Local(TwinHome(tmp_path_factory.mktemp("delivery") / "home"))
+    for key, value in pinned.LOCAL_DISK.items():
+        twin.pin(key, value)
+    assert "pipeline version 1 answered" in twin.up()
+    yield twin
+    twin.down()
+
+
+def test_a_pod_serves_from_its_own_disk(local: Local) -> None:
+    release = stack_files.pinned_release(local.home, "local")
+    assert release is not None
+    assert (local.disk() / "current").readlink() == Path("releases", release["id"])
+    assert f"{release['id']} fetched and verified: " in local.log()
+    status = local.pod()["status"]
+    (fetched,) = status["initContainerStatuses"]
+    assert (fetched["state"]["terminated"]["exitCode"], fetched["restartCount"]) == (0, 0)
+    (server,) = local.pod()["spec"]["containers"]
+    assert "--model-repository=/models/current" in server["args"]
+
+
+def test_a_changed_object_keeps_a_pod_from_starting_until_it_is_right_again(local: Local) -> None:
+    release = stack_files.pinned_release(local.home, "local")
+    assert release is not None
+    bucket = local.servers().engine().outputs("local")["modelBucket"]
+    s3 = account.client(local.servers().aws_url, "s3")
+    key = f"releases/{release['id']}/{CHANGED}"
+    content = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    s3.put_object(Bucket=bucket, Key=key, Body=content[:-1] + b"#")
+    try:
+        assert local.shell("kubectl delete pods --namespace triton --all").returncode == 0
+        said = f"error: {CHANGED} in s3://{bucket} at {local.servers().aws_url}/releases/{release['id']}/ is not what"
+        local.until(lambda: local.log().count(said) >= 2, "two starts that refuse the file")
+        assert not local.ready()
+        assert not (local.disk() / "current").exists()
+        (status,) = local.pod()["status"]["initContainerStatuses"]
+        assert status["restartCount"] >= 1
+        assert local.pod()["status"]["phase"] == "Pending"
+    finally:
+        s3.put_object(Bucket=bucket, Key=key, Body=content)
+
+    local.until(local.ready, "the pod to be ready after all")
+    assert f"{release['id']} fetched and verified: " in local.log()
+    assert ", 0 bytes found here; " not in local.log(), "what was right had to be fetched again"

@@ -1,0 +1,37 @@
+"""The program that the twin makes of a container that fetches a release."""
+
+import sys
+
+import pytest
+
+from tests.twin.charts.launches import launch
+from twin.charts.modelctl import MODELCTL
+from twin.charts.registry import POD_PROGRAMS
+from twin.host.home import REPOSITORY
+from twin.pods.pod_spec import SpecError
+
+FETCH = ["python", "-m", "modelctl", "fetch", "3f2a9c1b7d04", "--bucket=models", "--to=/volumes/models"]
+
+
+def test_it_is_modelctl_of_this_checkout() -> None:
+    started = MODELCTL.command(launch(*FETCH, "--endpoint-url=http://127.0.0.1:5000", AWS_REGION="us-west-2"))
+    assert started.argv == (sys.executable, *FETCH[1:], "--endpoint-url=http://127.0.0.1:5000")
+    assert started.env["PYTHONPATH"] == str(REPOSITORY)
+    assert started.env["AWS_REGION"] == "us-west-2"
+
+
+@pytest.mark.parametrize("endpoint", [[], ["--endpoint-url=https://s3.us-west-2.amazonaws.com"]])
+def test_it_never_calls_the_real_aws(endpoint: list[str]) -> None:
+    with pytest.raises(SpecError, match=r"would call the real AWS.*models\.s3Endpoint"):
+        MODELCTL.command(launch(*FETCH, *endpoint))
+
+
+def test_another_command_is_not_run() -> None:
+    with pytest.raises(SpecError, match="not as 'python -m modelctl parity'"):
+        MODELCTL.command(launch("python", "-m", "modelctl", "parity"))
+
+
+def test_a_pod_of_modelctl_alone_is_simulated() -> None:
+    pod = {"spec": {"containers": [{"name": "parity", "image": "mirror/modelctl@sha256:00"}]}}
+    assert not POD_PROGRAMS.claim(pod)
+    assert POD_PROGRAMS.of(pod["spec"]["containers"][0]) is MODELCTL
