@@ -12,12 +12,9 @@ from infra.serving.worker import asked_of
 from infra.serving.worker import values as worker_values
 from spec.iam_policy import service_account_trust
 from spec.prometheus import rule_file
-from spec.settings import Settings
-from spec.settings.digest import digest_of
 from tests.charts import rendering
 from tests.infra.access import stack
-from tests.spec.stack_config import settings
-from tests.spec.test_fleets import THREE
+from tests.spec.test_fleets import released as read
 from tests.spec.test_stack_mistakes_relations import WORKER
 
 OF_G5 = 'pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"'
@@ -29,14 +26,6 @@ GATEWAY = {
     "cpu": "1",
     "memoryMiB": 512,
 }
-
-
-def read(changes: dict[str, Any] | None = None) -> Settings:
-    wants = settings({**THREE, **(changes or {})}).models.serving
-    release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1}}
-    # The compute capabilities of A10G and A100, on which two of the fleets run.
-    digest = digest_of(wants, (8.0, 8.6))
-    return settings({**THREE, "models.release": {**release, "serving": digest}, **(changes or {})})
 
 
 def pods(name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from spec.scaling.signal import signals
 from spec.settings import Settings
+from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from tests.spec.stack_config import REMOVED, complaints, settings
 
@@ -33,6 +34,15 @@ THREE: dict[str, Any] = {
 
 def fleets(changes: dict[str, Any] | None = None) -> dict[str | None, Fleet[Settings]]:
     return {fleet.name: fleet for fleet in settings({**THREE, **(changes or {})}).each_fleet}
+
+
+def released(changes: dict[str, Any] | None = None) -> Settings:
+    """The stack of three fleets with a release that has one model more, an ensemble."""
+    wants = settings({**THREE, **(changes or {})}).models.serving
+    release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1}}
+    # The compute capabilities of A10G and A100, on which two of the fleets run.
+    digest = digest_of(wants, (8.0, 8.6))
+    return settings({**THREE, "models.release": {**release, "serving": digest}, **(changes or {})})
 
 
 def test_a_stack_without_fleets_is_one_fleet_which_is_the_stack() -> None:
