@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from infra.platform.dashboards import dashboards
+from infra.platform.prometheus_stack import prometheus_url
 from infra.serving import routes
 from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from infra.serving.triton import FleetArgs, values
 from infra.serving.worker import asked_of
 from infra.serving.worker import values as worker_values
 from spec.iam_policy import service_account_trust
+from spec.names import PROMETHEUS_URL
 from spec.prometheus import rule_file
 from tests.charts import rendering
 from tests.infra.access import stack
@@ -134,3 +136,9 @@ def test_the_role_that_reads_models_trusts_the_account_of_each_fleet() -> None:
     names = [fleet.release for fleet in read().each_fleet]
     trust = service_account_trust("arn", "issuer", "triton", *names)
     assert '["system:serviceaccount:triton:triton-cpu","system:serviceaccount:triton:triton-g5",' in trust.replace(", ", ",")
+
+
+def test_every_autoscaler_asks_the_prometheus_that_a_fleet_names() -> None:
+    bounds = {"minReplicas": 2, "maxReplicas": 4, "prometheusUrl": "http://prometheus.observability.svc:9090"}
+    assert prometheus_url(read({"fleets[1].autoscaling": bounds})) == "http://prometheus.observability.svc:9090"
+    assert prometheus_url(read()) == PROMETHEUS_URL

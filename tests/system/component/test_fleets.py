@@ -11,6 +11,7 @@ import yaml
 from spec.settings.digest import digest_of
 from spec.settings.source import load
 from tests.paths import ROOT
+from tests.system.component.engine.analyzer import running
 from tests.system.component.engine.recording import Recording, Registration
 from tests.system.component.engine.stack_run import TODAY, previewed
 
@@ -122,3 +123,12 @@ def test_workers_know_the_fleet_of_each_model(preview: Recording) -> None:
 def test_nodes_are_held_ready_for_the_fleets_that_ask_for_it(preview: Recording) -> None:
     warm = [item for item in preview.of_type(DEPLOYMENT) if item.checked["metadata"].get("namespace") == "triton-warm"]
     assert [item.checked["metadata"]["name"] for item in warm] == ["triton-warm-g5"]
+
+
+def test_fleets_violate_no_policy(preview: Recording) -> None:
+    with running(ROOT / "policies") as pack:
+        day = {"asOf": TODAY.isoformat()}
+        pack.configure({"eks-version-supported": day, "eks-version-ageing": day})
+        pack.configure_stack("prod", {"aws:region": "us-west-2", "triton-eks:environment": "prod"})
+        # What waits for `up` is told as one advisory finding.
+        assert {found.policy for found in pack.judge(preview)} == {"judged-at-up"}
