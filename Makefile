@@ -129,7 +129,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.installed ## layer 6: the twin, end to end 
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.
