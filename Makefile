@@ -195,7 +195,9 @@ reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of st
 bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
 	$(PY) benchmarks/canary_gate.py
 	$(PY) benchmarks/rollout.py
+	$(PY) benchmarks/delivery.py
 	$(PY) benchmarks/batching.py
+	$(PY) benchmarks/delivery.py --pace 90
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
