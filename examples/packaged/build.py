@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,22 +42,27 @@ def build(target: Path) -> Path:
     if missing:
         raise NotBuilt(f"{packages} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
     try:
-        for model in sorted(path.parent for path in HERE.glob("*/config.pbtxt")):
-            shutil.copytree(model, target / model.name, ignore=shutil.ignore_patterns("__pycache__"))
-        for here, source in FILES.items():
-            (target / here).parent.mkdir(exist_ok=True)
-            shutil.copyfile(packages / source, target / here)
-        import onnxruntime  # slow, and needed by nothing else
-
-        session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
-        characters = session.get_modelmeta().custom_metadata_map["character"]
-        (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
-        labels = json.loads((packages / LABELS[1]).read_text())["target_labels_space"]
-        (target / LABELS[0]).write_text("".join(f"{label}\n" for label in labels))
+        with tempfile.TemporaryDirectory(prefix=".models-", dir=target.parent) as building:
+            _fill(Path(building) / target.name, packages)
+            (Path(building) / target.name).rename(target)
     except OSError as error:
-        shutil.rmtree(target, ignore_errors=True)
         raise NotBuilt(f"{target} could not be made: {error}") from None
     return target
+
+
+def _fill(target: Path, packages: Path) -> None:
+    import onnxruntime  # slow, and needed by nothing else
+
+    for model in sorted(path.parent for path in HERE.glob("*/config.pbtxt")):
+        shutil.copytree(model, target / model.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for here, source in FILES.items():
+        (target / here).parent.mkdir(exist_ok=True)
+        shutil.copyfile(packages / source, target / here)
+    session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
+    characters = session.get_modelmeta().custom_metadata_map["character"]
+    (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
+    labels = json.loads((packages / LABELS[1]).read_text(encoding="utf-8"))["target_labels_space"]
+    (target / LABELS[0]).write_text("".join(f"{label}\n" for label in labels))
 
 
 def main() -> None:
