@@ -13,6 +13,7 @@ from infra.platform.karpenter import Karpenter
 from infra.platform.keda import Keda
 from infra.platform.prometheus_adapter import PrometheusAdapter
 from infra.platform.prometheus_stack import prometheus_url
+from spec.scaling.signal import recordings
 from spec.settings import Settings
 
 
@@ -38,5 +39,6 @@ def install_pod_autoscaler(
     if "keda" in (settings.pod_autoscaler, settings.worker.autoscaler if settings.worker is not None else None):
         installed.append(Keda("keda", cluster, monitored=settings.monitoring is not None, opts=opts))
     if settings.pod_autoscaler == "hpa":
-        installed.append(PrometheusAdapter("prometheus-adapter", cluster, prometheus_url(settings), opts))
+        served = recordings(settings)
+        installed.append(PrometheusAdapter("prometheus-adapter", cluster, prometheus_url(settings), served, opts))
     return installed

@@ -6,6 +6,7 @@ metrics server, and of each API there is one in a cluster (docs/facts/scaling.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,16 +27,21 @@ class PrometheusAdapter(InstalledChart):
     """
 
     def __init__(
-        self, name: str, cluster: ClusterAccess, prometheus_url: str, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        prometheus_url: str,
+        served: Sequence[Recording],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:platform:PrometheusAdapter", name, cluster, opts)
         namespace = self._namespace(PROMETHEUS_ADAPTER_NAMESPACE, "restricted")
-        self._install(PROMETHEUS_ADAPTER, PROMETHEUS_ADAPTER_NAMESPACE, values(prometheus_url), namespace)
+        self._install(PROMETHEUS_ADAPTER, PROMETHEUS_ADAPTER_NAMESPACE, values(prometheus_url, served), namespace)
         self.register_outputs({})
 
 
-def values(prometheus_url: str) -> dict[str, Any]:
-    """Return the chart's values: the rules, and where Prometheus is."""
+def values(prometheus_url: str, served: Sequence[Recording] = RECORDINGS) -> dict[str, Any]:
+    """Return the chart's values: the rules of what is served, and where Prometheus is."""
     address = urlsplit(prometheus_url)
     return chart_values(
         PROMETHEUS_ADAPTER,
@@ -46,7 +52,7 @@ def values(prometheus_url: str) -> dict[str, Any]:
                 "port": address.port or {"http": 80, "https": 443}[address.scheme],
                 **({"path": address.path} if address.path else {}),
             },
-            "rules": {"custom": [_rule(recording) for recording in RECORDINGS]},
+            "rules": {"custom": [_rule(recording) for recording in served]},
         },
     )
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 from spec.names import TRITON_NAMESPACE
 from spec.prometheus.alerts import alert_group
 from spec.prometheus.gateway import gateway_group
+from spec.prometheus.language_models import language_model_groups
 from spec.prometheus.parity import parity_group
 from spec.prometheus.recording import recording_group
 from spec.prometheus.rule import Group
@@ -33,6 +34,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         slo_alert_group(settings),
         parity_group(settings),
         gateway_group(settings),
+        *language_model_groups(settings),
     ]
     pages = urlsplit(runbooks)
     for rule in (rule for group in made for rule in group["rules"] if "alert" in rule):

@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from spec.prometheus import recording
+from spec.prometheus import language_models, recording
 from spec.prometheus.rule import series
 from spec.settings.autoscaling import Target
+from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
 
@@ -34,9 +35,23 @@ class Recording:
     metric: str
 
 
+STREAMS_SHARE = 0.7
+"""Of a language model's concurrent streams that may be in flight, on average: a pod takes minutes to start."""
+WAITING_SHARE = 0.1
+"""Of them, how many may wait for their first token. An assumption, not measured: prompts that are computed wait too."""
+
+
 PENDING = Recording(recording.PENDING, "triton_pending_requests")
 BUSY = Recording(recording.BUSY, "triton_busy_instances")
 RECORDINGS = (PENDING, BUSY)
+WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
+IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
+_KINDS = {PENDING: "pending", BUSY: "busy", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+
+
+def recordings(settings: Settings) -> tuple[Recording, ...]:
+    """Return the rules whose series a stack's pods may be scaled on."""
+    return (*RECORDINGS, WAITING, IN_FLIGHT) if language_models.language_models(settings) else RECORDINGS
 
 
 @dataclass(frozen=True)
@@ -62,8 +77,7 @@ class Signal:
     @property
     def name(self) -> str:
         """Return the name that people see in events: `pending-classify`."""
-        kind = "pending" if self.recording is PENDING else "busy"
-        return f"{kind}-{self.model}"
+        return f"{_KINDS[self.recording]}-{self.model}"
 
     @property
     def query(self) -> str:
@@ -120,11 +134,21 @@ def signals(settings: Settings) -> list[Signal]:
         if model in settings.models.ensembles:
             continue
         given = bounds.targets.get(model, Target()) if bounds is not None else Target()
+        if wants.llm is not None:
+            found += _of_language_model(model, wants.llm, given)
+            continue
         instances = instances_per_pod(settings, model, wants)
         pending = given.pending if given.pending is not None else pending_target(wants, instances)
         busy = given.busy if given.busy is not None else busy_target(instances)
         found += [Signal(PENDING, model, pending), Signal(BUSY, model, busy)]
     return found
+
+
+def _of_language_model(model: str, wants: LanguageModel, given: Target) -> list[Signal]:
+    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight."""
+    waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
+    in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
+    return [Signal(WAITING, model, waiting), Signal(IN_FLIGHT, model, in_flight)]
 
 
 def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:

@@ -11,13 +11,11 @@ from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 
 _DIGITS = 12
-# Keys that came after the first releases: without a value they leave the digest of a stack as it was.
-_LATER = frozenset({"slo_p99_ms"})
 _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 """Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
 
 
-_SINCE = ("tensorrt_engine_cache",)
+_SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms")
 """Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
 
 
@@ -45,8 +43,7 @@ def _left_out(model: ModelServing) -> frozenset[str]:
 def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
     """A value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
     if isinstance(value, Section):
-        keys = {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
-        return {name: found for name, found in keys.items() if found is not None or name not in _LATER}
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
     return value
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
+from spec.settings.language_model import LanguageModel
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
@@ -134,6 +135,11 @@ class ModelServing(Section):
         description="the most seconds from a request's first response to its last, like 300, or that a client's stream of "
         "a sequence lasts; pods that stop wait for it; without it: the SLO, which is that of the first response",
     )
+    llm: LanguageModel | None = Field(
+        default=None,
+        description="what is wanted of a language model (vLLM, TensorRT-LLM); without it: the model is none, and scaled "
+        "on Triton's own queue and instances",
+    )
     response_cache: bool = Field(
         default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
     )
@@ -228,6 +234,23 @@ class ModelServing(Section):
                 "longestStreamSeconds",
                 "is of models that are decoupled or keep sequences, and this one answers a request once; remove it, or "
                 "write decoupled: true",
+            )
+
+    @rule
+    def _language_models_fit_their_gpus(self, at: Place) -> Iterator[Problem]:
+        """Require device gpu of a language model, and memory for its weights and the cache of all its streams."""
+        if self.llm is None:
+            return
+        if self.device != "gpu":
+            yield at.problem("llm", "a language model runs on GPUs; write device: gpu, or remove it")
+        elif self.gpu_memory_mib is not None and self.gpu_memory_mib < self.llm.needed_mib:
+            llm = self.llm
+            yield at.problem(
+                "gpuMemoryMiB",
+                f"{self.gpu_memory_mib} MiB of {llm.gpus} GPU{'s' if llm.gpus > 1 else ''} each do not hold weights of "
+                f"{llm.weights_mib} MiB and a cache of {llm.cache_mib} MiB ({llm.concurrent_streams} streams x "
+                f"{llm.context_tokens} tokens x {llm.kv_bytes_per_token} bytes); give {llm.needed_mib} or more, or fewer "
+                "streams, fewer tokens or more GPUs",
             )
 
     @rule

@@ -36,6 +36,7 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "sequence": None,
         "decoupled": False,
         "longest_stream_seconds": None,
+        "llm": None,
         "response_cache": False,
         "rate_limiter": None,
         "tensorrt_fp16": False,

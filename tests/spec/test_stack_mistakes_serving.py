@@ -14,7 +14,7 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, responseCache, rateLimiter, "
+    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
     "tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
 
@@ -451,6 +451,45 @@ def test_a_stream_is_of_a_model_that_streams() -> None:
     assert complaints({"models.release": None, "models.serving": {"resnet50": wants}}) == [
         f"{PATH}.longestStreamSeconds: 3001 is out of range; use 1 to 3000 seconds"
     ]
+
+
+LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65_536}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, None),
+        (
+            {"llm": {**LLM, "kvBytesPerToken": 131_072}},
+            ".gpuMemoryMiB: 20000 MiB of 1 GPU each do not hold weights of 8000 MiB and a cache of 16384 MiB (32 streams x "
+            "4096 tokens x 131072 bytes); give 24384 or more, or fewer streams, fewer tokens or more GPUs",
+        ),
+        (
+            {"llm": {**LLM, "gpus": 2}},
+            ".llm.gpus: 2 GPUs are more than the 1 of a pod; give triton.gpus: 2, or split the model over fewer",
+        ),
+        ({"llm": {**LLM, "concurrentStreams": 0}}, ".llm.concurrentStreams: 0 is out of range; use 1 to 4096 requests"),
+        ({"llm": {**LLM, "contextTokens": "4k"}}, ".llm.contextTokens: '4k' is text; give a whole number"),
+        (
+            {"llm": {key: value for key, value in LLM.items() if key != "weightsMiB"}},
+            ".llm.weightsMiB: is missing; give memory of the weights in MiB, on all GPUs of the model together, like 15300",
+        ),
+        (
+            {"llm": {**LLM, "tokens": 1}},
+            ".llm.tokens: unknown key; did you mean 'tokenP95Ms'? the keys here are concurrentStreams, contextTokens, "
+            "weightsMiB, kvBytesPerToken, gpus, tokenP95Ms",
+        ),
+        ({"device": "cpu", "gpuMemoryMiB": None}, ".llm: a language model runs on GPUs; write device: gpu, or remove it"),
+    ],
+)
+def test_a_language_model_fits_its_gpus(more: dict[str, Any], said: str | None) -> None:
+    wants = {**GPU, "gpuMemoryMiB": 20_000, "decoupled": True, "llm": LLM, **more}
+    changes = {"models.release": None, "models.serving": {"resnet50": wants}}
+    if said is None:
+        assert settings(changes).models.serving["resnet50"].llm is not None
+    else:
+        assert complaints(changes) == [f"{PATH}{said}"]
 
 
 TENSORRT_11 = (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from infra.platform.dashboards.language_models import language_models_row
 from spec import objectives
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
+from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods, series
 from spec.settings.model import Settings
@@ -20,6 +22,8 @@ def inference(settings: Settings) -> Dashboard:
     rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods()]
     if settings.triton.response_cache_mib is not None:
         rows.insert(-1, _cache())
+    if language_models(settings):
+        rows.insert(2, language_models_row())
     if settings.gateway is not None:
         rows.insert(2, _gateway())
     return dashboard(

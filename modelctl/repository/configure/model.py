@@ -16,6 +16,7 @@ from spec.settings import ModelServing
 _ENGINE_CACHE = "/tmp/tensorrt-engines"  # noqa: S108 a directory of the pod, which lives as long as it
 """ONNX Runtime makes it, names the files by model and GPU, and builds an engine again that does not fit:
 https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html#trt_engine_cache_enable."""
+_REPORT = "REPORT_CUSTOM_METRICS"
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 # Backends whose models may send more or fewer than one response (docs/facts/triton-configuration.md#decoupled).
 _DECOUPLED_BACKENDS = frozenset({"python", "tensorrtllm", "vllm", "dali"})
@@ -211,6 +212,23 @@ def _responses(draft: _Draft) -> Iterator[str]:
     yield from _cache(draft)
 
 
+def _engine(draft: _Draft) -> Iterator[str]:
+    """Have vLLM's own numbers exported where a stack scales on them and watches them; the backend does so only if told."""
+    backend, wants = backend_of(draft.base), draft.wants
+    if wants.llm is None:
+        return
+    if backend not in ENGINES:
+        yield f"llm: the {backend} backend is none of language models ({', '.join(sorted(ENGINES))} are); leave it out"
+    elif backend == "vllm":
+        given = draft.base.parameters[_REPORT].string_value if _REPORT in draft.base.parameters else "true"
+        if given.lower() != "true":
+            yield (
+                f"llm: the stack scales on and watches what vLLM exports, and config.pbtxt says {_REPORT}: {given}; write "
+                "true there, or leave it out"
+            )
+        draft.config.parameters[_REPORT].string_value = "true"
+
+
 def _cache(draft: _Draft) -> Iterator[str]:
     draft.config.ClearField("response_cache")
     if draft.wants.response_cache:
@@ -260,6 +278,7 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
         "sequence": wants.sequence is not None,
         "decoupled": wants.decoupled,
         "rateLimiter": wants.rate_limiter is not None,
+        "llm": wants.llm is not None,
         "tensorrtFp16": wants.tensorrt_fp16,
         "tensorrtEngineCache": wants.tensorrt_engine_cache,
         "cudaGraphs": wants.cuda_graphs,
@@ -276,6 +295,7 @@ _MODEL_PARTS: tuple[Callable[[_Draft], Iterator[str]], ...] = (
     _optimization,
     _model_files,
     _responses,
+    _engine,
     _warmup,
     _metrics,
     _version,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules.files import FETCHED_RELEASE, served_path_problem
+from spec.settings.language_model import LanguageModel
 
 _LARGEST_BYTES = 1024**2
 _ON_A_HUB = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -83,6 +85,29 @@ def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[P
         yield Problem(
             path, f"enable_lora: there is no {version}/{_LORA_FILE}; it names the adapters, or leave enable_lora out"
         )
+
+
+def against_wants(config: ModelConfig, directory: Path, version: int, wants: LanguageModel) -> Iterator[str]:
+    """Yield where vLLM's arguments and what a stack wants of the model differ, as sentences that begin with the key."""
+    if backend_of(config) != "vllm":
+        return
+    path = _arguments_file(config, directory / str(version))
+    arguments = _arguments(path)
+    if not isinstance(arguments, dict):
+        return
+    place = f"{version}/{path.name}"
+    sizes = [arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")]
+    if all(map(_is_count, sizes)) and math.prod(sizes) != wants.gpus:
+        yield f"llm.gpus: {wants.gpus}, but {place} splits the model over {math.prod(sizes)}; give the same"
+    for key, given, path_of in (
+        ("max_model_len", wants.context_tokens, "contextTokens"),
+        ("max_num_seqs", wants.concurrent_streams, "concurrentStreams"),
+    ):
+        most = arguments.get(key)
+        if _is_count(most) and most < given:
+            yield f"llm.{path_of}: {given} are more than {key} {most} of {place}; give up to {most}, or raise it there"
+    if arguments.get("disable_log_stats"):
+        yield f"llm: {place} has disable_log_stats, and the stack scales on what vLLM exports; leave it out there"
 
 
 def names_the_release(config: ModelConfig, directory: Path, versions: Iterable[int]) -> bool:

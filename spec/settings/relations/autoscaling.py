@@ -118,6 +118,8 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
         model, release = serving[name], subject.document.models.release
         each = model.device == "gpu" and (release is None or name not in release.self_placed)
         instances = model.instances * (subject.document.triton.gpus if each else 1)
+        if model.llm is not None:
+            instances = model.llm.concurrent_streams
         if target.busy > instances:
             yield Problem(
                 f"autoscaling.targets.{name}.busy",

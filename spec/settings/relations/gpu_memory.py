@@ -38,6 +38,19 @@ def cuda_pool_mib(arguments: Sequence[str], gpus: int) -> int:
 
 
 @rule
+def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
+    """Require as many GPUs of a pod as a language model is split over."""
+    gpus = subject.document.triton.gpus
+    for name, model in subject.document.models.serving.items():
+        if model.llm is not None and model.llm.gpus > gpus:
+            yield Problem(
+                f"models.serving.{name}.llm.gpus",
+                f"{model.llm.gpus} GPUs are more than the {gpus} of a pod; give triton.gpus: {model.llm.gpus}, or "
+                "split the model over fewer",
+            )
+
+
+@rule
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that hold the models of a pod.
 

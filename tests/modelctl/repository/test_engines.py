@@ -8,10 +8,12 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
+from modelctl.release.stack_configs import stack_configs
+from modelctl.release.stacks import read_stack
 from modelctl.repository.configure import ConfigureError, Facts, configure
 from modelctl.repository.load import load, validate
 from spec.settings import ModelServing
-from tests.modelctl.stacks import wants
+from tests.modelctl.stacks import wants, write_stack
 
 VLLM = """
 # As the backend's samples have it: tensors and policy are the backend's to add.
@@ -317,3 +319,69 @@ def test_what_an_engine_does_by_itself_cannot_be_wanted(vllm: Path, key: str, va
     assert failure.value.problems == [
         f"{key}: the vllm backend batches, queues and places its model by itself; leave it out"
     ]
+
+
+LLM = {"concurrentStreams": 8, "contextTokens": 2048, "weightsMiB": 200, "kvBytesPerToken": 1024}
+
+
+def test_a_stack_that_scales_on_what_vllm_exports_has_it_exported(vllm: Path) -> None:
+    (model,) = load(vllm)
+    assert "REPORT_CUSTOM_METRICS" not in _configured(model.config).parameters
+    made = _configured(model.config, llm=LLM)
+    assert made.parameters["REPORT_CUSTOM_METRICS"].string_value == "true"
+
+
+def test_what_the_author_says_against_it_is_told(vllm: Path) -> None:
+    config = vllm / "llm" / "config.pbtxt"
+    config.write_text(f'{config.read_text()}parameters {{ key: "REPORT_CUSTOM_METRICS" value {{ string_value: "no" }} }}')
+    (model,) = load(vllm)
+    with pytest.raises(ConfigureError) as failure:
+        _configured(model.config, llm=LLM)
+    assert failure.value.problems == [
+        "llm: the stack scales on and watches what vLLM exports, and config.pbtxt says REPORT_CUSTOM_METRICS: no; write "
+        "true there, or leave it out"
+    ]
+
+
+def test_no_other_backend_has_language_models(tensorrt_llm: Path) -> None:
+    models = {model.name: model for model in load(tensorrt_llm)}
+    assert _configured(models["tensorrt_llm"].config, llm=LLM).parameters.keys() == (
+        models["tensorrt_llm"].config.parameters.keys()
+    )
+    with pytest.raises(ConfigureError) as failure:
+        _configured(models["tensorrt_llm_bls"].config, llm=LLM)
+    assert failure.value.problems == [
+        "llm: the python backend is none of language models (tensorrtllm, vllm are); leave it out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, []),
+        ({"tensor_parallel_size": 2}, ["llm.gpus: 1, but 1/model.json splits the model over 2; give the same"]),
+        (
+            {"max_model_len": 1024, "max_num_seqs": 4},
+            [
+                "llm.contextTokens: 2048 are more than max_model_len 1024 of 1/model.json; give up to 1024, or raise it "
+                "there",
+                "llm.concurrentStreams: 8 are more than max_num_seqs 4 of 1/model.json; give up to 4, or raise it there",
+            ],
+        ),
+        ({"max_model_len": 2048, "max_num_seqs": 8}, []),
+        (
+            {"disable_log_stats": True},
+            [
+                "llm: 1/model.json has disable_log_stats, and the stack scales on what vLLM exports; leave it out there",
+            ],
+        ),
+    ],
+)
+def test_the_arguments_of_vllm_allow_what_a_stack_wants(vllm: Path, tmp_path: Path, arguments: Any, said: list[str]) -> None:
+    (vllm / "llm" / "1" / "model.json").write_text(json.dumps({**ARGUMENTS, **arguments}))
+    given = wants(device="gpu", gpuMemoryMiB=900, decoupled=True, llm=LLM)
+    file = write_stack(tmp_path / "stacks", {"llm": given})
+    stack, problems = read_stack(file)
+    assert (stack is not None, problems) == (True, [])
+    found = [problem.message for problem in stack_configs(load(vllm), [stack] if stack is not None else []).problems]
+    assert found == [f"models.serving.llm.{line} [{vllm / 'llm' / 'config.pbtxt'}]" for line in said]

@@ -8,10 +8,12 @@ from spec.settings import Settings, load_stack_file
 from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 
+LANGUAGE_MODEL = {"device": "gpu", "sloP95Ms": 500, "expectedRate": 2.0, "peakRate": 4.0, "decoupled": True}
 SERVING = "staging with SLOs"
 """Two replicas; `classify` with a histogram around its 50 ms, `embed.v2` with 200 ms and no histogram, `detect` with 50 ms
-for p95 and 100 ms for p99.
+for p95 and 100 ms for p99; two language models, `chat` of vLLM, whose streams last 90 s, and `reply` of TensorRT-LLM.
 """
+LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65536}
 
 STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
 
@@ -26,6 +28,8 @@ def settings(stack: str) -> Settings:
         "classify": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0),
         "detect": want(sloP95Ms=50, sloP99Ms=100, expectedRate=40.0, peakRate=120.0),
         "embed.v2": want(sloP95Ms=200, expectedRate=5.0, peakRate=20.0, latencyHistogram=False),
+        "chat": want(**LANGUAGE_MODEL, longestStreamSeconds=90, llm={**LLM, "tokenP95Ms": 50}),
+        "reply": want(**LANGUAGE_MODEL, llm=LLM),
     }
     return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
 

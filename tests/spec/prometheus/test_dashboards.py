@@ -103,7 +103,8 @@ def test_every_metric_in_a_dashboard_is_exported_by_somebody() -> None:
 def test_recordings_that_a_dashboard_reads_are_recorded_in_its_stack(stack: str) -> None:
     recorded = {rule["record"] for rule in rules(stack) if "record" in rule}
     read = {name for board in boards(stack).values() for query in queries(board) for name in metrics(query)}
-    assert sorted(name for name in read if ":" in name and name not in recorded) == []
+    # vLLM has colons in the names of what it exports.
+    assert sorted(name for name in read if ":" in name and not name.startswith("vllm:") and name not in recorded) == []
 
 
 def test_only_series_of_tritons_namespace_are_shown_where_a_metric_has_one(board: Dashboard) -> None:

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec.prometheus.recording import recording_group
-from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Signal, busy_target, pending_target, quantity, signals
+from spec.scaling.signal import (
+    BUSY,
+    IN_FLIGHT,
+    PENDING,
+    RECORDINGS,
+    WAITING,
+    Signal,
+    busy_target,
+    pending_target,
+    quantity,
+    recordings,
+    signals,
+)
 from spec.settings.digest import serving_digest
 from spec.settings.serving import ModelServing
 from tests.spec.stack_config import settings
@@ -38,6 +50,29 @@ def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
     on_gpu = {**CLASSIFY, "device": "gpu", "instances": 2, "gpuMemoryMiB": 900, "maxBatchSize": 16}
     pool = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2}
     assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 5.6, "pending-classify": 128}
+
+
+CHAT = {
+    **CLASSIFY,
+    "device": "gpu",
+    "gpuMemoryMiB": 20_000,
+    "decoupled": True,
+    "llm": {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65_536},
+}
+
+
+def test_a_language_model_is_scaled_on_its_own_requests_and_never_on_tritons_queue() -> None:
+    changes = {"models.serving": {"chat": CHAT}}
+    assert targets(changes) == {"in-flight-chat": 22.4, "waiting-chat": 3.2}
+    given_ = {**changes, "autoscaling": scaling(targets={"chat": {"pending": 2, "busy": 24}})}
+    assert targets(given_) == {"in-flight-chat": 24, "waiting-chat": 2}
+    read = settings({**SCALED, **changes})
+    assert {signal.query for signal in signals(read)} == {
+        'sum(pod_model:triton_requests_in_flight{namespace="triton",model="chat"})',
+        'sum(pod_model:triton_requests_waiting{namespace="triton",model="chat"})',
+    }
+    assert recordings(read) == (PENDING, BUSY, WAITING, IN_FLIGHT)
+    assert recordings(settings(SCALED)) == RECORDINGS
 
 
 RELEASE = {"id": "0123456789ab", "bytes": 1, "models": {"classify": 1, "pipeline": 1}}
