@@ -234,6 +234,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "ExternalSecret",
     ),
     (
+        {"extraObjects": [{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}]},
+        "extraObjects[0].kind: a ClusterRole is of the whole cluster, and not of the release's namespace; make it elsewhere",
+    ),
+    (
+        {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}] * 2},
+        "extraObjects[1]: ConfigMap a is there twice; give it once",
+    ),
+    (
         {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}]},
         "extraObjects[0].metadata.namespace: kube-system is not the release's, triton; leave it out",
     ),
