@@ -1,4 +1,4 @@
-"""What people add to the pod of Triton: where it lands, what it costs, and what the chart refuses of it."""
+"""Additions to the pod of Triton: where they land, what they cost, and what the chart refuses of them."""
 
 import json
 from pathlib import Path
