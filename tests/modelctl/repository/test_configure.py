@@ -329,6 +329,8 @@ def test_latency_is_counted_in_buckets_around_the_slo() -> None:
 
     assert [control.metric_identifier.family for control in controls] == ["mine", "nv_inference_first_response_histogram_ms"]
     assert 50 in controls[1].histogram_options.buckets
+    both = _configure(base, sloP99Ms=119).model_metrics.metric_control[1].histogram_options.buckets
+    assert {50, 119} <= set(both)
     assert not _configure(latencyHistogram=False).HasField("model_metrics")
 
 
