@@ -43,6 +43,9 @@ class LoopbackS3(ThreadingHTTPServer):
         self.sent = 0
         self.lock = threading.Lock()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of readers that were killed."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

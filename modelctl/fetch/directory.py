@@ -61,7 +61,8 @@ class FetchDirectory:
         Files that were written before a crash may have lost what was in memory only.
         """
         mark, release = self._mark(manifest.id), self._release(manifest.id)
-        if not mark.is_file() or mark.read_text() != _boot():
+        boot = _boot()
+        if boot is None or not mark.is_file() or mark.read_text() != boot:
             return False
         paths = [(release / key, entry.bytes) for key, entry in manifest.objects.items()]
         return all(path.is_file() and path.stat().st_size == size for path, size in paths)
@@ -95,7 +96,7 @@ class FetchDirectory:
         release.parent.mkdir(exist_ok=True)
         (own / "files").rename(release)
         self._mark(manifest.id).parent.mkdir(exist_ok=True)
-        self._mark(manifest.id).write_text(_boot())
+        self._mark(manifest.id).write_text(_boot() or "")
         shutil.rmtree(own)
 
     def copy_from(self, other: FetchDirectory, manifest: Manifest) -> None:
@@ -183,5 +184,6 @@ def _copy(source: Path, target: Path, size: int) -> None:
             shutil.copyfileobj(read, write, PIECE_BYTES)
 
 
-def _boot() -> str:
-    return _BOOT_ID.read_text().strip()
+def _boot() -> str | None:
+    """Return what is another after each start of the machine; None where the system has no such thing."""
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.is_file() else None

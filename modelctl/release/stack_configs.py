@@ -15,7 +15,7 @@ from modelctl.repository import backends
 from modelctl.repository.configure import ConfigureError, Facts, configure, render
 from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import engines, ensembles, golden, onnx
+from modelctl.repository.rules import engines, ensembles, environments, golden, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
 from spec.onnx_runtimes import ONNX_RUNTIMES
 from spec.settings import ModelServing
@@ -41,7 +41,9 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
     by_name = {model.name: model for model in models}
     texts: dict[str, str] = {}
     problems: list[Problem] = []
+    unpacked = _unpacked_mib(models)
     for stack in stacks:
+        problems += _environments_without_room(stack, unpacked)
         problems += _where_files_are_missing(stack, models)
         problems += _plans_of_another_tensorrt(stack, models)
         configs: dict[str, ModelConfig] = {}
@@ -68,6 +70,26 @@ def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[
                 "pods have them with access: local; use that"
             )
             yield Problem(stack.file, f"{message} [{model.directory / CONFIG_FILE}]")
+
+
+def _unpacked_mib(models: Sequence[Model]) -> dict[str, int]:
+    """Return what the archives of Python models take where they are unpacked, by model."""
+    archives = {model.name: environments.archive_of(model.config, model.directory) for model in models}
+    found = {name: environments.read(archive) for name, archive in archives.items() if archive is not None}
+    return {name: -(-one.unpacked // 1024**2) for name, one in found.items() if one is not None}
+
+
+def _environments_without_room(stack: Stack, unpacked_mib: Mapping[str, int]) -> Iterator[Problem]:
+    """Yield a /tmp that the packages of the models do not fit: the kubelet would evict each pod at its start."""
+    needed = sum(unpacked_mib.values())
+    if needed > stack.tmp_mib:
+        each = " + ".join(f"{name} {mib}" for name, mib in sorted(unpacked_mib.items()))
+        message = (
+            f"models: the packages of Python models are unpacked below /tmp, {needed} MiB ({each}), and pods have "
+            f"{stack.tmp_mib} MiB there; give tmp.size {2 * needed}Mi in helm-values/triton, for a container that was "
+            "killed leaves its copy behind"
+        )
+        yield Problem(stack.file, message)
 
 
 def _plans_of_another_tensorrt(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from spec import reading, stack_file
 from spec.reading import Unreadable
 from spec.settings import ModelServing, SettingsError, load, serving_digest
 from spec.settings.digest import compute_capabilities
+from spec.settings.relations.chart_values import pod_values
 from spec.settings.relations.tensorrt import Runtime, runtime
 from spec.stack_file import StackFileError, decoded
 from spec.versions import TRITON_RELEASES
@@ -26,7 +27,7 @@ class Stack:
 
     `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
     its Triton server (`2.71.0`) in the release `release` (`26.07`), and `tensorrt` what runs plans there. `access` is how
-    its pods read releases.
+    its pods read releases, `tmp_mib` the size of their /tmp.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Stack:
     release: str
     access: str
     tensorrt: Runtime | None
+    tmp_mib: int
 
 
 def stack_name(file: Path) -> str | None:
@@ -89,6 +91,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             release=settings.triton.version,
             access=settings.models.access,
             tensorrt=runtime(settings),
+            tmp_mib=pod_values(settings.environment).tmp,
         ),
         [],
     )

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from console.terminal import table
-from modelctl.tune.study import Trial, Watch
+from modelctl.tune.study import Trial, Watch, in_short
 
 _NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"})
 
@@ -50,7 +50,7 @@ class Bar(Lines):
         self._start = time.monotonic()
 
     def probing(self, trial: Trial, rate: float) -> None:
-        self._update(f"trial {trial.number}: {trial.candidate} at {rate:.0f} requests/s")
+        self._update(f"trial {trial.number}: {trial.candidate} at {in_short(rate)} requests/s")
 
     def measured(self, trial: Trial) -> None:
         super().measured(trial)
@@ -75,8 +75,12 @@ def watch_on(console: Console, budget_seconds: float) -> Bar | Lines:
 
 def sentence(trial: Trial) -> str:
     """Return one trial in a line."""
-    held = f"{trial.rate:.1f} requests/s" if trial.rate else f"misses the SLO (lone p95 {trial.lone_p95_ms:.1f} ms)"
+    held = f"{_rate(trial)} requests/s" if trial.rate else f"misses the SLO (lone p95 {trial.lone_p95_ms:.1f} ms)"
     return f"trial {trial.number} ({trial.origin}): {trial.candidate}: {held}"
+
+
+def _rate(trial: Trial) -> str:
+    return f"{trial.rate:.1f}" if trial.rate >= 1 or not trial.rate else f"{trial.rate:.2g}"
 
 
 def table_of(trials: Sequence[Trial]) -> Table:
@@ -89,6 +93,6 @@ def table_of(trials: Sequence[Trial]) -> Table:
         best = max((probe for probe in trial.probes if probe.held), key=lambda probe: probe.rate, default=None)
         p95 = f"{best.summary.p95_ms:.1f}" if best is not None and best.summary.p95_ms is not None else "-"
         values = (trial.number, candidate.max_batch_size, candidate.max_queue_delay_us, candidate.instances)
-        measured = (f"{trial.rate:.1f}", p95, f"{trial.lone_p95_ms:.1f}", str(len(trial.probes)))
+        measured = (_rate(trial), p95, f"{trial.lone_p95_ms:.1f}", str(len(trial.probes)))
         made.add_row(*map(str, values), *measured, trial.origin)
     return made

@@ -14,11 +14,13 @@ from triton_policies.resources import Resource, Stack
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 PROXY = "kubernetes:gateway.envoyproxy.io/v1alpha1:EnvoyProxy"
+SECURITY = "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy"
 GATEWAY = "kubernetes:gateway.networking.k8s.io/v1:Gateway"
 _ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer"
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 _REPOSITORIES = [
     "https://nvidia.github.io/*",
+    "https://charts.external-secrets.io",
     "https://kedacore.github.io/charts",
     "https://prometheus-community.github.io/helm-charts",
     "https://aws.github.io/eks-charts",
@@ -75,6 +77,26 @@ def _balancer(proxy: Resource, settings: Settings) -> Iterator[Finding]:
     yield from each(
         ranges.elements, lambda one: require(one, lambda cidr: not is_world(cidr), "is {value}: anyone may use the models")
     )
+
+
+def _clients(stack: Stack, settings: Settings) -> Iterator[Finding]:
+    asked = any(policy[f"spec.{way}"].given for policy in stack.of(SECURITY) for way in ("apiKeyAuth", "jwt"))
+    if asked or not settings["required"]:
+        return
+    for proxy in stack.of(PROXY):
+
+        def check(proxy: Resource = proxy) -> Iterator[Finding]:
+            service = proxy["spec.provider.kubernetes.envoyService"]
+            scheme = service["annotations"][f"{_ANNOTATION}-scheme"]
+            if service["type"].value in (None, "LoadBalancer") and scheme.value != "internal":
+                yield Violation(
+                    scheme.path,
+                    f"is {scheme.value or 'not set'}, and no SecurityPolicy asks for keys or tokens: "
+                    "whoever sends from an address that is let in may use the models",
+                    proxy,
+                )
+
+        yield from attempt(check, proxy)
 
 
 def _tls(stack: Stack, settings: Settings) -> Iterator[Finding]:
@@ -135,6 +157,15 @@ POLICIES: tuple[Policy, ...] = (
         settings={"public": switch("whether a load balancer on the internet is allowed, for named networks", False)},
         types=(PROXY,),
         judge=_balancer,
+    ),
+    StackPolicy(
+        id="gateway-clients-known",
+        says="A gateway on the internet asks its clients who they are.",
+        severity="high",
+        controls=(),
+        fix="set it to internal, or give the routes a SecurityPolicy with apiKeyAuth or jwt",
+        settings={"required": switch("whether it has to ask", True, local=False, dev=False, staging=False)},
+        judge=_clients,
     ),
     StackPolicy(
         id="gateway-tls",

@@ -122,8 +122,8 @@ class Gateway(Section):
 
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
-        """Require ranges, each once, and where the gateway is public some of the internet; without clients, of /8 or
-        narrower: Triton asks nobody who they are.
+        """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
+        nobody who they are.
         """
         if self.exposure == "public" and not self.allowed_cidrs:
             yield at.problem(
@@ -146,11 +146,11 @@ class Gateway(Section):
                     f"allowedCidrs[{index}]",
                     f"{cidr} is inside {in_no_network(cidr)}, from which no other machine calls; give the ranges of clients",
                 )
-            elif cidr.prefixlen < _WIDEST_PREFIX and self.clients is None:
+            elif cidr.prefixlen < _WIDEST_PREFIX:
                 yield at.problem(
                     f"allowedCidrs[{index}]",
                     f"{cidr} is the world, and Triton asks nobody who they are; "
-                    f"list ranges of /{_WIDEST_PREFIX} or narrower, or say who may ask (clients)",
+                    f"list ranges of /{_WIDEST_PREFIX} or narrower",
                 )
 
     @rule

@@ -24,6 +24,7 @@ FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
     "VPC": networking.vpcs,
     "queue": storing.queues,
     "alarm": storing.alarms,
+    "certificate": storing.certificates,
     "log group": storing.log_groups,
     "bucket": storing.buckets,
     "KMS key": storing.keys,

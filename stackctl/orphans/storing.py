@@ -1,4 +1,4 @@
-"""Finders: buckets, queues, keys, alarms and log groups."""
+"""Finders: buckets, queues, keys, alarms, certificates and log groups."""
 
 from __future__ import annotations
 
@@ -53,6 +53,13 @@ def alarms(search: Search) -> Iterator[Leftover]:
         # Whoever may make an alarm may call it `a; rm -rf ~`.
         command = f"cloudwatch delete-alarms --alarm-names {shlex.quote(name)}"
         yield Leftover("alarm", name, name, reason, search.usd_a_month("alarm.month"), search.remove(command))
+
+
+def certificates(search: Search) -> Iterator[Leftover]:
+    """Certificates of ACM, which cost nothing."""
+    for arn, reason in _tagged(search, "acm:certificate"):
+        remove = search.remove(f"acm delete-certificate --certificate-arn {arn}")
+        yield Leftover("certificate", arn.rpartition("/")[2], "", reason, 0, remove)
 
 
 def keys(search: Search) -> Iterator[Leftover]:

@@ -38,6 +38,11 @@ OPERATIONS: Operations = {
         "ListClusters": "eks:ListClusters",
     },
     "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider", "GetRole": "iam:GetRole"},
+    "route53": {
+        "GetHostedZone": "route53:GetHostedZone",
+        "ListResourceRecordSets": "route53:ListResourceRecordSets",
+    },
+    "secretsmanager": {"DescribeSecret": "secretsmanager:DescribeSecret"},
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
     # HeadObject tells a missing object from a forbidden one only to who may list the bucket.

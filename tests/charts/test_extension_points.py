@@ -1,5 +1,7 @@
 """What people add to the pod of Triton: where it lands, what it costs, and what the chart refuses of it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tests.charts import pod_security, rendering
 from tests.charts.rendering import GIB
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from twin.releases import helm
 from twin.releases.helm import HelmError
 
 IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/helper@sha256:" + "0123456789abcdef" * 4
@@ -115,6 +118,23 @@ def test_further_objects_are_in_the_namespace_and_there_before_the_pods() -> Non
     secret = {"apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "metadata": {"name": "a"}, "spec": {}}
     needed = rendering.deployment({"extraObjects": [secret]})["metadata"]["annotations"]["config.kubernetes.io/depends-on"]
     assert needed.endswith(",external-secrets.io/namespaces/triton/ExternalSecret/a")
+
+
+def test_values_of_an_environment_lie_over_the_base_and_its_lists_replace_those_of_it(tmp_path: Path) -> None:
+    base, staging = tmp_path / "base.yaml", tmp_path / "staging.yaml"
+    base.write_text(json.dumps({"extraContainers": [HELPER], "podLabels": {"team": "vision", "tier": "all"}}))
+    staging.write_text(json.dumps({"extraContainers": [{**HELPER, "name": "other"}], "podLabels": {"tier": "one"}}))
+    objects = helm.render(
+        rendering.CHART,
+        name="triton",
+        namespace="triton",
+        values=dict(rendering.COMPUTED),
+        value_files=[*rendering.value_files("staging"), base, staging],
+        kube_version=helm.DEFAULT_KUBE_VERSION,
+    )
+    template = rendering.only(objects, "Deployment")["spec"]["template"]
+    assert [container["name"] for container in template["spec"]["containers"]] == ["triton", "other"]
+    assert {key: template["metadata"]["labels"][key] for key in ("team", "tier")} == {"team": "vision", "tier": "one"}
 
 
 CONTAINER = "extraContainers[0]"

@@ -1,38 +1,17 @@
 """`models.access: local`: what the stack may say of it, and what the chart is told."""
 
-import contextlib
 from typing import Any
 
-import pulumi
-import pulumi_kubernetes as k8s
 import pytest
 
-from infra.serving import model_volume
 from infra.serving.triton import TritonServerArgs, values
-from spec.versions import PROJECT
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.paths import ROOT
 from tests.spec.stack_config import DIGEST, ECR, LARGEST_ON_G5_XLARGE, complaints, settings
-from tests.system.component.engine.account import fresh_account
-from tests.system.component.engine.program import run
-from tests.system.component.engine.recording import Recording
-from twin.aws.base.clients import Clients
 
 IMAGE = f"{ECR}/modelctl@{DIGEST}"
 LOCAL: dict[str, Any] = {"models.access": "local", "models.fetcher": {"image": IMAGE}}
-
-
-@pytest.fixture(scope="module")
-def made() -> Recording:
-    pool = settings({**LOCAL, "gpu.pools[0].modelCacheGiB": 100}).triton_pool
-
-    def program() -> None:
-        opts = pulumi.ResourceOptions(provider=k8s.Provider("kubernetes", kubeconfig="{}"))
-        model_volume.node_cache("triton-cache", pool, 100, "triton", opts)
-
-    with fresh_account(), contextlib.chdir(ROOT):
-        return run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=Clients("us-west-2"))
 
 
 def test_the_chart_is_told_the_image_beside_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,21 +58,6 @@ def test_pods_of_a_pool_with_a_cache_share_the_folder_of_their_node() -> None:
         "image": IMAGE,
         "cache": {"claimName": "triton-model-cache-g5", "gib": 100},
     }
-
-
-def test_the_folder_is_a_volume_bound_to_its_claim_and_to_no_node(made: Recording) -> None:
-    volume = made.one("kubernetes:core/v1:PersistentVolume").checked
-    claim = made.one("kubernetes:core/v1:PersistentVolumeClaim").checked
-    assert volume["spec"] == {
-        "capacity": {"storage": "100Gi"},
-        "accessModes": ["ReadWriteMany"],
-        "persistentVolumeReclaimPolicy": "Retain",
-        "storageClassName": "",
-        "claimRef": {"namespace": "triton", "name": "triton-model-cache-g5"},
-        "hostPath": {"path": "/var/lib/kubelet/model-cache", "type": "Directory"},
-    }
-    assert (claim["metadata"]["namespace"], claim["metadata"]["name"]) == ("triton", volume["metadata"]["name"])
-    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
 
 
 def test_the_disk_of_a_node_has_less_room_by_its_cache() -> None:

@@ -176,6 +176,13 @@ def test_no_cluster_service_takes_the_place_of_an_envoy() -> None:
     assert deployment["pod"]["priorityClassName"] == "system-cluster-critical"
 
 
+def test_requests_that_failed_are_logged_and_no_others() -> None:
+    log = made(**WITH_ACM)["EnvoyProxy"]["spec"]["telemetry"]["accessLog"]
+    grpc = "request.headers['content-type'].startsWith('application/grpc')"
+    failed = f"response.code >= 400 || ({grpc} && response.grpc_status != 0)"
+    assert log == {"settings": [{"matches": [failed], "sinks": [{"type": "File", "file": {"path": "/dev/stdout"}}]}]}
+
+
 def test_envoy_runs_as_often_and_as_large_as_the_stack_says() -> None:
     spec = made(replicas=3, **WITH_ACM)["EnvoyProxy"]["spec"]
     deployment = spec["provider"]["kubernetes"]["envoyDeployment"]
@@ -189,7 +196,7 @@ def test_envoy_runs_as_often_and_as_large_as_the_stack_says() -> None:
 
 
 def test_a_gateway_without_a_collector_does_not_trace() -> None:
-    assert "telemetry" not in made(**WITH_ACM)["EnvoyProxy"]["spec"]
+    assert "tracing" not in made(**WITH_ACM)["EnvoyProxy"]["spec"]["telemetry"]
     found = made(traced=True, **WITH_ACM)["EnvoyProxy"]["spec"]["telemetry"]["tracing"]
     (backend,) = found["provider"]["backendRefs"]
     assert (backend["namespace"], backend["name"], backend["port"]) == ("tracing", "otel-collector", 4317)

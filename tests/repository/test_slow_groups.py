@@ -15,6 +15,7 @@ from tests.repository.workflows import workflow_files
 from tests.repository.workflows.stand_ins import StandIns
 
 _GROUPS = {"make --no-print-directory slow-groups": ("keda hpa\n", 0)}
+NEWEST = ROOT / "tests" / "slow-tests.txt"
 _IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 
@@ -81,6 +82,33 @@ def test_a_group_that_fails_is_recorded_here_and_in_the_summary_of_the_job(
     (line,) = (checkout / ".records" / "slow").read_text().splitlines()
     assert f" {revision} keda failed in " in line
     assert (tmp_path / "summary").read_text() == f"{line}\n"
+
+
+def test_on_demand_the_newest_run_of_each_group_is_kept_in_the_repository(checkout: Path, make: StandIns) -> None:
+    kept = checkout / "tests" / NEWEST.name
+    kept.parent.mkdir()
+    kept.write_text("# The newest\n")
+    subprocess.run(["git", "add", "tests"], cwd=checkout, check=True)
+    revision = commit(checkout)
+    make.answer({**_GROUPS, "make e2e-slow GROUP=hpa": ("", 2)})
+    assert [slow(checkout, group, RECORD="1") for group in ("keda", "hpa", "keda")] == [0, 1, 0]
+    assert slow(checkout, "hpa") == 1
+    said = [re.sub(r"^\S+Z | in \d+ s$", "", line) for line in kept.read_text().splitlines()]
+    assert said == ["# The newest", f"{revision} hpa failed", f"{revision} keda passed"]
+    (checkout / "tests" / "changed").touch()
+    subprocess.run(["git", "add", "tests"], cwd=checkout, check=True)
+    assert slow(checkout, "keda", RECORD="1") == 0
+    assert f" {revision}-dirty keda passed in " in kept.read_text()
+
+
+def test_what_is_recorded_names_a_revision_and_a_group() -> None:
+    lines = [line for line in NEWEST.read_text().splitlines() if not line.startswith("#")]
+    said = subprocess.run(
+        ["make", "--no-print-directory", "slow-groups"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    group = "|".join([*said.stdout.split(), "properties"])
+    form = re.compile(rf"\d{{4}}-\d\d-\d\dT[\d:]{{8}}Z [0-9a-f]{{40}}(-dirty)? ({group}) (passed|failed) in \d+ s")
+    assert [line for line in lines if not form.fullmatch(line)] == []
 
 
 def test_each_group_is_a_file_that_make_e2e_leaves_out_and_has_a_job_every_night() -> None:

@@ -13,7 +13,6 @@ PLAIN: dict[str, Any] = {"replicas": 2, "cpu": "1", "memoryMiB": 512}
 JWT = {"issuer": "https://login.example.com/", "jwksUri": "https://login.example.com/keys", "audiences": ["inference"]}
 DOMAIN = {"name": "inference.example.com", "hostedZoneId": "Z0123456789ABCDEFGHIJ"}
 PUBLIC = {"exposure": "public", "allowedCidrs": ["203.0.113.0/24"]}
-WORLD = {"exposure": "public", "allowedCidrs": ["0.0.0.0/0"]}
 
 
 def gateway(**keys: Any) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def test_without_clients_whoever_reaches_the_gateway_may_ask() -> None:
         gateway(clients={"team-a": {}}),
         gateway(clients={"team-a": {"models": ["resnet50"], "requestsPerSecond": 50}, "b": {}}),
         gateway(clients={"team-a": {"claim": "0oa1b2c3"}, "b": {}}, jwt={**JWT, "clientClaim": "realm.client_id"}),
-        gateway(**WORLD, clients={"team-a": {}}),
+        gateway(**PUBLIC, clients={"team-a": {}}),
         {"gateway": {**PLAIN, "domain": DOMAIN, "clients": {"team-a": {}}}},
         {"gateway": {**PLAIN, "domain": DOMAIN, "tlsSecret": "inference-tls"}},
     ],

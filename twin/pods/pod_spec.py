@@ -24,10 +24,14 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Sources:
-    """The ConfigMaps and Secrets that a pod refers to, by name; values of Secrets are decoded. Absent ones are left out."""
+    """The ConfigMaps and Secrets that a pod refers to, by name; values of Secrets are decoded. Absent ones are left out.
+
+    `node_folders`: by claim, the path on the node of a volume that is a folder of it (hostPath).
+    """
 
     config_maps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    node_folders: Mapping[str, str] = field(default_factory=dict)
 
 
 async def load_sources(api: KubeApi, pod: Object) -> Sources:
@@ -46,7 +50,21 @@ async def load_sources(api: KubeApi, pod: Object) -> Sources:
         found = await api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
         if found is not None:
             secrets[name] = {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
-    return Sources(config_maps, secrets)
+    return Sources(config_maps, secrets, await _node_folders(api, pod))
+
+
+async def _node_folders(api: KubeApi, pod: Object) -> dict[str, str]:
+    folders: dict[str, str] = {}
+    for volume in pod["spec"].get("volumes") or []:
+        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if name is None:
+            continue
+        claim = await api.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/persistentvolumeclaims/{name}")
+        bound = (claim or {}).get("spec", {}).get("volumeName")
+        found = await api.find(f"/api/v1/persistentvolumes/{bound}") if bound else None
+        if found is not None and "hostPath" in found["spec"]:
+            folders[name] = found["spec"]["hostPath"]["path"]
+    return folders
 
 
 def environment(container: Mapping[str, Any], pod: Object, address: str, sources: Sources) -> dict[str, str]:

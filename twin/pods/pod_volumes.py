@@ -62,15 +62,31 @@ def rewriter(container: Mapping[str, Any], directories: Mapping[str, Path]) -> P
 
 
 async def materialize(
-    pod: Object, root: Path, sources: Sources, request_token: TokenRequest, localize: Localize = _unchanged
+    pod: Object,
+    root: Path,
+    sources: Sources,
+    request_token: TokenRequest,
+    localize: Localize = _unchanged,
+    *,
+    node: Path | None = None,
 ) -> dict[str, Path]:
     """Make the directories of the volumes that the pod's containers mount, and fill those that have content.
+
+    A volume that is a folder of the node leads below `node`, where all pods of that node have the same one.
 
     Raises SpecError (FailedMount) for a missing source, or a kind of volume that a process here cannot have.
     """
     found = directories(pod, root)
     for volume in _mounted(pod):
         directory = found[volume["name"]]
+        folder = sources.node_folders.get((volume.get("persistentVolumeClaim") or {}).get("claimName", ""))
+        if folder is not None and node is not None:
+            shared = node / folder.lstrip("/")
+            shared.mkdir(parents=True, exist_ok=True)
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            if not directory.is_symlink():
+                directory.symlink_to(shared)
+            continue
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in (await _content(volume, pod, sources, request_token)).items():
             write_whole(directory / name, localize(name, content), mode=0o644)
@@ -114,7 +130,8 @@ async def update(pod: Object, root: Path, sources: Sources, localize: Localize =
 
 
 def _mounted(pod: Object) -> list[Mapping[str, Any]]:
-    mounted = {m["name"] for c in pod["spec"]["containers"] for m in c.get("volumeMounts") or []}
+    containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    mounted = {m["name"] for c in containers for m in c.get("volumeMounts") or []}
     return [volume for volume in pod["spec"].get("volumes") or [] if volume["name"] in mounted]
 
 
@@ -150,7 +167,7 @@ async def _content(
     raise SpecError(
         "FailedMount",
         f"volume {volume['name']!r}: a pod that runs as a process cannot have {kind}; it can have emptyDir, configMap, "
-        "secret, downwardAPI and projected volumes",
+        "secret, downwardAPI and projected volumes, and claims of a folder of the node",
     )
 
 

@@ -239,7 +239,10 @@ class PodWorker:
     async def _make_service(self, container: Mapping[str, Any], program: PodProgram) -> tuple[Service, PathRewriter]:
         address = pod_addresses.loopback(self._allot())
         sources = await pod_spec.load_sources(self._shared.api, self._pod)
-        directories = await pod_volumes.materialize(self._pod, self._volumes, sources, self._request_token, self._localize)
+        node = self._shared.home.path / "nodes" / self._pod["spec"]["nodeName"]
+        directories = await pod_volumes.materialize(
+            self._pod, self._volumes, sources, self._request_token, self._localize, node=node
+        )
         rewrite = pod_volumes.rewriter(container, directories)
         variables = pod_spec.environment(container, self._pod, address, sources)
         words = [rewrite(word) for word in pod_spec.arguments(container, variables)]

@@ -18,7 +18,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository.backends import backend_of, is_ensemble, model_file_of
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import golden
+from modelctl.repository.rules import environments, golden
+from modelctl.repository.rules.environments import MODEL_DIRECTORY as _MODEL_DIRECTORY
 
 LARGEST_PYTHON_BYTES = 4 * 1024**2
 _CONFIG = "config.pbtxt"
@@ -27,8 +28,6 @@ _LONGEST_NAME_BYTES = 255
 """Of a file or directory, where Triton puts its copy."""
 FETCHED_RELEASE = "/models/current"
 """Where the pods have a release that was fetched to their disks, whatever its id: `models.access: local`."""
-_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-"""How a parameter of the python backend names the directory of its model."""
 _NAMES_A_FILE = re.compile(r"(?!.*model_path$)(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
 """Of a parameter. `gpt_model_path` and its like are directories of engines (TensorRT-LLM), which may lie in the image."""
 _NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|folder)s?", re.IGNORECASE)
@@ -121,6 +120,7 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
         if wrong := place_problem(name) or released.missing(Path(name)):
             yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")
     yield from (Problem(path, message) for message in _parameters(config, released))
+    yield from (Problem(path, message) for message in environments.check(config, released.directory))
 
 
 def _in_folder(folder: str, name: str, released: Released) -> str | None:

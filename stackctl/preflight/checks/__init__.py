@@ -6,6 +6,8 @@ from stackctl.preflight.checks import (
     ami_release,
     api_access,
     capacity_reservations,
+    client_keys,
+    domain,
     existing_cluster,
     existing_network,
     images,
@@ -33,4 +35,6 @@ CHECKS: tuple[Check, ...] = (
     Check("existing cluster", existing_cluster.check),
     Check("API access", api_access.check),
     Check("model release", model_release.check),
+    Check("domain", domain.check),
+    Check("client keys", client_keys.check),
 )

@@ -132,6 +132,17 @@ def test_after_a_restart_of_the_machine_files_are_verified_again(
     assert files(tmp_path / "current") == CONTENT
 
 
+def test_a_system_that_does_not_tell_its_starts_verifies_each_time(
+    release: str, tmp_path: Path, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "_BOOT_ID", tmp_path / "none")
+    fetch(release, tmp_path)
+    asked.clear()
+
+    assert fetch(release, tmp_path).stdout.startswith(f"{release} fetched and verified: 0 bytes received in ")
+    assert asked == []
+
+
 def test_what_is_left_of_another_release_goes(
     release: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """A release holds a config for each stack that wants something of its models; whatever is wrong stops it, all at once."""
 
 import hashlib
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import PART_BYTES, Store
 from modelctl.store.manifest import Manifest
 from spec.settings import load_stack_file, serving_digest
+from spec.settings.relations.chart_values import PodValues
 from tests.command import run
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
@@ -306,3 +309,28 @@ def test_a_header_that_is_none_says_no_version(tmp_path: Path, header: bytes) ->
     file = tmp_path / "model.plan"
     file.write_bytes(header)
     assert built_with(file) is None
+
+
+@pytest.mark.parametrize(("tmp", "fits"), [(4, True), (3, False)])
+def test_the_packages_of_models_have_to_fit_the_tmp_of_a_stack(
+    models: Path, stacks: Path, monkeypatch: pytest.MonkeyPatch, tmp: int, fits: bool
+) -> None:
+    monkeypatch.setattr("modelctl.release.stacks.pod_values", lambda environment: PodValues(tmp=tmp))
+    write_stack(stacks, {"normalize": wants()})
+    with tarfile.open(models / "normalize" / "env.tar.gz", "w:gz") as packed:
+        for name, size in (("bin/activate", 1), ("lib/libtorch.so", 3 * 1024**2)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            packed.addfile(member, io.BytesIO(bytes(size)))
+    with (models / "normalize" / "config.pbtxt").open("a") as config:
+        config.write(
+            'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n'
+        )
+    if fits:
+        assert "normalize/env.tar.gz" in _plan(models, stacks).objects
+    else:
+        assert _problems(models, stacks) == [
+            "stacks/Pulumi.dev.yaml: models: the packages of Python models are unpacked below /tmp, 4 MiB (normalize 4), "
+            "and pods have 3 MiB there; give tmp.size 8Mi in helm-values/triton, for a container that was killed leaves its "
+            "copy behind"
+        ]

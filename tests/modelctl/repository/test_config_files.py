@@ -1,5 +1,6 @@
 """The files that a config names: inside of the model, and in the release."""
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -253,3 +254,31 @@ def test_a_key_that_is_there_twice_is_told(models: Path, text: str, count: int) 
         len([message for message in _messages(models) if "twice, and the server takes the last; keep one" in message])
         == count
     )
+
+
+def _archive(file: Path, *names: str) -> None:
+    with tarfile.open(file, "w:gz") as packed:
+        for name in names:
+            packed.addfile(tarfile.TarInfo(name))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["./bin/activate", "./lib/python3.12/site-packages/a.py"], []),
+        (["bin/activate"], []),
+        (
+            ["environment/bin/activate"],
+            [
+                f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: env.tar.gz has no bin/activate, with which the backend starts "
+                "the model; pack what is in the environment, not its folder: tar -C <environment> -czf env.tar.gz ."
+            ],
+        ),
+    ],
+)
+def test_the_archive_of_an_environment_has_what_the_backend_starts_it_with(
+    models: Path, names: list[str], said: list[str]
+) -> None:
+    _archive(models / "normalize" / "env.tar.gz", *names)
+    _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
+    assert _messages(models) == said

@@ -1,10 +1,11 @@
 """Cases of policies about charts, the gateway and providers."""
 
-from tests.policies.case import ABSENT, Case, fail, made
-from triton_policies.platform import GATEWAY, PROXY, RELEASE
+from tests.policies.case import ABSENT, Case, changed, fail, made
+from triton_policies.platform import GATEWAY, PROXY, RELEASE, SECURITY
 
 _ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer"
 _SERVICE = ("spec", "provider", "kubernetes", "envoyService")
+_SCHEME = (*_SERVICE, "annotations", f"{_ANNOTATION}-scheme")
 _PROXY = {
     "spec": {
         "provider": {
@@ -120,6 +121,27 @@ CASES = (
             ),
         ),
         unknown=(*_SERVICE, "loadBalancerSourceRanges"),
+    ),
+    Case(
+        policy="gateway-clients-known",
+        type="",
+        passes=(
+            made(PROXY, "envoy", changed(_PROXY, {_SCHEME: "internet-facing"})),
+            made(SECURITY, "classify", {"spec": {"jwt": {"providers": [{"name": "clients"}]}}}),
+        ),
+        fails=(
+            fail(
+                # It says who may ask, and asks nobody who he is.
+                {"classify": {"spec": {"authorization": {"defaultAction": "Allow"}}}},
+                (
+                    f'envoy: spec.provider.kubernetes.envoyService.annotations["{_ANNOTATION}-scheme"]: is internet-facing, '
+                    "and no SecurityPolicy asks for keys or tokens: whoever sends from an address that is let in may use "
+                    "the models. Fix: set it to internal, or give the routes a SecurityPolicy with apiKeyAuth or jwt"
+                ),
+            ),
+        ),
+        unknown=("envoy", _SCHEME),
+        needs_no_value=True,  # where clients are asked, any scheme does
     ),
     Case(
         policy="gateway-tls",

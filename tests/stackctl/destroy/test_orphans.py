@@ -204,6 +204,9 @@ def test_buckets_queues_alarms_and_keys_are_found_by_the_stacks_own_tags(search:
             ComparisonOperator="GreaterThanThreshold",
             Tags=tags,
         )
+    for tags in (STRANGERS[1], OURS):
+        arguments = {"DomainName": "inference.example.com", "ValidationMethod": "DNS", "Tags": tags}
+        certificate = client("acm").request_certificate(**arguments)["CertificateArn"]
     of_kms = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in OURS]
     key = kms.create_key(Description="Models", Tags=of_kms)["KeyMetadata"]["KeyId"]
     kms.create_key(Description="Theirs")
@@ -215,6 +218,13 @@ def test_buckets_queues_alarms_and_keys_are_found_by_the_stacks_own_tags(search:
         "--region us-west-2"
     ]
     assert [item.id for item in storing.alarms(search)] == ["triton-models-dev"]
+    assert [(item.id, item.remove, item.usd_a_month) for item in storing.certificates(search)] == [
+        (
+            certificate.rpartition("/")[2],
+            f"aws acm delete-certificate --certificate-arn {certificate} --region us-west-2",
+            0,
+        )
+    ]
     assert [(item.id, item.name, item.usd_a_month) for item in storing.keys(search)] == [(key, "Models", 1.0)]
 
 

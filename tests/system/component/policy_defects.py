@@ -167,6 +167,9 @@ DEFECTS: Mapping[str, Seeded] = {
     "gateway-not-public": Seeded(
         "gateway-envoyproxy", {(*_SERVICE, "annotations", f"{_ANNOTATION}-scheme"): "internet-facing"}
     ),
+    "gateway-clients-known": Seeded(
+        "gateway-envoyproxy", {(*_SERVICE, "annotations", f"{_ANNOTATION}-scheme"): "internet-facing"}
+    ),
     "gateway-tls": Seeded(
         "gateway-envoyproxy", {(*_SERVICE, "annotations", f"{_ANNOTATION}-ssl-cert"): ABSENT}, told="gateway-gateway"
     ),

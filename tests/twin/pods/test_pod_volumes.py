@@ -48,6 +48,21 @@ def test_paths_below_a_mount_are_moved_and_nothing_else(text: str, expected: str
     assert move(text) == expected
 
 
+def test_a_folder_of_the_node_is_the_same_for_all_of_its_pods(tmp_path: Path) -> None:
+    claim = {"name": "cache", "persistentVolumeClaim": {"claimName": "of-the-node"}}
+    one = pod()
+    one["spec"]["initContainers"] = [{"name": "i", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}]
+    one["spec"]["volumes"] = [claim]
+    sources = Sources(node_folders={"of-the-node": "/var/lib/kubelet/model-cache"})
+    for name in ("a", "b"):
+        root, node = tmp_path / name, tmp_path / "node"
+        for _ in range(2):  # a container that starts again
+            found = asyncio.run(materialize(one, root, sources, token, node=node))
+        (found["cache"] / name).write_text("x")
+        assert rewriter(one["spec"]["initContainers"][0], found)("--cache=/cache") == f"--cache={root}/cache"
+    assert sorted(path.name for path in (tmp_path / "node/var/lib/kubelet/model-cache").iterdir()) == ["a", "b"]
+
+
 def test_without_mounts_nothing_moves() -> None:
     assert PathRewriter({})("/models") == "/models"
 

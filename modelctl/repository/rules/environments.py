@@ -1,0 +1,60 @@
+"""The archives in which Python models bring their packages: `EXECUTION_ENV_PATH`.
+
+See docs/serving.md#packages-of-python-models.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+PARAMETER = "EXECUTION_ENV_PATH"
+MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+"""How a parameter of the python backend names the directory of its model."""
+_ACTIVATE = "bin/activate"
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An archive: the bytes that its files take on a disk, and whether the backend finds what it starts the model with."""
+
+    unpacked: int
+    activates: bool
+
+
+def archive_of(config: ModelConfig, directory: Path) -> Path | None:
+    """Return the archive of a model; None where it has none, or its place is wrong."""
+    value = config.parameters[PARAMETER].string_value if PARAMETER in config.parameters else ""
+    name = value.removeprefix(f"{MODEL_DIRECTORY}/")
+    archive = directory / name
+    return archive if name != value and name and ".." not in Path(name).parts and archive.is_file() else None
+
+
+def read(archive: Path) -> Environment | None:
+    """Look through an archive; None where it is none that can be read, which is told by its name's ending."""
+    unpacked, names = 0, set()
+    try:
+        with tarfile.open(archive, "r:*") as packed:
+            for member in packed:
+                unpacked += -(-member.size // _BLOCK) * _BLOCK
+                names.add(member.name.removeprefix("./"))
+    except (tarfile.TarError, OSError, EOFError, zlib.error):
+        return None
+    return Environment(unpacked, _ACTIVATE in names)
+
+
+def check(config: ModelConfig, directory: Path) -> Iterator[str]:
+    """Yield what keeps the backend from starting a model in its environment."""
+    archive = archive_of(config, directory)
+    found = read(archive) if archive is not None else None
+    if archive is not None and found is not None and not found.activates:
+        yield (
+            f"parameters[{PARAMETER}]: {archive.name} has no {_ACTIVATE}, with which the backend starts the model; pack "
+            f"what is in the environment, not its folder: tar -C <environment> -czf {archive.name} ."
+        )

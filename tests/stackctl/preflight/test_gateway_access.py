@@ -1,0 +1,112 @@
+"""What stands in the way of a gateway's domain and of its clients' keys, on moto."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from stackctl.preflight.checks import client_keys, domain
+from stackctl.preflight.checks.check import Status, Subject
+
+GATEWAY = {"replicas": 2, "cpu": "1", "memoryMiB": 512}
+CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
+NAME = "inference.example.com"
+BALANCER = "k8s-a-b.elb.us-west-2.amazonaws.com"
+
+
+def zone(*records: tuple[str, str, str], private: bool = False) -> str:
+    """A hosted zone for example.com with these records (name, type, value; an alias for type ALIAS); its id."""
+    route53 = boto3.client("route53")
+    more: dict[str, Any] = {}
+    if private:
+        vpc = boto3.client("ec2", region_name="us-west-2").describe_vpcs()["Vpcs"][0]["VpcId"]
+        more = {"VPC": {"VPCRegion": "us-west-2", "VPCId": vpc}, "HostedZoneConfig": {"PrivateZone": True, "Comment": ""}}
+    made = route53.create_hosted_zone(Name="example.com", CallerReference="x", **more)["HostedZone"]["Id"]
+    for name, kind, value in records:
+        record: dict[str, Any] = {"Name": name, "Type": kind, "TTL": 60, "ResourceRecords": [{"Value": value}]}
+        if kind == "ALIAS":
+            target = {"DNSName": value, "HostedZoneId": "Z18D5FSROUN65G", "EvaluateTargetHealth": False}
+            record = {"Name": name, "Type": "A", "AliasTarget": target}
+        batch = {"Changes": [{"Action": "CREATE", "ResourceRecordSet": record}]}
+        route53.change_resource_record_sets(HostedZoneId=made, ChangeBatch=batch)
+    return str(made).rpartition("/")[2]
+
+
+def asked(subject: Callable[..., Subject], id: str, **keys: Any) -> list[tuple[Status, str]]:
+    gateway = {**GATEWAY, "domain": {"name": NAME, "hostedZoneId": id}, **keys}
+    return [(found.status, found.message) for found in domain.check(subject({"gateway": gateway}))]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        ((NAME, "ALIAS", BALANCER),),
+        (("example.com", "CAA", '0 issue "amazon.com"'),),
+        (("example.com", "CAA", '0 iodef "mailto:a@example.com"'),),
+        # The nearest counts.
+        ((NAME, "CAA", '0 issue "amazontrust.com"'), ("example.com", "CAA", '0 issue "letsencrypt.org"')),
+        ((NAME, "TXT", '"x"'), ("other.example.com", "A", "203.0.113.7")),
+    ],
+    ids=str,
+)
+def test_a_name_that_is_free_can_be_had(subject: Callable[..., Subject], records: tuple[Any, ...]) -> None:
+    assert asked(subject, zone(*records)) == [(Status.OK, f"{NAME} can be a name in example.com")]
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        (((NAME, "A", "203.0.113.7"),), f"{NAME} has a record of type A that leads to no load balancer of us-west-2"),
+        (
+            ((NAME, "ALIAS", "k8s-a-b.elb.eu-central-1.amazonaws.com"),),
+            f"{NAME} has a record of type A that leads to no load balancer of us-west-2",
+        ),
+        (
+            (("example.com", "CAA", '0 issue "letsencrypt.org"'),),
+            "the CAA records of example.com let letsencrypt.org make certificates, and not Amazon",
+        ),
+    ],
+)
+def test_what_stands_in_the_way_is_told(subject: Callable[..., Subject], records: tuple[Any, ...], said: str) -> None:
+    assert asked(subject, zone(*records)) == [(Status.FAIL, said)]
+
+
+def test_a_zone_that_is_not_there_or_for_another_name_fails(subject: Callable[..., Subject]) -> None:
+    assert asked(subject, "Z0123456789") == [(Status.FAIL, "the account has no hosted zone Z0123456789")]
+    there = zone()
+    other = {**GATEWAY, "domain": {"name": "inference.example.org", "hostedZoneId": there}}
+    (found,) = domain.check(subject({"gateway": other}))
+    assert found.message == f"inference.example.org is not in the zone example.com ({there})"
+
+
+def test_a_private_zone_needs_a_certificate_of_ones_own(subject: Callable[..., Subject]) -> None:
+    there = zone(private=True)
+    assert asked(subject, there) == [(Status.FAIL, "the zone example.com is private, and ACM asks DNS from outside")]
+    assert asked(subject, there, certificateArn=CERTIFICATE) == [(Status.OK, f"{NAME} can be a name in example.com")]
+
+
+def test_each_client_needs_keys_before_the_gateway_gets_any(subject: Callable[..., Subject]) -> None:
+    one = subject({"gateway": {**GATEWAY, "certificateArn": CERTIFICATE, "clients": {"team-a": {}, "team-b": {}}}})
+    secrets = boto3.client("secretsmanager", region_name="us-west-2")
+    secrets.create_secret(Name="triton-staging/clients/team-a", SecretString="{}")
+    (found,) = client_keys.check(one)
+    assert (found.status, found.message, found.remedy) == (
+        Status.FAIL,
+        "the client team-b has no keys (triton-staging/clients/team-b)",
+        "python3 -m stackctl keys create staging team-b",
+    )
+    secrets.create_secret(Name="triton-staging/clients/team-b", SecretString="{}")
+    assert [(found.status, found.message) for found in client_keys.check(one)] == [(Status.OK, "2 clients have keys")]
+    secrets.delete_secret(SecretId="triton-staging/clients/team-b")
+    (found,) = client_keys.check(one)
+    assert found.message == "the keys of the client team-b are being deleted"
+
+
+@pytest.mark.parametrize("changes", [{}, {"gateway": {**GATEWAY, "certificateArn": CERTIFICATE}}])
+def test_others_need_neither(subject: Callable[..., Subject], changes: dict[str, Any]) -> None:
+    one = subject(changes)
+    assert [found.status for check in (domain, client_keys) for found in check.check(one)] == [Status.OK, Status.OK]
