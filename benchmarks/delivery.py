@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -20,22 +19,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import httpx
 import typer
+from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.loopback_s3 import BUCKET  # noqa: E402
+from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
 from modelctl.fetch.download import CONNECTIONS  # noqa: E402
 from modelctl.fetch.partial_file import PART_BYTES  # noqa: E402
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
+from modelctl.tune.evidence import Machine, Versions  # noqa: E402
 from twin.triton import tritonserver  # noqa: E402
 
 GIB = 1024**3
@@ -54,8 +55,7 @@ class TritonPythonModel:
 """
 
 
-@dataclass
-class Run:
+class Run(BaseModel):
     """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
     `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory.
 
@@ -76,14 +76,31 @@ class Run:
     load: float = 0.0
 
 
+class Report(BaseModel):
+    """A record. `plain_megabytes_per_second`: of the store alone, read by as many plain connections."""
+
+    kind: Literal["delivery"] = "delivery"
+    started: datetime
+    finished: datetime
+    connections: int
+    part_bytes: int
+    megabytes_per_connection: int | None
+    plain_megabytes_per_second: int
+    machine: Machine
+    versions: Versions
+    conditions: Conditions
+    runs: list[Run]
+
+
 def main(
-    results: Annotated[Path, typer.Option(help="Directory for the record.")] = ROOT / "benchmarks" / "results",
+    results: Annotated[Path, typer.Option(help="Directory for the record.")] = RESULTS,
     sizes: Annotated[str, typer.Option(help="GiB of the release's one file, each measured.")] = "0,1,4",
     pace: Annotated[int | None, typer.Option(help="MB/s of a connection; without it: no limit.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
+    busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
     """Measure both ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
-    before, begun = record.load_average(), datetime.now(UTC)
+    begun, made = datetime.now(UTC), conditions(allow_busy=busy)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(dir=directory) as work:
         releases = {gib: _release(Path(work) / "bucket", gib) for gib in map(int, sizes.split(","))}
@@ -99,27 +116,24 @@ def main(
                 if gib == 1:
                     for way in (_triton_alone, _fetch_then_triton):
                         runs.append(_told(way(Path(work), url, release, gib, 0, killed=True)))
-    document = {
-        "kind": "delivery",
-        "started": begun.isoformat(),
-        "finished": datetime.now(UTC).isoformat(),
-        "connections": CONNECTIONS,
-        "part_bytes": PART_BYTES,
-        "machine": record.machine(before, server_on_loopback=True).model_dump(),
-        "versions": record.versions(tritonserver.VERSION).model_dump(),
-        "megabytes_per_connection": pace,
-        "plain_megabytes_per_second": round(plain),
-        "runs": [asdict(run) for run in runs],
-    }
-    text = json.dumps(document, indent=1) + "\n"
-    file = results / f"delivery-{begun:%Y-%m-%d}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.json"
-    file.write_text(text)
-    print(file)
+    report = Report(
+        started=begun,
+        finished=datetime.now(UTC),
+        connections=CONNECTIONS,
+        part_bytes=PART_BYTES,
+        megabytes_per_connection=pace,
+        plain_megabytes_per_second=round(plain),
+        machine=record.machine(made.load_before, server_on_loopback=True),
+        versions=record.versions(tritonserver.VERSION),
+        conditions=made,
+        runs=runs,
+    )
+    print(write(report, "delivery", begun, results))
 
 
 def _told(run: Run) -> Run:
     run.load = os.getloadavg()[0]
-    print(json.dumps(asdict(run)), flush=True)
+    print(run.model_dump_json(), flush=True)
     return run
 
 
@@ -196,7 +210,16 @@ def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, 
     with _server(work, repository) as (process, address):
         _until_ready(process, address)
         seconds, peak, cpu = time.monotonic() - begun, _peak_mib(process.pid), _cpu_seconds(process.pid)
-    return Run("triton", gib, number, killed, round(seconds, 2), peak, _sent(url) - before, cpu_seconds=cpu)
+    return Run(
+        way="triton",
+        gib=gib,
+        round=number,
+        killed=killed,
+        seconds=round(seconds, 2),
+        mib=peak,
+        sent=_sent(url) - before,
+        cpu_seconds=cpu,
+    )
 
 
 def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
@@ -235,7 +258,13 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
     finally:
         shutil.rmtree(to, ignore_errors=True)
     return Run(
-        *("fetch", gib, number, killed, round(seconds, 2), peak, _sent(url) - before),
+        way="fetch",
+        gib=gib,
+        round=number,
+        killed=killed,
+        seconds=round(seconds, 2),
+        mib=peak,
+        sent=_sent(url) - before,
         fetch_seconds=round(fetched, 2),
         fetch_mib=most,
         cpu_seconds=cpu,

@@ -34,6 +34,7 @@ def page(results: Path) -> str:
         ("Batching, by an earlier protocol", "tuned against articles", _earlier_batching),
         ("Rollouts under load", "rollout", _rollouts),
         ("Canaries", "canary gate", _canaries),
+        ("From a bucket to a served release", "delivery", _deliveries),
     ):
         newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
         lines += ["", f"## {title}", ""]
@@ -92,6 +93,26 @@ def _rollouts(record: Record) -> Iterator[str]:
         sums = [str(sum(run.get(key, 0) for run in runs)) for key in ("requests", "failed", "shed", "wrong")]
         widths = ", ".join(f"{run['width_ms']:g}" for run in runs)
         yield f"| {way} | {' | '.join(sums)} | {widths} |"
+
+
+def _deliveries(record: Record) -> Iterator[str]:
+    pace = record["megabytes_per_connection"]
+    yield f"{f'{pace} MB/s for each connection' if pace else 'No limit for a connection'}; the store alone gave "
+    yield f"{record['plain_megabytes_per_second']} MB/s to {record['connections']} of them. [What was done](delivery.md)."
+    yield ""
+    yield "| GiB | way | seconds | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
+    yield "|---:|---|---|---|---|---|"
+    for gib, way, killed in dict.fromkeys((run["gib"], run["way"], run["killed"]) for run in record["runs"]):
+        runs = [run for run in record["runs"] if (run["gib"], run["way"], run["killed"]) == (gib, way, killed)]
+        memory = [run["fetch_mib"] or run["mib"] for run in runs]
+        columns = (
+            [run["seconds"] for run in runs],
+            [run["cpu_seconds"] for run in runs],
+            memory,
+            [round(run["sent"] / 1024**3, 2) for run in runs],
+        )
+        values = " | ".join(", ".join(f"{value:g}" for value in column) for column in columns)
+        yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
 
 
 def _canaries(record: Record) -> list[str]:

@@ -195,6 +195,13 @@ def rollout(
         float,
         typer.Option(min=1, max=1000, help="A canary that takes this much longer than the version before is taken back."),
     ] = _LIMITS.terms.slower * 100,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Requests, one a line, that both versions are asked before clients are told."),
+    ] = None,
+    differ_percent: Annotated[
+        float, typer.Option(min=0, max=99, help="How many of these may be answered otherwise than by the version before.")
+    ] = 0,
     watch_seconds: Annotated[
         float, typer.Option(min=0, help="How long the new versions are judged when they have all requests.")
     ] = _LIMITS.watch,
@@ -214,7 +221,7 @@ def rollout(
 
     terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
     limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
-    asked = command.Asked(stack, release, stacks, canary, limits, back=back)
+    asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100)
     command.rollout(asked, bucket, endpoint_url, namespace, translation)
 
 

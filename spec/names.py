@@ -190,7 +190,7 @@ TRITON_USER = 1000
 CURRENT_RELEASE = "current"
 """Where `modelctl fetch` puts releases on a disk, the link that leads to the one to serve."""
 FETCH_METRIC = "model_fetch_release_bytes"
-"""What a pod's metrics have while it fetches its release, and never afterwards: its size."""
+"""A metric that a pod has while it fetches its release, and never afterwards: the size of that."""
 LIVE_PREFIX = "live/"
 """The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")

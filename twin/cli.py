@@ -225,6 +225,12 @@ def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, event
 def _print_answer(answer: Answer) -> None:
     outputs = ", ".join(f"{name} {values}" for name, values in answer.outputs.items())
     say(f"\n{answer.model} version {answer.version} answered {outputs} in {answer.latency_ms} ms ({answer.address}, gRPC)")
+    from twin.commands.inference import PICTURE_TEXT
+    from twin.services.release_sources import PICTURE_MODEL
+
+    if answer.read:
+        lines = " / ".join(answer.read)
+        say(f'{PICTURE_MODEL} read in a picture of "{PICTURE_TEXT}": {lines}')
 
 
 def _print_endpoints(servers: Servers) -> None:

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import onnxruntime
-
 from spec.failure import Failure
 
 HERE = Path(__file__).parent
@@ -34,10 +32,11 @@ class NotBuilt(Failure):
     """The repository could not be made; the text says why, and nothing of it was left."""
 
 
-def build(target: Path, packages: Path = PACKAGES) -> Path:
+def build(target: Path) -> Path:
     """Make `target`, which must not exist, and return it. Raises NotBuilt."""
     if target.exists():
         raise NotBuilt(f"{target} is there already; remove it, or name another directory")
+    packages = PACKAGES
     missing = [name for name in (*FILES.values(), LABELS[1]) if not (packages / name).is_file()]
     if missing:
         raise NotBuilt(f"{packages} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
@@ -47,6 +46,8 @@ def build(target: Path, packages: Path = PACKAGES) -> Path:
         for here, source in FILES.items():
             (target / here).parent.mkdir(exist_ok=True)
             shutil.copyfile(packages / source, target / here)
+        import onnxruntime  # slow, and needed by nothing else
+
         session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
         characters = session.get_modelmeta().custom_metadata_map["character"]
         (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")

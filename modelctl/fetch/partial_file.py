@@ -15,10 +15,10 @@ from pathlib import Path
 from modelctl.store.manifest import ObjectEntry
 
 PART_BYTES = 8 * 1024 * 1024
-"""What one request asks for: AWS advises 8 to 16 MiB
+"""The size of a part, which one request asks for: AWS advises 8 to 16 MiB
 (https://docs.aws.amazon.com/whitepapers/latest/s3-optimizing-performance-best-practices/use-byte-range-fetches.html)."""
 PIECE_BYTES = 1024 * 1024
-"""What one thread holds in memory."""
+"""The most that a thread holds in memory."""
 _ARRIVED = b"\1"
 
 

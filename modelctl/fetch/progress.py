@@ -18,7 +18,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress(Collector):
-    """What has been done of a release; told by several threads.
+    """Counts what has been done of a release; told by several threads.
 
     `received`: bytes that came over the network. `found`: bytes that an earlier fetch had left here. `verified`: bytes
     whose hash is taken. `say` writes a line into the log.

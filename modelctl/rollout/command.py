@@ -25,6 +25,7 @@ from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
+from modelctl.rollout.replay import Replay
 from modelctl.rollout.watch import Watch
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
@@ -68,7 +69,10 @@ class UndoneUnjudged(Undone):
 
 @dataclass(frozen=True)
 class Asked:
-    """Ask for a release on a stack; for the one before with `back` and no release. `canary` is like 5%,25%,100%."""
+    """Ask for a release on a stack; for the one before with `back` and no release.
+
+    `canary` is like 5%,25%,100%; `replay` a file of requests, of whose answers the share `may_differ` may differ.
+    """
 
     stack: str
     release: str | None
@@ -76,6 +80,8 @@ class Asked:
     canary: str
     limits: Limits
     back: bool
+    replay: Path | None
+    may_differ: float
 
 
 def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str, translation: str | None) -> None:
@@ -83,7 +89,8 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
     slos = _slos(asked.stacks / f"Pulumi.{asked.stack}.yaml")
-    wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos)
+    replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
+    wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:

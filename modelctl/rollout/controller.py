@@ -21,6 +21,7 @@ from modelctl.rollout.limits import Limits
 from modelctl.rollout.phases import Breach, Phases, Site, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
 from modelctl.rollout.pod_client import PodProblem
+from modelctl.rollout.replay import Replay
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
@@ -51,12 +52,13 @@ class Result:
 @dataclass(frozen=True)
 class Wanted:
     """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
-    `slo_p95_ms`: of the models that have one.
+    `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step.
     """
 
     stack: str
     canary: tuple[int, ...] = ()
     slo_p95_ms: Mapping[str, float] = field(default_factory=dict)
+    replay: Replay | None = None
 
 
 class Controller:
@@ -215,6 +217,7 @@ class Controller:
             slo_p95_ms=self._wanted.slo_p95_ms,
             tell=self._tell,
             check=lease.check,
+            replay=self._wanted.replay,
         )
         serving = lease.journal.serving
         old = self._release(serving) if serving is not None else None

@@ -134,8 +134,12 @@ class Gate:
 
     def breaches(self) -> list[str]:
         """Return why a canary must not get more, a sentence each."""
-        found = self._found()
-        return [f"{_name(canary)}: {finding.seen}" for canary, finding in found if finding.weight >= _REFUSE]
+        return [
+            f"{_name(canary)}: {finding.seen}"
+            for canary in self._canaries
+            for finding in self._questions(canary)
+            if finding.weight >= _REFUSE
+        ]
 
     def undecided(self) -> list[str]:
         """Return what more requests have to tell before a canary may have more, a sentence each."""
@@ -152,11 +156,6 @@ class Gate:
     def figures(self) -> list[str]:
         """Return what was seen of each canary, a line each."""
         return [f"{_name(canary)}: {'; '.join(f.seen for f in self._questions(canary))}" for canary in self._canaries]
-
-    def _found(self) -> Iterator[tuple[Canary, Finding]]:
-        for canary in self._canaries:
-            for finding in self._questions(canary):
-                yield canary, finding
 
     def _both(self, canary: Canary) -> tuple[Counters, Counters]:
         new = self._tally.of((canary.model, canary.version))

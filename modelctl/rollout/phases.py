@@ -13,6 +13,7 @@ from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import VersionOf
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pods import Pods, Target
+from modelctl.rollout.replay import Replay
 from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
@@ -30,7 +31,9 @@ class Unjudged(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a rollout works. `canary`: percentages below 100, ascending; `check` raises when it may not go on."""
+    """Where a rollout works. `canary`: percentages below 100, ascending; `check` raises when it may not go on;
+    `replay`: requests that both versions are asked before any client is told.
+    """
 
     live: LiveRepository
     fleet: Fleet
@@ -39,6 +42,7 @@ class Site:
     slo_p95_ms: Mapping[str, float]
     tell: Callable[[str], None]
     check: Callable[[], None]
+    replay: Replay | None = None
 
 
 class Phases:
@@ -90,6 +94,11 @@ class Phases:
 
     def _load(self) -> Rollout:
         self._pods.load_everywhere(self._loaded(), again=True)
+        if self._site.replay is not None:
+            for change in self._rollout.changes:
+                golden = self._new.golden(change.model)
+                tolerance = golden.tolerance if golden is not None else 0.0
+                self._site.replay.compare(change, tolerance, self._site.fleet, self._site.check, self._site.tell)
         return self._next_share()
 
     def _canary(self) -> Rollout:

@@ -35,6 +35,8 @@ UNTRIED: Mapping[str, str] = {
         "it needs a VPC or a cluster of somebody else's, held against what it was"
     ),
     "a program reaches a private API server through `stackctl tunnel`": _TUNNEL,
+    "clients of the gateway: who is not known, not allowed or too fast is refused; keys reach it from Secrets Manager; a "
+    "domain with its certificate leads to it": "it needs a hosted zone, and clients inside the VPC",
     "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": _OFFLINE,
     "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
     "away whatever happens": "it is what runs",

@@ -40,7 +40,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             (
                 "gpu.pools[0].desird: unknown key; did you mean 'desired'? the keys here are name, "
                 "instanceTypes, capacity, min, desired, max, diskGiB, zones, sharing, reservationId, "
-                "imagePull"
+                "imagePull, modelCacheGiB"
             )
         ],
     ),

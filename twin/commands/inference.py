@@ -8,15 +8,21 @@ import grpc
 import numpy as np
 import tenacity
 import tritonclient.grpc as triton
+from PIL import Image, ImageDraw, ImageFont
 from tritonclient.utils import InferenceServerException
 
 from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
+from twin.services.release_sources import PICTURE_MODEL
 
 MODEL = "pipeline"
 FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
+PICTURE_TEXT = "Triton on EKS"
+_LETTER_HEIGHT = 36
+_MARGIN = 92
+"""Letters are a sixth of the height, about as in a photograph: those that fill the picture are read worse."""
 
 
 class InferenceFailed(Failure):
@@ -25,13 +31,17 @@ class InferenceFailed(Failure):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer that came back. `latency_ms` is what the client saw, of the second request on a warm channel."""
+    """The answer that came back. `latency_ms` is what the client saw, of the second request on a warm channel.
+
+    `read` are the lines that were read in a picture of PICTURE_TEXT, by the models of the twin that has such.
+    """
 
     model: str
     version: str
     outputs: dict[str, list[float]]
     latency_ms: float
     address: str
+    read: tuple[str, ...] = ()
 
 
 def curl(address: str) -> str:
@@ -78,3 +88,25 @@ def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
 
 def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, InferenceServerException) and error.status() == str(grpc.StatusCode.UNAVAILABLE)
+
+
+def picture_of(text: str) -> np.ndarray:
+    """Return a picture of one line of text, black on white: rows, columns, and red, green and blue."""
+    font = ImageFont.load_default(_LETTER_HEIGHT)
+    size = round(font.getlength(text)) + 2 * _MARGIN, _LETTER_HEIGHT + 2 * _MARGIN
+    image = Image.new("RGB", size, "white")
+    ImageDraw.Draw(image).text((_MARGIN, _MARGIN), text, "black", font)
+    return np.array(image)
+
+
+def read_picture(pod_ip: str, picture: np.ndarray, deadline_seconds: float = 60.0) -> list[str]:
+    """Return the lines of text that the models of examples/packaged read in a picture. Raises InferenceFailed."""
+    address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
+    request = triton.InferInput("PICTURE", list(picture.shape), "UINT8")
+    request.set_data_from_numpy(picture)
+    try:
+        with triton.InferenceServerClient(address) as client:
+            result = client.infer(PICTURE_MODEL, [request], client_timeout=deadline_seconds)
+    except InferenceServerException as error:
+        raise InferenceFailed(f"{PICTURE_MODEL} at {address} did not answer: {error.message()}") from None
+    return [text.decode(errors="replace") for text in result.as_numpy("TEXT")]

@@ -135,6 +135,9 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
     addresses = readiness.addresses(view)
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
+    if release_sources.reads_pictures(home):
+        read = inference.read_picture(addresses[0], inference.picture_of(inference.PICTURE_TEXT))
+        answer = dataclasses.replace(answer, read=tuple(read))
     write_json(
         last_inference_file(home),
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},

@@ -1,8 +1,10 @@
-"""Prepare what `make up` releases: the sample models, and on an autoscaled twin one that is slow beside them."""
+"""Prepare what `make up` releases: the samples, beside models that read pictures or, on an autoscaled twin, a slow one."""
 
 import shutil
 from pathlib import Path
 
+from examples.packaged import build
+from spec.failure import Failure
 from twin.engine import stack_files
 from twin.host.home import REPOSITORY, TwinHome
 
@@ -10,27 +12,50 @@ SAMPLES = REPOSITORY / "models"
 SLOW_MODELS = REPOSITORY / "twin" / "models"
 """For loads that need more than one pod: the samples answer in a millisecond."""
 SLOW_MODEL = "timed_batch"
+PICTURE_MODEL = "text_in_picture"
+"""Of examples/packaged, as are the ones that it asks."""
+_ASKED = ("text_detection", "text_direction", "text_recognition")
+
+
+class NotPrepared(Failure):
+    """The models could not be put together; the text says why."""
 
 
 def directory(home: TwinHome) -> Path:
     """Return where the models lie that this twin's `make up` releases."""
-    return home.cache / "release" / "models" if stack_files.autoscaling(home) else SAMPLES
+    return home.cache / "release" / "models"
+
+
+def reads_pictures(home: TwinHome) -> bool:
+    """Return whether models that read pictures are among them; where pods come and go with a load they start too slowly."""
+    return not (stack_files.autoscaling(home) or stack_files.gateway(home))
 
 
 def prepare(home: TwinHome) -> Path:
-    """Make `directory` what it has to be, and return it.
+    """Make `directory` what it has to be, and return it. Raises NotPrepared, and NotBuilt without the packages.
 
-    The samples alone are released with the tracked stacks beside them. Together with SLOW_MODELS they lie beside this
-    twin's own copy of its stack, which alone wants something of those.
+    Beside the models lie the tracked stacks; beside SLOW_MODELS this twin's own copy of its stack alone, which alone wants
+    something of those.
     """
     models = directory(home)
-    if models == SAMPLES:
-        return models
+    is_scaled = stack_files.autoscaling(home)
     shutil.rmtree(models.parent, ignore_errors=True)
-    for source in (SAMPLES, SLOW_MODELS):
-        shutil.copytree(source, models, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    merged = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)
-    stacks = models.parent / "stacks"
-    stacks.mkdir()
-    shutil.copyfile(merged, stacks / merged.name)
+    try:
+        for source in (SAMPLES, SLOW_MODELS) if is_scaled else (SAMPLES,):
+            shutil.copytree(source, models, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        if reads_pictures(home):
+            packaged = build.build(models.parent / "packaged")
+            for model in (PICTURE_MODEL, *_ASKED):
+                (packaged / model).rename(models / model)
+        stacks = models.parent / "stacks"
+        stacks.mkdir()
+        files = [stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)] if is_scaled else _tracked_stacks()
+        for file in files:
+            shutil.copyfile(file, stacks / file.name)
+    except OSError as error:
+        raise NotPrepared(f"the models that are to be released cannot be copied to {models}: {error}") from None
     return models
+
+
+def _tracked_stacks() -> list[Path]:
+    return sorted((REPOSITORY / "stacks").glob("Pulumi.*.yaml"))

@@ -50,6 +50,18 @@ def test_a_stack_without_a_file_is_named() -> None:
     assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: there is no such file; check the path\n")
 
 
+def test_a_stack_file_without_a_release_has_nothing_to_watch() -> None:
+    file = ROOT / "stacks" / "Pulumi.local.yaml"
+    done = _run("watch", "--bucket", "b" * 5, "--file", str(file))
+    said = f"error: {file}: pins no release of a stack; name a file like stacks/Pulumi.prod.yaml that does\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_file_of_requests_that_is_not_there_is_named() -> None:
+    done = _rollout("0123456789ab", "--replay", "nowhere.jsonl")
+    assert (done.exit_code, done.stderr) == (2, "error: nowhere.jsonl: there is no such file; check the path\n")
+
+
 def test_a_translation_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELCTL_POD_NETWORK", "10.244.0.0")
     done = _run("parity")

@@ -20,6 +20,7 @@ ANSWER = re.compile(
 def test_up_ends_with_the_answer_of_a_real_inference_and_says_how_to_go_on(twin: Twin) -> None:
     printed = twin.up()
     assert ANSWER.search(printed), printed
+    assert '\ntext_in_picture read in a picture of "Triton on EKS": Triton on EKS\n' in printed
     assert "Where things are:" in printed
     assert 'eval "$(python3 -m twin env)"' in printed
 

@@ -20,6 +20,7 @@ from modelctl.rollout.controller import Controller, Result, Wanted
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.lease import LEASE_SECONDS, Lease
 from modelctl.rollout.limits import Limits
+from modelctl.rollout.replay import Replay
 from modelctl.store.bucket import Store
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
@@ -61,6 +62,7 @@ class Site:
         *,
         canary: tuple[int, ...] = (),
         slo_p95_ms: float = 1000.0,
+        replay: Replay | None = None,
         limits: Limits = rollout_driver.LIMITS,
         watch: Callable[[str], None] = lambda _: None,
         fleet: LocalFleet | None = None,
@@ -72,7 +74,7 @@ class Site:
             self.told.append(line)
             watch(line)
 
-        wanted = Wanted("local", canary, {MODEL: slo_p95_ms})
+        wanted = Wanted("local", canary, {MODEL: slo_p95_ms}, replay)
         controller = Controller(self.store, fleet or self.fleet, wanted, limits=limits, tell=tell)
         with Lease(self.live, seconds=lease_seconds) as lease:
             return controller.rollout(release.id, lease) if release else controller.back(lease)

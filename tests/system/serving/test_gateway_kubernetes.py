@@ -9,8 +9,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from infra.platform import tracing
+from infra.platform import client_keys, tracing
+from infra.serving import model_access
 from tests.infra import test_gateway as gateways
+from tests.infra import test_model_access as clients
 from tests.infra import test_routes as routes
 from twin.charts.registry import CHARTS
 from twin.cluster import control_plane
@@ -28,6 +30,7 @@ PLURALS = {
     "GatewayClass": "gatewayclasses",
     "ClientTrafficPolicy": "clienttrafficpolicies",
     "BackendTrafficPolicy": "backendtrafficpolicies",
+    "SecurityPolicy": "securitypolicies",
 }
 Manifest = dict[str, Any]
 
@@ -40,8 +43,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
     try:
         control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
         client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
-        definitions.install(client, CHARTS[CHART])
-        for namespace in ("envoy-gateway-system", "triton", "tracing"):
+        for chart in (CHART, "external-secrets"):
+            definitions.install(client, CHARTS[chart])
+        for namespace in ("envoy-gateway-system", "triton", "tracing", "client-keys"):
             body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             client.create("/api/v1/namespaces", body)
         yield client
@@ -69,6 +73,21 @@ def test_the_gateway_is_accepted(cluster: KubeClient, keys: Manifest) -> None:
 @pytest.mark.parametrize("model", routes.EVERY, ids=lambda model: f"{model.name}-{model.canary}")
 def test_the_routes_and_the_policy_of_a_model_are_accepted(cluster: KubeClient, model: routes.RoutedModel) -> None:
     for manifest in routes.made(model).values():
+        accept(cluster, manifest)
+
+
+@pytest.mark.parametrize("keys", [{}, {"jwt": clients.JWT}], ids=["keys", "jwt"])
+def test_who_may_ask_is_accepted(cluster: KubeClient, keys: Manifest) -> None:
+    for model in clients.models(**keys).values():
+        for manifest in clients.made(model).values():
+            accept(cluster, manifest)
+    accept(cluster, model_access.refusal())
+    policy = gateways.made(**gateways.WITH_ACM, clients={"team-a": {}})["ClientTrafficPolicy"]
+    assert accept(cluster, policy)["spec"]["headers"]["earlyRequestHeaders"] == {"remove": ["x-triton-client"]}
+
+
+def test_what_brings_the_keys_is_accepted(cluster: KubeClient) -> None:
+    for manifest in client_keys.manifests("triton-prod", "us-west-2", ("team-a", "team-b")):
         accept(cluster, manifest)
 
 

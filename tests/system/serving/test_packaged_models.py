@@ -62,6 +62,15 @@ def client(pod: Pod) -> Iterator[grpc.InferenceServerClient]:
         yield client
 
 
+def test_a_repository_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    with pytest.raises(build.NotBuilt, match="is there already; remove it, or name another directory"):
+        build.build(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 @pytest.mark.parametrize(
     ("stack", "kind"), [("staging", ModelInstanceGroup.KIND_GPU), ("local", ModelInstanceGroup.KIND_CPU)]
 )

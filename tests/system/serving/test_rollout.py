@@ -22,6 +22,7 @@ from modelctl.rollout.fleet import Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
+from modelctl.rollout.replay import Replay
 from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET
@@ -300,6 +301,33 @@ def test_a_version_that_fails_once_it_has_all_requests_is_undone_in_the_watch(si
     assert " requests failed, 2% may (version 1 before: 0 of " in reason
     assert "watch" in site.told
     site.assert_serves(1)
+
+
+def test_replayed_requests_are_answered_as_before_or_the_rollout_is_undone(site: Site, tmp_path: Path) -> None:
+    def line(value: float, shape: tuple[int, ...] = (1, 1)) -> str:
+        return json.dumps({"model": MODEL, "inputs": {"IN": {"datatype": "FP32", "shape": shape, "data": [value]}}})
+
+    file = tmp_path / "requests.jsonl"
+    file.write_text("\n".join([line(1), line(2), line(3, (1,)), line(4)]))
+    replay = Replay.read(file, 0.0)
+
+    result = site.rollout(site.release(2), replay=replay)
+
+    assert (result.outcome, result.reason) == (
+        Outcome.UNDONE,
+        "adder version 2 answers 3 of 3 replayed requests otherwise than version 1, 0% may; the first: line 1: OUT[0] is "
+        "3.0, expected 2.0 (tolerance 1e-05)",
+    )
+    site.assert_serves(1)
+
+    alike = site.release(3, {"model.py": code(3, plus=1), "golden.json": golden(1)})
+    assert site.rollout(alike, replay=replay).outcome is Outcome.DONE
+    (told,) = [said for said in site.told if "replayed" in said and said.startswith("adder version 3")]
+    assert re.fullmatch(
+        r"adder version 3 answers 0 of 3 replayed requests otherwise than version 1, 0% may; median [0-9.]+ ms, "
+        r"version 1 [0-9.]+ ms; version 1 refused 1 more",
+        told,
+    ), told
 
 
 def test_a_canary_without_requests_is_undone_as_such(site: Site) -> None:

@@ -14,7 +14,7 @@ CHART = "nvidia-device-plugin"
 
 def secret(release: Any) -> dict[str, Any]:
     """The Secret that Helm would write."""
-    packed = base64.b64encode(gzip.compress(json.dumps(release).encode()))
+    packed = base64.b64encode(gzip.compress(json.dumps(release).encode(), mtime=0))
     return {"data": {"release": base64.b64encode(packed).decode()}}
 
 

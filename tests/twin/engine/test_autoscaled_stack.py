@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.packaged import build
 from infra.serving import triton_values
 from modelctl.release.progress import Silent
 from modelctl.release.publish import prepare
@@ -13,7 +14,7 @@ from spec.settings import load as settings_of
 from tests.system.e2e import pinned
 from twin.charts import registry
 from twin.engine import stack_files
-from twin.host.home import TwinHome
+from twin.host.home import REPOSITORY, TwinHome
 from twin.services import release_sources
 
 PART_BYTES = 8 * 1024 * 1024
@@ -86,8 +87,27 @@ def test_what_it_releases_is_the_samples_and_the_slow_model_beside_the_stack_tha
     assert made == {f"{name}/configs/local.pbtxt" for name in ("classify", "normalize", "timed_batch")}
 
 
-def test_without_autoscaling_the_samples_are_released_as_they_are(home: TwinHome) -> None:
-    assert release_sources.prepare(home) == release_sources.SAMPLES
+def test_with_a_gateway_the_samples_are_released_beside_all_stacks(home: TwinHome) -> None:
+    stack_files.ask_for_gateway(home, True)
+
+    models = release_sources.prepare(home)
+
+    assert [model.name for model in load(models)] == ["classify", "normalize", "pipeline"]
+    tracked = sorted((REPOSITORY / "stacks").glob("Pulumi.*.yaml"))
+    assert {path.name: path.read_bytes() for path in (models.parent / "stacks").iterdir()} == {
+        path.name: path.read_bytes() for path in tracked
+    }
+
+
+def test_without_autoscaling_the_models_that_read_pictures_are_beside_the_samples(
+    home: TwinHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "PACKAGES", tmp_path)
+
+    with pytest.raises(build.NotBuilt) as refused:
+        release_sources.prepare(home)
+
+    assert "; `make models` puts the packages there that have them" in str(refused.value)
 
 
 def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscaled: TwinHome, tmp_path: Path) -> None:

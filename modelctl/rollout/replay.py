@@ -1,0 +1,167 @@
+"""Ask the old and the new version of a model the same requests, before any client is told of the new one, and compare.
+
+Nothing of it reaches a client. The requests are a file's, such as clients have logged: a proxy that copies requests to
+another server drops the answers (https://gateway.envoyproxy.io/docs/tasks/traffic/http-request-mirroring/), so that there
+would be nothing to compare.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from modelctl import documents
+from modelctl.documents import DocumentError
+from modelctl.repository.golden import Golden, Tensor
+from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.pod_client import PodClient, PodDown, PodProblem, PodRefuses
+from modelctl.store.journal import Change
+from spec import reading
+from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
+
+_MOST_BYTES = 256 * 1024**2
+
+
+class ReplayError(Failure):
+    """A file of requests cannot be used; the text says where and why."""
+
+    exit_code = NOT_TRIED
+
+
+class Differs(PodProblem):
+    """A new version answers otherwise than the old one, more often than it may; the text says how often, and the first."""
+
+
+class Request(BaseModel):
+    """One line of the file: a model, and the inputs as in golden.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    inputs: Annotated[dict[str, Tensor], Field(min_length=1)]
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body of the request, for all outputs."""
+        return {"inputs": Golden(inputs=self.inputs, outputs=self.inputs).request()["inputs"]}
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The requests of a file by model, each with its line, and the share of the answers that may differ."""
+
+    requests: Mapping[str, Sequence[tuple[int, Request]]]
+    may_differ: float
+
+    @classmethod
+    def read(cls, path: Path, may_differ: float) -> Replay:
+        """Read a file of one JSON object a line. Raises ReplayError with every mistake, and Unreadable."""
+        requests: dict[str, list[tuple[int, Request]]] = {}
+        mistakes = []
+        text = reading.text_file(path, _MOST_BYTES)
+        try:
+            lines = list(reading.json_lines(text))
+        except Unreadable as error:
+            raise ReplayError(error.within(path)) from None
+        for line, found in lines:
+            try:
+                request = documents.read(Request, json.dumps(found).encode())
+            except DocumentError as error:
+                mistakes.append(f"{path}:{line}: {error}")
+            else:
+                requests.setdefault(request.model, []).append((line, request))
+        if mistakes:
+            raise ReplayError("\n".join(mistakes))
+        if not requests:
+            raise ReplayError(f'{path}: has no request; write one a line, like {{"model": "classify", "inputs": {{…}}}}')
+        return cls(requests, may_differ)
+
+    def compare(
+        self, change: Change, tolerance: float, fleet: Fleet, check: Callable[[], None], tell: Callable[[str], None]
+    ) -> None:
+        """Ask both versions, and tell what came of it. Raises Differs, PodProblem, and FleetError; `check` as in `Site`."""
+        if change.old is None:
+            return
+        differing: list[str] = []
+        compared, refused = 0, 0
+        old_ms, new_ms = [], []
+        for line, request in self.requests.get(change.model, ()):
+            check()
+            asked = _ask_both(fleet, change, request, turn=compared)
+            if isinstance(asked.old, PodRefuses):
+                refused += 1
+                continue
+            compared += 1
+            old_ms.append(asked.old_ms)
+            new_ms.append(asked.new_ms)
+            if difference := _difference(request, asked.old, asked.new, tolerance):
+                differing.append(f"line {line}: {difference}")
+        if not compared:
+            tell(f"{change.model}: no request to replay")
+            return
+        share = len(differing) / compared
+        said = (
+            f"{change.model} version {change.new} answers {len(differing)} of {compared} replayed requests otherwise than "
+            f"version {change.old}, {self.may_differ * 100:.3g}% may"
+        )
+        if share > self.may_differ:
+            raise Differs(f"{said}; the first: {differing[0]}")
+        left_out = f"; version {change.old} refused {refused} more" if refused else ""
+        tell(f"{said}; median {median(new_ms):.1f} ms, version {change.old} {median(old_ms):.1f} ms{left_out}")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    old: dict[str, Any] | PodRefuses
+    new: dict[str, Any] | PodRefuses
+    old_ms: float
+    new_ms: float
+
+
+def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Asked:
+    """Ask both versions on one pod, another one each turn, and each version first every other turn."""
+    pods = fleet.pods()
+    down = PodDown("no pod answers")
+    for number in range(len(pods)):
+        try:
+            with PodClient(pods[(turn + number) % len(pods)]) as client:
+                versions = [change.old or 0, change.new]
+                answers: dict[int, tuple[dict[str, Any] | PodRefuses, float]] = {}
+                for version in versions if turn % 2 else reversed(versions):
+                    began = time.monotonic()
+                    answers[version] = (_answer(client, change.model, version, request), (time.monotonic() - began) * 1000)
+        except PodDown as error:
+            down = error
+            continue
+        (old, old_ms), (new, new_ms) = answers[versions[0]], answers[versions[1]]
+        return _Asked(old, new, old_ms, new_ms)
+    raise down
+
+
+def _answer(client: PodClient, model: str, version: int, request: Request) -> dict[str, Any] | PodRefuses:
+    try:
+        return client.infer(model, version, request.body())
+    except PodRefuses as refusal:
+        return refusal
+
+
+def _difference(
+    request: Request, old: dict[str, Any] | PodRefuses, new: dict[str, Any] | PodRefuses, tolerance: float
+) -> str | None:
+    if isinstance(old, PodRefuses) or isinstance(new, PodRefuses):
+        return str(new)
+    try:
+        outputs = {
+            output["name"]: Tensor(datatype=output["datatype"], shape=tuple(output["shape"]), data=output["data"])
+            for output in old["outputs"]
+        }
+    except ValidationError as error:
+        return f"the old version's answer cannot be compared ({error.errors()[0]['msg']})"
+    return Golden(inputs=request.inputs, outputs=outputs, tolerance=tolerance).difference(new)
