@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from modelctl.rollout import exporter
+from spec.prometheus import gateway
 from tests.spec.prometheus.boards import read_by_dashboards
 from tests.spec.prometheus.promql import metrics
 from tests.spec.prometheus.stacks import SERVING, STACKS, rules
@@ -79,3 +80,20 @@ def test_the_parity_check_exports_what_the_rules_read() -> None:
 
 def test_the_recorded_server_has_a_response_cache_and_summaries() -> None:
     assert {"nv_cache_num_hits_per_model", "nv_inference_request_summary_us"} <= recorded()
+
+
+@pytest.mark.parametrize(
+    ("selector", "series"),
+    [
+        (gateway.attempts(), 'envoy_cluster_upstream_rq_xx{envoy_response_code_class="2",'),
+        (gateway.calls("14"), "envoy_cluster_grpc_ModelInfer_14{"),
+        (gateway.calls("total"), "envoy_cluster_grpc_ModelInfer_total{"),
+        (gateway.of_routes("envoy_cluster_upstream_rq_retry_overflow"), "envoy_cluster_upstream_rq_retry_overflow{"),
+    ],
+)
+def test_the_routes_of_the_recorded_envoy_are_selected(selector: str, series: str) -> None:
+    lines = (HERE / "recorded" / "envoy-1.39.0.prom").read_text().splitlines()
+    named = [re.search(r'envoy_cluster_name="([^"]*)"', line) for line in lines if line.startswith(series)]
+    wanted = re.search(r'envoy_cluster_name=~"([^"]*)"', selector)
+    assert wanted is not None
+    assert [found[1] for found in named if found is not None and re.fullmatch(wanted[1], found[1])] != []
