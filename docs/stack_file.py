@@ -55,10 +55,6 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("LanguageModel", "kv_bytes_per_token"): "spec/settings/language_model.py",
     ("Release", "previous"): "modelctl/release/pin.py",
     ("Release", "decoupled"): "spec/settings/models.py",
-    ("Release", "tensorrt"): "spec/settings/relations/tensorrt.py",
-    ("Triton", "tensorrt"): "spec/settings/relations/tensorrt.py",
-    ("LanguageModel", "weights_mib"): "spec/settings/serving.py",
-    ("LanguageModel", "kv_bytes_per_token"): "spec/settings/serving.py",
     **{
         ("InstanceFacts", key): "spec/settings/instance_types.py"
         for key in InstanceFacts.model_fields

@@ -282,8 +282,8 @@ def test_a_directory_with_files_of_others_is_left_as_it_is(release: str, tmp_pat
     more = ("--to", theirs) if option == "--to" else ("--to", tmp_path / "to", "--cache", theirs, "--cache-gib", "1")
     ended = run("modelctl", "fetch", release, "--bucket", BUCKET, *more)
     assert sentence(ended, 2) == (
-        f"{theirs} holds what no fetch has put there (.fetching, current, releases); give an empty directory, or one that is "
-        "not there"
+        f"{theirs} holds what no fetch has put there (.fetching, current, releases); give an empty directory, or one "
+        "that is not there"
     )
     assert files(theirs) == before
 

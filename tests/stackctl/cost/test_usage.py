@@ -194,7 +194,9 @@ def test_a_public_load_balancer_has_addresses() -> None:
         sections["gateway"] |= {"exposure": "public", "allowedCidrs": ["198.51.100.0/24"]}
 
     table = prices(public_ipv4_hour="0.005")
-    more = estimate(stack("prod", public), table, TODAY).total.min - estimate(stack("prod", internal), table, TODAY).total.min
+    more = (
+        estimate(stack("prod", public), table, TODAY).total.min - estimate(stack("prod", internal), table, TODAY).total.min
+    )
     assert more == 3 * 730 * Decimal("0.005")
 
 
