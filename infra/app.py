@@ -90,7 +90,7 @@ def deploy(settings: Settings) -> None:
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
     addons = install_addons(cluster, settings, after=[nodes.system])
     models = ModelBucket("models", stack, settings.models)
-    reader = model_reader("model-reader", cluster, models, settings.triton)
+    reader = model_reader("model-reader", cluster, models, settings)
     cache = model_cache(cluster, settings, models, zones)
 
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
@@ -129,8 +129,10 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
-    if release is not None:
+    if release is not None and settings.fleets is None:
         pulumi.export("inferenceUrl", TRITON_HTTP_URL)
+    elif release is not None:
+        pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})
     if settings.gateway is not None:
         # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
         get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"

@@ -1,30 +1,41 @@
-"""Pods and nodes: how many pods of Triton a node holds, and how many nodes pods of Triton and workers fill."""
+"""Pods and nodes: how many pods of Triton a node holds, and how many nodes pods of Triton and workers fill.
+
+`settings` is the stack as one fleet has it (`Settings.each_fleet`), but for what counts workers.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
-from spec.gpu_pool import instance_type
 from spec.settings import GpuPool, Settings
+from spec.settings.nodes import CpuPool
 from spec.settings.relations import triton
-from spec.settings.scheduling.packing import room_of
-from spec.settings.scheduling.pods import daemons, workers
+from spec.settings.scheduling.packing import room_of, without_room
+from spec.settings.scheduling.pods import daemons, fleets_without_gpus, workers
 
 
-def pods_per_node(settings: Settings, pool: GpuPool) -> int:
-    """Return the pods of Triton that a node of the pool has room for, one at least."""
-    return max(1, triton.pods_per_node(settings, pool, instance_type(pool)))
+def pods_per_node(settings: Settings, group: GpuPool | CpuPool) -> int:
+    """Return the pods of Triton that a node of the group has room for, one at least. The first type speaks for all."""
+    return max(1, triton.pods_per_node(settings, group, group.types[0]))
 
 
-def nodes_for(settings: Settings, pool: GpuPool, pods: int) -> int:
-    """Return the nodes of the pool that so many of Triton's pods fill."""
+def nodes_for(settings: Settings, pool: GpuPool | CpuPool, pods: int) -> int:
+    """Return the nodes of the group that so many of Triton's pods fill."""
     return math.ceil(pods / pods_per_node(settings, pool))
 
 
-def nodes_for_workers(settings: Settings, pods: int) -> int:
-    """Return the nodes of `nodes.cpu` that so many workers fill; 0 where the stack has no such nodes."""
+def nodes_for_workers(settings: Settings, pods: int, fleets: Mapping[str, int] | None = None) -> int:
+    """Return the nodes of `nodes.cpu` that so many workers fill; 0 where the stack has no such nodes.
+
+    `fleets`: by release (`triton-cpu`), pods of fleets without GPUs that are there too.
+    """
     group = settings.nodes.cpu
     if group is None:
         return 0
     room = room_of(group.types, daemons(settings, gpu=False))
-    return sum(math.ceil(pods / max(1, room.count(worker.request))) for worker in workers(settings))
+    wanted = [replace(one, count=pods) for one in workers(settings)]
+    wanted += [replace(one, count=(fleets or {}).get(one.name, 0)) for one in fleets_without_gpus(settings)]
+    most = sum(one.count for one in wanted)
+    return next((count for count in range(most) if not without_room(wanted, count, room)), most)

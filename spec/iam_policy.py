@@ -53,12 +53,13 @@ def service_trust(service: str, *, source_account: str | None = None, source_arn
     return document(statement)
 
 
-def service_account_trust(provider_arn: str, issuer: str, namespace: str, service_account: str) -> str:
-    """Trust in exactly one Kubernetes service account through the cluster's OIDC provider (IRSA).
+def service_account_trust(provider_arn: str, issuer: str, namespace: str, *service_accounts: str) -> str:
+    """Trust in exactly these Kubernetes service accounts of a namespace through the cluster's OIDC provider (IRSA).
 
     `issuer` is the provider's URL without its scheme. Both `sub` and `aud` are matched: `sub` alone would also
     accept a token that the cluster issued for another audience.
     """
+    subjects = [f"system:serviceaccount:{namespace}:{account}" for account in service_accounts]
     return document(
         {
             "Effect": "Allow",
@@ -66,7 +67,7 @@ def service_account_trust(provider_arn: str, issuer: str, namespace: str, servic
             "Action": "sts:AssumeRoleWithWebIdentity",
             "Condition": {
                 "StringEquals": {
-                    f"{issuer}:sub": f"system:serviceaccount:{namespace}:{service_account}",
+                    f"{issuer}:sub": subjects[0] if len(subjects) == 1 else subjects,
                     f"{issuer}:aud": "sts.amazonaws.com",
                 }
             },

@@ -29,11 +29,24 @@ TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
 """Resolves to every pod, so that a gRPC client balances over them."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
-TRITON_HTTP_URL = f"http://{TRITON_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
-"""For clients in the cluster, as is the next."""
-TRITON_GRPC_URL = f"dns:///{TRITON_HEADLESS_SERVICE}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
+
+
+def triton_http_url(release: str) -> str:
+    """Return where clients in the cluster ask the fleet of a Helm release."""
+    return f"http://{release}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
+
+
+def triton_grpc_url(release: str) -> str:
+    """Return the name by which gRPC clients in the cluster find each pod of the fleet of a Helm release."""
+    return f"dns:///{release}-headless.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
+
+
+TRITON_HTTP_URL, TRITON_GRPC_URL = triton_http_url(TRITON_RELEASE), triton_grpc_url(TRITON_RELEASE)
+"""Of the fleet of a stack without `fleets`."""
 INFERENCE_CLIENT_LABEL = "triton-eks/inference-client"
 """Namespaces with this label, `"true"`, may call Triton: its NetworkPolicy lets them in (helm-values/triton)."""
+FLEET_LABEL = "triton-eks/fleet"
+"""Of what belongs to one of several fleets, and is not called after it: its name."""
 SERVED_VERSIONS = "triton-served-versions"
 """The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
 PARITY_EXPORTER = "triton-parity"

@@ -100,7 +100,10 @@ def _instances(settings: Settings) -> Iterator[QuotaNeed]:
     cpu = settings.nodes.cpu
     if cpu is not None:
         fewest = settings.worker.fewest if settings.worker is not None else 0
-        yield from _group(CPU_POOL_NAME, cpu.types, "on-demand", nodes_for_workers(settings, fewest), cpu.max)
+        first = nodes_for_workers(
+            settings, fewest, {fleet.release: _fewest_pods(fleet.stack) for fleet in settings.each_fleet}
+        )
+        yield from _group(CPU_POOL_NAME, cpu.types, "on-demand", first, cpu.max)
     for pool in settings.gpu.pools:
         yield from _group(pool.name, pool.types, pool.capacity, nodes_at_start(settings, pool), pool.max)
 
@@ -122,11 +125,16 @@ def _group(name: str, group: list[InstanceType], capacity: str, first: int, most
 
 def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
     """Return the nodes that an autoscaler starts at once for the fewest pods; 0 where the pool has none of them."""
-    if settings.node_autoscaler == "none" or pool.name != settings.triton.pool:
+    if settings.node_autoscaler == "none":
         return 0
+    here = [fleet.stack for fleet in settings.each_fleet if fleet.stack.triton.pool == pool.name]
+    return min(pool.max, sum(nodes_for(stack, pool, _fewest_pods(stack)) for stack in here))
+
+
+def _fewest_pods(settings: Settings) -> int:
+    """Return the pods of a fleet that there are at least, those that hold nodes ready included."""
     pods = settings.fewest_pods if settings.models.release is not None else 0
-    pods += settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
-    return min(pool.max, nodes_for(settings, pool, pods))
+    return pods + (settings.autoscaling.warm_pods if settings.autoscaling is not None else 0)
 
 
 def _cluster(settings: Settings) -> Iterator[QuotaNeed]:

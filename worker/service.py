@@ -42,7 +42,7 @@ async def serve(settings: WorkerSettings) -> None:
         loop.add_signal_handler(number, stopping.set)
     metrics, health = Metrics(), Health()
     aws = Aws(settings.concurrency)
-    triton = Triton(settings.triton_url, settings.request_seconds)
+    triton = Triton(settings.triton_url, settings.request_seconds, settings.triton_fleets)
     try:
         with HealthServer(settings.listen, health, metrics):
             await Worker(settings, aws, triton, metrics, health, stopping).run()

@@ -6,6 +6,7 @@ AWS is reached as every AWS SDK is told to: AWS_DEFAULT_REGION, the role of the 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -33,12 +34,13 @@ class InvalidSettings(Exception):
 class WorkerSettings(BaseModel):
     """One worker. Seconds everywhere.
 
-    `triton_url` is a gRPC name: `dns:///triton-headless.triton:8001`, or `ipv4:a:8001,b:8001`. `concurrency` is the most
-    requests that the worker has at Triton at a time; it falls by itself while Triton refuses. `visibility_seconds` is the
-    queue's own timeout: a message in hand is extended by that much each half of it. `request_seconds` limits one inference,
-    its time in Triton's queue included. `grace_seconds` is the time from SIGTERM to the last message given back; the poll
-    that is under way has to end within it. `patience_seconds` is how long a message is kept while Triton or S3 is away,
-    before that counts as one of its attempts. `retry_seconds` is the wait after its first failed attempt, doubled each time.
+    `triton_url` is a gRPC name: `dns:///triton-headless.triton:8001`, or `ipv4:a:8001,b:8001`. `triton_fleets` has others by
+    model: the first is asked, and the next where that one does not have the model. `concurrency` is the most requests that
+    the worker has at Triton at a time; it falls by itself while Triton refuses. `visibility_seconds` is the queue's own
+    timeout: a message in hand is extended by that much each half of it. `request_seconds` limits one inference, its time in
+    Triton's queue included. `grace_seconds` is the time from SIGTERM to the last message given back; the poll that is under
+    way has to end within it. `patience_seconds` is how long a message is kept while Triton or S3 is away, before that counts
+    as one of its attempts. `retry_seconds` is the wait after its first failed attempt, doubled each time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +52,10 @@ class WorkerSettings(BaseModel):
     triton_url: Annotated[
         str, Field(min_length=1, description="a gRPC name with a port, like dns:///triton-headless.triton:8001")
     ]
+    triton_fleets: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description='JSON of models and gRPC names, like {"classify": ["dns:///triton-g5-headless.triton:8001"]}',
+    )
     concurrency: Annotated[int, Field(ge=1, le=1000, description="a whole number from 1 to 1000")]
     visibility_seconds: Annotated[int, Field(ge=2, le=43_200, description="whole seconds from 2 to 43200")]
     poll_seconds: Annotated[int, Field(ge=1, le=20, description="whole seconds from 1 to 20")] = 20
@@ -74,13 +80,23 @@ class WorkerSettings(BaseModel):
     @field_validator("listen", "triton_url")
     @classmethod
     def _has_a_port(cls, value: str, given: ValidationInfo) -> str:
-        host, _, port = value.rpartition(":")
-        named = _SCHEME.match(value) is None or _DNS.fullmatch(value) is not None or not re.fullmatch("[0-9]+", port)
-        if not host or not named or host.startswith(("http:", "https:")) or " " in value or not value.isprintable():
-            raise ValueError(f"{value!a} is no such address" if not value.isprintable() else f"{value} is no such address")
-        least = 0 if given.field_name == "listen" else 1
-        if not re.fullmatch("[0-9]{1,5}", port) or not least <= int(port) <= _LARGEST_PORT:
-            raise ValueError(f"{port or 'nothing'} is no port; ports are {least} to {_LARGEST_PORT}")
+        return _checked_address(value, least=0 if given.field_name == "listen" else 1)
+
+    @field_validator("triton_fleets", mode="before")
+    @classmethod
+    def _is_json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError(f"{value} is no JSON") from None
+
+    @field_validator("triton_fleets")
+    @classmethod
+    def _have_ports(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for address in (address for addresses in value.values() for address in addresses):
+            _checked_address(address, least=1)
         return value
 
     @field_validator("reply_queues", mode="before")
@@ -128,6 +144,17 @@ class WorkerSettings(BaseModel):
         if value <= poll:
             raise ValueError(f"{value:g} s are over before the poll of {poll} s that is under way")
         return value
+
+
+def _checked_address(value: str, *, least: int) -> str:
+    """An address with a port of `least` or more. Raises ValueError."""
+    host, _, port = value.rpartition(":")
+    named = _SCHEME.match(value) is None or _DNS.fullmatch(value) is not None or not re.fullmatch("[0-9]+", port)
+    if not host or not named or host.startswith(("http:", "https:")) or " " in value or not value.isprintable():
+        raise ValueError(f"{value!a} is no such address" if not value.isprintable() else f"{value} is no such address")
+    if not re.fullmatch("[0-9]{1,5}", port) or not least <= int(port) <= _LARGEST_PORT:
+        raise ValueError(f"{port or 'nothing'} is no port; ports are {least} to {_LARGEST_PORT}")
+    return value
 
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:

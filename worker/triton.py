@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tritonclient.grpc import InferInput, InferRequestedOutput, InferResult
 from tritonclient.grpc.aio import InferenceServerClient
@@ -30,35 +30,49 @@ _LONGEST_DETAIL = 500
 
 
 class Triton:
-    """The inference service at `url`, a gRPC name; `seconds` limits one request, its time in the queue included."""
+    """The inference service at `url`, a gRPC name; `seconds` limits one request, its time in the queue included.
 
-    def __init__(self, url: str, seconds: float) -> None:
-        self._client = InferenceServerClient(url, channel_args=_CHANNEL_OPTIONS)
-        self._seconds = seconds
+    `fleets`: by model, the names of the services that have it. Where the first has not, the next is asked: while a model
+    moves from one to another, or comes to a further one, not every pod behind each has it.
+    """
+
+    def __init__(self, url: str, seconds: float, fleets: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._url, self._seconds, self._fleets = url, seconds, fleets or {}
+        urls = dict.fromkeys([url, *(one for urls in self._fleets.values() for one in urls)])
+        self._clients = {one: InferenceServerClient(one, channel_args=_CHANNEL_OPTIONS) for one in urls}
 
     async def infer(self, request: InferenceRequest, inputs: Sequence[InferInput], message_id: str) -> InferResult:
         """The answer. Raises Unavailable for a full queue and a server that is away, AttemptFailed for all else."""
         outputs = [InferRequestedOutput(output.name) for output in request.outputs]
-        try:
-            return await self._client.infer(
-                request.model,
-                inputs,
-                model_version=request.version or "",
-                outputs=outputs or None,
-                request_id=message_id,
-                client_timeout=self._seconds,
-                parameters=dict(request.parameters) or None,
-            )
-        except InferenceServerException as error:
-            raise _failure(error) from None
+        *first, last = self._fleets.get(request.model, (self._url,))
+        for url in (*first, last):
+            try:
+                return await self._clients[url].infer(
+                    request.model,
+                    inputs,
+                    model_version=request.version or "",
+                    outputs=outputs or None,
+                    request_id=message_id,
+                    client_timeout=self._seconds,
+                    parameters=dict(request.parameters) or None,
+                )
+            except InferenceServerException as error:
+                if url is last or _status(error) != "NOT_FOUND":
+                    raise _failure(error) from None
+        raise AssertionError("the last one has answered or failed")
 
     async def close(self) -> None:
         """Closes the connections: an idle one would hold up the end of a server."""
-        await self._client.close()
+        for client in self._clients.values():
+            await client.close()
+
+
+def _status(error: InferenceServerException) -> str:
+    return str(error.status() or "UNKNOWN").removeprefix("StatusCode.")
 
 
 def _failure(error: InferenceServerException) -> Exception:
-    status = (error.status() or "UNKNOWN").removeprefix("StatusCode.")
+    status = _status(error)
     said = str(error.message()).partition(" NOTE: ")[0][:_LONGEST_DETAIL]
     if status in _AWAY:
         return Unavailable(f"Triton: {status}: {said}")

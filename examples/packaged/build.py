@@ -1,6 +1,7 @@
 """Make a model repository of the models here and the files that packages have of them: `make models`.
 
-The packages are pinned and hashed (requirements/models.txt) and lie in the environment without being importable from it.
+The packages are pinned and hashed (requirements/models.txt, requirements/pictures.txt), and lie in the environment without
+being importable from it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spec.failure import Failure
@@ -18,6 +20,7 @@ PACKAGES = Path(sys.prefix) / "models"
 """Where `make models` puts them."""
 FILES: Mapping[str, str] = {
     "filetype/1/model.onnx": "magika/models/standard_v3_3/model.onnx",
+    "speech/1/model.onnx": "silero_vad/data/silero_vad_16k_op15.onnx",
     "text_detection/1/model.onnx": "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
     "text_direction/1/model.onnx": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "text_recognition/1/model.onnx": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
@@ -32,31 +35,45 @@ class NotBuilt(Failure):
     """The repository could not be made; the text says why, and nothing of it was left."""
 
 
-def build(target: Path) -> Path:
-    """Make `target`, which must not exist, and return it. Raises NotBuilt."""
+MODELS = tuple(sorted(path.parent.name for path in HERE.glob("*/config.pbtxt")))
+
+
+def build(target: Path, models: Sequence[str] = MODELS) -> Path:
+    """Make `target`, which must not exist, of these models and return it. Raises NotBuilt."""
     if target.exists():
         raise NotBuilt(f"{target} is there already; remove it, or name another directory")
-    packages = PACKAGES
-    missing = [name for name in (*FILES.values(), LABELS[1]) if not (packages / name).is_file()]
+    sources = {here: PACKAGES / name for here, name in FILES.items() if here.partition("/")[0] in models}
+    missing = [str(path.relative_to(PACKAGES)) for path in sources.values() if not path.is_file()]
     if missing:
-        raise NotBuilt(f"{packages} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
+        raise NotBuilt(f"{PACKAGES} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
     try:
-        for model in sorted(path.parent for path in HERE.glob("*/config.pbtxt")):
-            shutil.copytree(model, target / model.name, ignore=shutil.ignore_patterns("__pycache__"))
-        for here, source in FILES.items():
-            (target / here).parent.mkdir(exist_ok=True)
-            shutil.copyfile(packages / source, target / here)
-        import onnxruntime  # slow, and needed by nothing else
-
-        session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
-        characters = session.get_modelmeta().custom_metadata_map["character"]
-        (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
-        labels = json.loads((packages / LABELS[1]).read_text())["target_labels_space"]
-        (target / LABELS[0]).write_text("".join(f"{label}\n" for label in labels))
+        with tempfile.TemporaryDirectory(prefix=".models-", dir=target.parent) as building:
+            _fill(Path(building) / target.name, models, sources)
+            (Path(building) / target.name).rename(target)
     except OSError as error:
-        shutil.rmtree(target, ignore_errors=True)
         raise NotBuilt(f"{target} could not be made: {error}") from None
     return target
+
+
+def _fill(target: Path, models: Sequence[str], sources: Mapping[str, Path]) -> None:
+    for model in models:
+        shutil.copytree(HERE / model, target / model, ignore=shutil.ignore_patterns("__pycache__"))
+    for here, source in sources.items():
+        (target / here).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, target / here)
+    if "text_in_picture" in models:
+        _write_characters(target)
+    if "filetype" in models:
+        labels = json.loads((PACKAGES / LABELS[1]).read_text(encoding="utf-8"))["target_labels_space"]
+        (target / LABELS[0]).write_text("".join(f"{label}\n" for label in labels))
+
+
+def _write_characters(target: Path) -> None:
+    import onnxruntime  # slow, and needed by nothing else
+
+    session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])
+    characters = session.get_modelmeta().custom_metadata_map["character"]
+    (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
 
 
 def main() -> None:

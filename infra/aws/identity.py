@@ -1,4 +1,4 @@
-"""IAM roles for workloads in the cluster: one role per purpose, each for exactly one service account."""
+"""IAM roles for workloads in the cluster: one role per purpose, each for the service account of its pods."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from spec.names import ServiceAccount, workload_role
 
 @dataclass(frozen=True)
 class WorkloadRoleArgs:
-    """`identity`: how the pods come to the role. `irsa` is for SDKs that know web identity tokens only, like Triton's."""
+    """`identity`: how the pods come to the role. `irsa` is for SDKs that know web identity tokens only, like Triton's.
+
+    `others`: names of further service accounts in the same namespace that may take it; with `irsa` alone.
+    """
 
     description: str
     service_account: ServiceAccount
     policy: pulumi.Input[str] | None = None
     managed_policy_arns: tuple[str, ...] = ()
     identity: Literal["irsa", "pod-identity"] = "irsa"
+    others: tuple[str, ...] = ()
     purpose: str | None = None
     """Only for a role whose ARN has to be known before it exists (`known_role_arn`); None: the engine names the role."""
 
@@ -85,5 +89,5 @@ def _trust(cluster: ClusterAccess, args: WorkloadRoleArgs) -> pulumi.Input[str]:
     if args.identity == "pod-identity":
         return pod_identity_trust(cluster.arn, account.namespace, account.name)
     return pulumi.Output.all(cluster.oidc.arn, cluster.oidc.issuer).apply(
-        lambda known: service_account_trust(known[0], known[1], account.namespace, account.name)
+        lambda known: service_account_trust(known[0], known[1], account.namespace, account.name, *args.others)
     )

@@ -16,6 +16,7 @@ from infra.aws.storage import ModelBucket
 from spec.names import RELEASES_PREFIX
 from spec.settings import Settings
 from spec.settings.fsx import Fsx
+from spec.settings.gpu import GpuPool
 
 # Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with
 # Amazon VPC").
@@ -144,7 +145,10 @@ def model_cache(cluster: ClusterAccess, settings: Settings, models: ModelBucket,
     """
     if settings.models.fsx is None:
         return None
-    confined = settings.triton_pool.zones
-    zone = next(zone for zone in zones if confined is None or zone in confined)
+    groups = [fleet.stack.triton_nodes for fleet in settings.each_fleet]
+    confined = [set(group.zones) for group in groups if isinstance(group, GpuPool) and group.zones is not None]
+    # Where all fleets run, if there is such a zone; else where the first does that is confined.
+    together = set.intersection(*confined) if confined else set(zones)
+    zone = next(zone for zone in zones if zone in (together or confined[0]))
     opts = pulumi.ResourceOptions(depends_on=[models])
     return LustreCache("model-cache", cluster, settings.models.fsx, zone=zone, key_arn=models.key_arn, opts=opts)

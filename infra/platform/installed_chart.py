@@ -56,7 +56,8 @@ def namespace(
 class AwaitedObject(pulumi.CustomResource):
     """An object of a kind that a chart brings, whose controller says in its status what others need to know.
 
-    The provider waits for what the annotation `pulumi.com/waitFor` names.
+    The provider waits for what the annotation `pulumi.com/waitFor` names
+    (https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/jsonpath/jsonpath.go).
     """
 
     status: pulumi.Output[Mapping[str, Any] | None]

@@ -49,9 +49,10 @@ class AlertTopic(Destination):
 
 
 def prometheus_url(settings: Settings) -> str:
-    """Return where autoscalers ask: the stack's own Prometheus, unless `autoscaling.prometheusUrl` names another one."""
-    named = settings.autoscaling.prometheus_url if settings.autoscaling is not None else None
-    return named if named is not None else PROMETHEUS_URL
+    """Return where autoscalers ask: the stack's own Prometheus, unless `prometheusUrl` names another one."""
+    bounds = [fleet.stack.autoscaling for fleet in settings.each_fleet]
+    named = [one.prometheus_url for one in bounds if one is not None and one.prometheus_url is not None]
+    return named[0] if named else PROMETHEUS_URL
 
 
 def values(

@@ -11,7 +11,7 @@ from infra.aws.lustre import LustreCache
 from infra.serving import routes
 from infra.serving.parity import ParityExporter
 from infra.serving.scaling import TritonScaling
-from infra.serving.triton import TritonServer, TritonServerArgs
+from infra.serving.triton import FleetArgs, TritonServer
 from infra.serving.triton_values import Drain
 from spec.settings import Settings
 
@@ -34,24 +34,20 @@ def serve_models(
     release = settings.models.release
     if release is None:
         return
+    fleets = settings.each_fleet
     triton = TritonServer(
         "triton",
         cluster,
-        TritonServerArgs(
-            server=settings.triton,
-            pool=settings.triton_pool,
-            models=settings.models,
-            release=release,
-            tracing=settings.tracing,
-            mount=cache.mount if cache is not None else None,
-        ),
+        [FleetArgs.of(fleet, cache.mount if cache is not None else None) for fleet in fleets],
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:
-        models = routes.routed(settings.models, settings.gateway)
+        models = routes.routed(settings.models, settings.gateway, fleets)
         routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
-    if settings.pod_autoscaler != "none":
-        TritonScaling("triton-scaling", cluster, settings, pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler]))
+    for fleet in fleets:
+        if fleet.stack.pod_autoscaler != "none":
+            opts = pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler])
+            TritonScaling(f"{fleet.release}-scaling", cluster, fleet, opts)
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
         image = settings.monitoring.parity_image
         ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))

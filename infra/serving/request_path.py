@@ -48,6 +48,7 @@ def answer_requests(
         worker,
         concurrency=concurrency,
         own_nodes=settings.nodes.cpu is not None,
+        fleets=settings.each_fleet,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
     )
     if worker.autoscaler == "keda":

@@ -22,6 +22,8 @@ from infra.serving import model_access
 from infra.serving.model_access import ModelAccess
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
+from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing
@@ -50,7 +52,8 @@ class RoutedModel:
     """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
     None: whoever reaches it may ask.
 
-    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something.
+    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
+    of the fleets that serve it, each with its part of the requests.
     """
 
     name: str
@@ -60,6 +63,7 @@ class RoutedModel:
     least_peak_rate: float | None = None
     decoupled: bool = False
     access: ModelAccess | None = None
+    services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
 
     @property
     def peak_rate(self) -> float | None:
@@ -110,8 +114,14 @@ class ModelRoutes(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def routed(models: Models, gateway: Gateway) -> tuple[RoutedModel, ...]:
-    """Return every model of the release, in order, with what the stack says of it; none without a release."""
+def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] = ()) -> tuple[RoutedModel, ...]:
+    """Return every model of the release, in order, with what the stack says of it and the fleets that serve it; none without
+    a release. Without `fleets`, Triton's one Service is asked.
+    """
+    services = {
+        name: tuple((fleet.release, fleet.weight(name)) for fleet in fleets if fleet.serves(name))
+        for name in (models.release.models if models.release is not None and fleets else ())
+    }
     versions = models.release.models if models.release is not None else {}
     least = min((one.peak_rate for one in models.serving.values()), default=None)
     access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
@@ -124,6 +134,7 @@ def routed(models: Models, gateway: Gateway) -> tuple[RoutedModel, ...]:
             least,
             models.is_decoupled(name),
             None if access is None else access.of_model(name),
+            services.get(name, ((TRITON_SERVICE, 1),)),
         )
         for name, version in sorted(versions.items())
     )
@@ -321,13 +332,15 @@ def _ids(percent: int) -> str:
 
 
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
-    if model.canary is None or model.canary.service is None:
-        return [{"name": TRITON_SERVICE, "port": port}]
-    percent = model.canary.percent
-    return [
-        {"name": TRITON_SERVICE, "port": port, "weight": 100 - percent},
-        {"name": model.canary.service, "port": port, "weight": percent},
-    ]
+    """Return the Services that are asked, with weights where there are several. A canary's part is of all requests."""
+    weights = dict(model.services)
+    if model.canary is not None and model.canary.service is not None:
+        percent, parts = model.canary.percent, sum(weights.values())
+        weights = {service: weight * (100 - percent) for service, weight in weights.items()}
+        weights[model.canary.service] = percent * parts
+    if len(weights) == 1:
+        return [{"name": service, "port": port} for service in weights]
+    return [{"name": service, "port": port, "weight": weight} for service, weight in weights.items()]
 
 
 def _routes(name: str) -> list[Manifest]:

@@ -14,55 +14,55 @@ from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
 from spec.scaling.behavior import behavior
 from spec.scaling.signal import signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
+from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 
-NAME = TRITON_DEPLOYMENT
-"""The name of both, and of the HorizontalPodAutoscaler that KEDA makes: of two, the second is refused."""
 _POLLING_SECONDS = 15
 _FAILURES_BEFORE_FALLBACK = 4
 
 
 class TritonScaling(pulumi.ComponentResource):
-    """The autoscaler of Triton, exactly one of the two.
+    """The autoscaler of a fleet of Triton, exactly one of the two.
 
-    Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
+    It is called like the fleet's Deployment, as is the HorizontalPodAutoscaler that KEDA makes: of two, the second is
+    refused. Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
     """
 
     def __init__(
-        self, name: str, cluster: ClusterAccess, settings: Settings, opts: pulumi.ResourceOptions | None = None
+        self, name: str, cluster: ClusterAccess, fleet: Fleet[Settings], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("triton:serving:TritonScaling", name, None, opts)
-        if settings.pod_autoscaler == "keda":
+        if fleet.stack.pod_autoscaler == "keda":
             custom_resource(
                 f"{name}-scaled-object",
                 {
                     "apiVersion": "keda.sh/v1alpha1",
                     "kind": "ScaledObject",
-                    "metadata": {"name": NAME, "namespace": TRITON_NAMESPACE},
-                    "spec": scaled_object_spec(settings, prometheus_url(settings)),
+                    "metadata": {"name": fleet.release, "namespace": TRITON_NAMESPACE},
+                    "spec": scaled_object_spec(fleet.stack, prometheus_url(fleet.stack), fleet.deployment),
                 },
                 cluster.in_cluster(self),
             )
-        elif settings.pod_autoscaler == "hpa":
+        elif fleet.stack.pod_autoscaler == "hpa":
             k8s.autoscaling.v2.HorizontalPodAutoscaler(
                 f"{name}-autoscaler",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=NAME, namespace=TRITON_NAMESPACE),
-                spec=cast(Any, autoscaler_spec(settings)),
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=fleet.release, namespace=TRITON_NAMESPACE),
+                spec=cast(Any, autoscaler_spec(fleet.stack, fleet.deployment)),
                 opts=cluster.in_cluster(self),
             )
         else:
-            raise ValueError("Triton's pods have no autoscaler: triton.autoscaler is none")
+            raise ValueError(f"the pods of {fleet.release} have no autoscaler: triton.autoscaler is none")
         self.register_outputs({})
 
 
-def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any]:
-    """Return the ScaledObject: the pods that the most demanding of its triggers wants."""
-    bounds = _bounds(settings)
-    triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings)]
+def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
+    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`."""
+    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
+    triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings, deployment)]
     if bounds.cron_floor is not None:
         triggers.append(_cron_trigger(bounds.cron_floor))
     return {
-        "scaleTargetRef": {"name": TRITON_DEPLOYMENT},
+        "scaleTargetRef": {"name": name},
         "minReplicaCount": bounds.min_replicas,
         "maxReplicaCount": bounds.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
@@ -75,20 +75,20 @@ def scaled_object_spec(settings: Settings, prometheus_url: str) -> dict[str, Any
         "advanced": {
             # Who takes the ScaledObject away keeps the pods that serve.
             "restoreToOriginalReplicaCount": False,
-            "horizontalPodAutoscalerConfig": {"name": NAME, "behavior": behavior(settings)},
+            "horizontalPodAutoscalerConfig": {"name": name, "behavior": behavior(settings)},
         },
         "triggers": triggers,
     }
 
 
-def autoscaler_spec(settings: Settings) -> dict[str, Any]:
-    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API."""
-    bounds = _bounds(settings)
+def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[str, Any]:
+    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API, of its own pods alone."""
+    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
     return {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": TRITON_DEPLOYMENT},
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
         "minReplicas": bounds.min_replicas,
         "maxReplicas": bounds.max_replicas,
-        "metrics": [signal.pods_metric() for signal in signals(settings)],
+        "metrics": [signal.pods_metric() for signal in signals(settings, deployment)],
         "behavior": behavior(settings),
     }
 

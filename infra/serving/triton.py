@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,21 @@ from infra.platform.installed_chart import namespace
 from infra.serving import model_volume
 from infra.serving.local_chart import install_local_chart
 from infra.serving.triton_values import longest_stream, read_drain
-from spec.gpu_pool import POOL_LABEL, gpu_resource, gpu_toleration
-from spec.names import LIVE_PREFIX, OTLP_HTTP_URL, RELEASES_PREFIX, TRITON, TRITON_CHART, TRITON_NAMESPACE, TRITON_RELEASE
+from spec.names import (
+    LIVE_PREFIX,
+    OTLP_HTTP_URL,
+    RELEASES_PREFIX,
+    TRITON_CHART,
+    TRITON_NAMESPACE,
+    TRITON_RELEASE,
+    ServiceAccount,
+)
+from spec.placement import placement, resource_of
+from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from spec.settings.gpu import GpuPool
 from spec.settings.models import Models, Release
+from spec.settings.nodes import CpuPool
 from spec.settings.tracing import Tracing
 from spec.settings.triton import Triton
 
@@ -27,29 +39,46 @@ _READER = "model-reader"
 
 
 @dataclass(frozen=True)
-class TritonServerArgs:
-    """Sections of the settings: `server` is `triton`, `models` has this `release`, `tracing` is None without traces.
+class FleetArgs:
+    """Sections of the settings as a fleet has them: `server` is `triton`, `models` has this `release`, `tracing` is None
+    without traces.
 
-    `mount`: the file system that the models are read from; for `fsx-lustre` alone.
+    `mount`: the file system that the models are read from; for `fsx-lustre` alone. `name`: the Helm release. `part`: the
+    fleet serves the models of `release` here, and that in the bucket may have more.
     """
 
     server: Triton
-    pool: GpuPool
+    pool: GpuPool | CpuPool
     models: Models
     release: Release
     tracing: Tracing | None = None
     mount: LustreMount | None = None
+    name: str = TRITON_RELEASE
+    part: bool = False
+
+    @classmethod
+    def of(cls, fleet: Fleet[Settings], mount: LustreMount | None = None) -> FleetArgs:
+        """Return what the settings say about a fleet. The stack has a release."""
+        stack, release = fleet.stack, fleet.stack.models.release
+        assert release is not None
+        part = fleet.name is not None
+        return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part)
+
+    @property
+    def account(self) -> ServiceAccount:
+        """Return the service account of its pods."""
+        return ServiceAccount(TRITON_NAMESPACE, self.name)
 
 
 class TritonServer(pulumi.ComponentResource):
-    """The inference server of one environment.
+    """The inference server of one environment, in one namespace: one fleet of pods or several.
 
     Give `opts.depends_on` what its pods cannot start without: nodes, the device plugin, the model role. The Kubernetes
     objects inherit those dependencies through this component.
     """
 
     def __init__(
-        self, name: str, cluster: ClusterAccess, args: TritonServerArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, cluster: ClusterAccess, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("triton:serving:TritonServer", name, None, opts)
         stack, label = cluster.stack, f"{name}-models"
@@ -57,30 +86,49 @@ class TritonServer(pulumi.ComponentResource):
             namespace(f"{name}-namespace", TRITON_NAMESPACE, "restricted", cluster.in_cluster(self))
         ]
         after_namespace = cluster.in_cluster(self, *needed)
+        # The volume holds the whole release, whichever models a fleet serves; a mount needs the role that each of them has.
+        args = fleets[0]
         if args.models.access == "mountpoint":
             needed.append(
-                model_volume.mounted_release(label, args.release, stack.model_bucket, stack.region, TRITON, after_namespace)
+                model_volume.mounted_release(
+                    label, args.release, stack.model_bucket, stack.region, args.account, after_namespace
+                )
             )
-        elif args.pool.model_cache_gib is not None:
-            size = args.pool.model_cache_gib
-            needed.append(model_volume.node_cache(f"{name}-cache", args.pool, size, TRITON_NAMESPACE, after_namespace))
         elif args.mount is not None:
             needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
+        else:
+            needed += _node_caches(name, fleets, after_namespace)
         after = cluster.in_cluster(self, *needed)
-        install_local_chart(f"{name}-chart", cluster, TRITON_CHART, TRITON_RELEASE, TRITON, values(stack, args), after)
+        for fleet in fleets:
+            computed = values(stack, fleet)
+            install_local_chart(f"{fleet.name}-chart", cluster, TRITON_CHART, fleet.name, fleet.account, computed, after)
         self.register_outputs({})
 
 
-def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, server: Triton) -> WorkloadRole:
-    """Register the role with which Triton's pods read models."""
+def _node_caches(name: str, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Register the volume of each pool whose nodes keep releases, once for all fleets on it."""
+    pools = {fleet.pool.name: fleet.pool for fleet in fleets if isinstance(fleet.pool, GpuPool)}
+    caches = [(pool, pool.model_cache_gib) for pool in pools.values() if pool.model_cache_gib is not None]
+    return [
+        model_volume.node_cache(
+            f"{name}-cache" if not fleets[0].part else f"{name}-cache-{pool.name}", pool, size, TRITON_NAMESPACE, opts
+        )
+        for pool, size in caches
+    ]
+
+
+def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, settings: Settings) -> WorkloadRole:
+    """Register the role with which the pods of all fleets read models."""
     stack = cluster.stack
+    first, *others = (fleet.release for fleet in settings.each_fleet)
     return WorkloadRole(
         name,
         cluster,
         WorkloadRoleArgs(
             description=f"Triton of {stack.cluster_name} reads models",
-            service_account=TRITON,
-            policy=reader_policy(stack.account, models.arn, models.key_arn, model_prefixes(server)),
+            service_account=ServiceAccount(TRITON_NAMESPACE, first),
+            others=tuple(others),
+            policy=reader_policy(stack.account, models.arn, models.key_arn, model_prefixes(settings.triton)),
             purpose=_READER,
         ),
     )
@@ -91,7 +139,7 @@ def model_prefixes(server: Triton) -> tuple[str, ...]:
     return (RELEASES_PREFIX, LIVE_PREFIX) if server.rollout == "in-place" else (RELEASES_PREFIX,)
 
 
-def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
+def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     """Return the chart values that follow from the stack; those that people tune are in `helm-values/triton`.
 
     Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there, and each object of the chart
@@ -103,24 +151,23 @@ def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     computed: dict[str, Any] = {
         "image": {"repository": repository, "digest": digest},
         "server": _server_values(server),
-        "gpu": {"count": server.gpus, "resourceName": gpu_resource(args.pool.sharing)},
+        "gpu": {"count": server.gpus, "resourceName": resource_of(args.pool)},
         "resources": {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"},
         "modelRepository": _repository_values(stack, args),
         "release": _release_values(stack, args),
         "serviceAccount": {
-            "name": TRITON.name,
+            "name": args.account.name,
             # What nodes mount from a file system asks for no role.
             "annotations": irsa_annotations(role_arn) if args.models.access != "fsx-lustre" else {},
         },
-        "nodeSelector": {POOL_LABEL: args.pool.name},
-        "tolerations": [gpu_toleration()],
+        **placement(args.pool),
     }
     if server.replicas is not None:
         computed["replicaCount"] = server.replicas
     else:
         # Not rendered at all: every `up` would undo what the autoscaler has done.
         computed["autoscaling"] = {"owner": "external"}
-    if args.pool.sharing.strategy == "mps":
+    if isinstance(args.pool, GpuPool) and args.pool.sharing.strategy == "mps":
         # The device plugin mounts the MPS daemon's, without which CUDA does not start
         # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
         computed["shm"] = {"enabled": False}
@@ -138,7 +185,7 @@ def values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
     return computed
 
 
-def _repository_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
+def _repository_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     models = args.models
     if models.access == "mountpoint":
         return {"volume": {"claimName": model_volume.volume_name(args.release)}}
@@ -154,7 +201,7 @@ def _repository_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
         s3["endpoint"] = models.s3_endpoint
     if models.fetcher is not None:
         fetch: dict[str, Any] = {"image": models.fetcher.image}
-        if args.pool.model_cache_gib is not None:
+        if isinstance(args.pool, GpuPool) and args.pool.model_cache_gib is not None:
             fetch["cache"] = {"claimName": model_volume.node_cache_name(args.pool), "gib": args.pool.model_cache_gib}
         return {"s3": s3, "fetch": fetch}
     return {"s3": s3}
@@ -169,9 +216,11 @@ def _server_values(server: Triton) -> dict[str, Any]:
     return values
 
 
-def _release_values(stack: Stack, args: TritonServerArgs) -> dict[str, Any]:
+def _release_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     release = args.release
     values: dict[str, Any] = {"bytes": release.bytes, "models": dict(release.models)}
+    if args.part:
+        values["part"] = True
     if release.others:
         values["others"] = {model: list(versions) for model, versions in release.others.items()}
     if args.server.rollout == "in-place":

@@ -12,11 +12,10 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import namespace
-from spec.gpu_pool import GPU_TAINT, POOL_LABEL, gpu_resource
-from spec.names import WARM_PODS_NAMESPACE
-from spec.settings.gpu import GpuPool
+from spec.names import FLEET_LABEL, WARM_PODS_NAMESPACE
+from spec.placement import placement, resource_of
+from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
-from spec.settings.triton import Triton
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"
@@ -26,24 +25,20 @@ _USER = 65534
 
 
 def keep_nodes_warm(cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]) -> None:
-    """Hold GPU nodes ready where the stack asks for it. `after`: what brings nodes with GPUs."""
-    replicas = settings.autoscaling.warm_pods if settings.autoscaling is not None else 0
-    if replicas:
-        opts = pulumi.ResourceOptions(depends_on=list(after))
-        WarmPods("warm-pods", cluster, settings.triton, settings.triton_pool, replicas=replicas, opts=opts)
+    """Hold nodes ready where the stack asks for it. `after`: what brings nodes for Triton."""
+    fleets = [fleet for fleet in settings.each_fleet if _replicas(fleet)]
+    if fleets:
+        WarmPods("warm-pods", cluster, fleets, pulumi.ResourceOptions(depends_on=list(after)))
 
 
 class WarmPods(pulumi.ComponentResource):
-    """A Deployment of pods of Triton's size on Triton's pool, in a namespace of its own, with the lowest priority."""
+    """For each fleet a Deployment of pods of its size on its pool, in a namespace of their own, with the lowest priority."""
 
     def __init__(
         self,
         name: str,
         cluster: ClusterAccess,
-        server: Triton,
-        pool: GpuPool,
-        *,
-        replicas: int,
+        fleets: Sequence[Fleet[Settings]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:WarmPods", name, None, opts)
@@ -66,45 +61,49 @@ class WarmPods(pulumi.ComponentResource):
             ),
             opts=cluster.in_cluster(self, own_namespace),
         )
-        k8s.apps.v1.Deployment(
-            f"{name}-deployment",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=_NAME,
-                namespace=WARM_PODS_NAMESPACE,
-                labels=labels,
-                # They wait for nodes, and nothing waits for them.
-                annotations={"pulumi.com/skipAwait": "true"},
-            ),
-            spec=k8s.apps.v1.DeploymentSpecArgs(
-                replicas=replicas,
-                # With no GPU to spare, a surge would wait for a node and then hold it.
-                strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
-                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
-                template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(server, pool)
+        for fleet in fleets:
+            suffix, label = ("", {}) if fleet.name is None else (f"-{fleet.name}", {FLEET_LABEL: fleet.name})
+            own = {**labels, **label}
+            k8s.apps.v1.Deployment(
+                f"{name}{suffix}-deployment",
+                metadata=k8s.meta.v1.ObjectMetaArgs(
+                    name=f"{_NAME}{suffix}",
+                    namespace=WARM_PODS_NAMESPACE,
+                    labels=own,
+                    # They wait for nodes, and nothing waits for them.
+                    annotations={"pulumi.com/skipAwait": "true"},
                 ),
-            ),
-            opts=cluster.in_cluster(self, own_namespace, priority),
-        )
+                spec=k8s.apps.v1.DeploymentSpecArgs(
+                    replicas=_replicas(fleet),
+                    # With no GPU to spare, a surge would wait for a node and then hold it.
+                    strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
+                    selector=k8s.meta.v1.LabelSelectorArgs(match_labels=own),
+                    template=k8s.core.v1.PodTemplateSpecArgs(
+                        metadata=k8s.meta.v1.ObjectMetaArgs(labels=own), spec=_pod(fleet.stack)
+                    ),
+                ),
+                opts=cluster.in_cluster(self, own_namespace, priority),
+            )
         self.register_outputs({})
 
 
-def _pod(server: Triton, pool: GpuPool) -> k8s.core.v1.PodSpecArgs:
-    size = {
-        "cpu": server.cpu,
-        "memory": f"{server.memory_gib}Gi",
-        gpu_resource(pool.sharing): str(server.gpus),
-    }
+def _replicas(fleet: Fleet[Settings]) -> int:
+    return fleet.stack.autoscaling.warm_pods if fleet.stack.autoscaling is not None else 0
+
+
+def _pod(settings: Settings) -> k8s.core.v1.PodSpecArgs:
+    server, group = settings.triton, settings.triton_nodes
+    placed, size = placement(group), {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"}
+    if server.gpus:
+        size[resource_of(group)] = str(server.gpus)
     return k8s.core.v1.PodSpecArgs(
         priority_class_name=PRIORITY_CLASS,
         # Gone at once: somebody who has something to do wants the place.
         termination_grace_period_seconds=0,
         automount_service_account_token=False,
         enable_service_links=False,
-        node_selector={POOL_LABEL: pool.name},
-        tolerations=[
-            k8s.core.v1.TolerationArgs(key=GPU_TAINT.key, operator="Equal", value=GPU_TAINT.value, effect=GPU_TAINT.effect)
-        ],
+        node_selector=placed["nodeSelector"],
+        tolerations=[k8s.core.v1.TolerationArgs(**toleration) for toleration in placed["tolerations"]],
         security_context=k8s.core.v1.PodSecurityContextArgs(
             run_as_non_root=True,
             run_as_user=_USER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -29,6 +30,7 @@ from spec.names import (
 )
 from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
 from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
+from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
 
@@ -50,6 +52,7 @@ class Workers(pulumi.ComponentResource):
         *,
         concurrency: int,
         own_nodes: bool,
+        fleets: Sequence[Fleet[Settings]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:Workers", name, None, opts)
@@ -61,7 +64,7 @@ class Workers(pulumi.ComponentResource):
             # Triton's NetworkPolicy lets it in.
             {INFERENCE_CLIENT_LABEL: "true"},
         )
-        computed = values(cluster.stack, worker, concurrency) | (cpu_pool.placement() if own_nodes else {})
+        computed = values(cluster.stack, worker, concurrency, fleets) | (cpu_pool.placement() if own_nodes else {})
         after = cluster.in_cluster(self, own_namespace)
         install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
@@ -78,16 +81,18 @@ def concurrency(worker: Worker, settings: Settings) -> int:
     if worker.concurrency is not None:
         return worker.concurrency
     batches = [
-        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(settings, name, model)
-        for name, model in settings.models.serving.items()
+        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(fleet.stack, name, model)
+        for fleet in settings.each_fleet
+        for name, model in fleet.stack.models.serving.items()
     ]
     return min(1000, 2 * max(batches, default=ASSUMED_BATCH_SIZE))
 
 
-def values(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
+def values(stack: Stack, worker: Worker, concurrency: int, fleets: Sequence[Fleet[Settings]] = ()) -> dict[str, Any]:
     """Return the chart values that follow from the stack; those that people tune are in `helm-values/worker`.
 
-    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there.
+    `fleets`: those of the stack; a message goes to one that serves its model. Plain text, not outputs: `helm.v4.Chart`
+    renders in a preview only what is known there.
     """
     repository, digest = worker.image.split("@", maxsplit=1)
     longest = worker.longest_request_seconds
@@ -115,6 +120,8 @@ def values(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
             "annotations": irsa_annotations(known_role_arn(stack, ROLE)),
         },
     }
+    if any(fleet.name is not None for fleet in fleets):
+        computed["triton"] |= {"url": fleets[0].grpc_url, "fleets": asked_of(fleets)}
     if worker.aws_endpoint is not None:
         computed["aws"]["endpoint"] = worker.aws_endpoint
     if worker.autoscaler == "none":
@@ -122,6 +129,15 @@ def values(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
     else:
         computed["autoscaling"] = {"owner": "external"}
     return computed
+
+
+def asked_of(fleets: Sequence[Fleet[Settings]]) -> dict[str, list[str]]:
+    """Return, by model, where a worker asks: at the fleet with the largest part of its requests first."""
+    models = sorted({model for fleet in fleets if fleet.keys is not None for model in fleet.keys.models})
+    by_part = {
+        model: sorted((one for one in fleets if one.serves(model)), key=lambda one: -one.weight(model)) for model in models
+    }
+    return {model: [fleet.grpc_url for fleet in found] for model, found in by_part.items()}
 
 
 def reply_url(arn: str) -> str:

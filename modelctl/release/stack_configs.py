@@ -113,9 +113,10 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         for message in config_messages(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
         wants = stack.serving[name].llm
-        for version in model.versions if wants is not None else ():
-            for message in engines.against_wants(config, model.directory, version, wants):
-                yield _problem(stack, model, message)
+        if wants is not None:
+            for version in model.versions:
+                for message in engines.against_wants(config, model.directory, version, wants):
+                    yield _problem(stack, model, message)
         for path, onnx_model in model.onnx.items():
             for message in onnx.check(config, onnx_model):
                 yield _problem(stack, model, f"{message} [{path}]")

@@ -86,7 +86,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             file=file,
             serving=settings.models.serving,
             digest=serving_digest(settings),
-            compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings.triton_pool)),
+            compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings)),
             server=TRITON_RELEASES[settings.triton.version].server,
             release=settings.triton.version,
             access=settings.models.access,

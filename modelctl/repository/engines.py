@@ -1,4 +1,4 @@
-"""What the vLLM backend needs in a config that its own samples leave out.
+"""Complete configs of the vLLM backend, whose own samples leave out what it needs.
 
 Pods run with --disable-auto-complete-config, so the backend's `auto_complete_config` is never asked, which would add the
 tensors and the transaction policy without which it does not load:

@@ -51,6 +51,11 @@ class Server:
 
 def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server, stack: Path | None, results: Path) -> None:
     """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure."""
+    if goal.slo_p99_ms is not None and goal.slo_p99_ms < goal.slo_p95_ms:
+        raise TuneError(
+            f"--slo-p99-ms {goal.slo_p99_ms:g} is less than --slo-p95-ms {goal.slo_p95_ms:g}; "
+            f"give {goal.slo_p95_ms:g} or more"
+        )
     chosen = _model(models, name)
     refuse_untunable(chosen.config)
     making = _making(chosen, stack, goal)

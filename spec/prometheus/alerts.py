@@ -6,9 +6,12 @@ does until it has loaded its models is not a fault, and pods that differ while t
 
 from __future__ import annotations
 
-from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from spec.prometheus.rule import JOB, Group, Rule, alert, answering, duration, group, pods, series
+from collections.abc import Sequence
+
+from spec.names import TRITON_CONTAINER, TRITON_NAMESPACE
+from spec.prometheus.rule import JOB, Group, Rule, alert, answering, duration, group, pods_of, series
 from spec.prometheus.timing import timing
+from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 
 QUEUE_TIME_MS = 50
@@ -20,36 +23,36 @@ _STUCK_SECONDS = 180
 
 _UP = series("up", job=JOB)
 _PENDING = series("nv_inference_pending_request_count")
-_READY = pods("kube_pod_status_ready", condition="true")
-_UPDATED = series("kube_deployment_status_replicas_updated", deployment=TRITON_DEPLOYMENT)
-_REPLICAS = series("kube_deployment_status_replicas", deployment=TRITON_DEPLOYMENT)
 
-ROLLING = f"(max by (namespace) ({_UPDATED} != {_REPLICAS}))"
-"""True while pods of an older template are left. One that never ends is the alert TritonRolloutStuck."""
+
+def rolling(deployments: Sequence[str]) -> str:
+    """True while pods of an older template are left. One that never ends is the alert TritonRolloutStuck."""
+    updated = series("kube_deployment_status_replicas_updated", deployment=deployments)
+    there = series("kube_deployment_status_replicas", deployment=deployments)
+    return f"(max by (namespace) ({updated} != {there}))"
 
 
 def alert_group(settings: Settings) -> Group:
     """The alerts about Triton in a stack."""
     return group(
         "triton.alerts",
-        [*_pods(settings), *_models(settings), *_queue_times(settings), *_load(settings), *_resources()],
+        [*_pods(settings), *_models(settings), *_queue_times(settings), *_load(settings), *_resources(settings)],
     )
 
 
 def _pods(settings: Settings) -> list[Rule]:
-    start = timing(settings).start
-    running = pods("kube_pod_status_phase", phase="Running")
-    exit_code = pods("kube_pod_container_status_last_terminated_exitcode", container=TRITON_CONTAINER)
-    restarts = pods("kube_pod_container_status_restarts_total", container=TRITON_CONTAINER)
-    progressing = series(
-        "kube_deployment_status_condition", deployment=TRITON_DEPLOYMENT, condition="Progressing", status="false"
-    )
+    start, own, deployments = timing(settings).start, _own_pods(settings), _deployments(settings)
+    ready = series("kube_pod_status_ready", own, condition="true")
+    running = series("kube_pod_status_phase", own, phase="Running")
+    exit_code = series("kube_pod_container_status_last_terminated_exitcode", own, container=TRITON_CONTAINER)
+    restarts = series("kube_pod_container_status_restarts_total", own, container=TRITON_CONTAINER)
+    progressing = series("kube_deployment_status_condition", deployment=deployments, condition="Progressing", status="false")
     return [
-        *_down(settings, start),
+        *(rule for fleet in settings.each_fleet for rule in _down(fleet, start)),
         alert(
             "TritonTargetDown",
             # Without kube-state-metrics nothing is known to load, and a start raises this alert too.
-            f"(max by (namespace, pod) ({_UP}) == 0)\nunless on (namespace, pod) ({_READY} == 0)",
+            f"(max by (namespace, pod) ({_UP}) == 0)\nunless on (namespace, pod) ({ready} == 0)",
             lasting="3m",
             severity="warning",
             summary="Triton's metrics of {{ $labels.pod }} cannot be read",
@@ -58,7 +61,7 @@ def _pods(settings: Settings) -> list[Rule]:
         ),
         alert(
             "TritonPodNotReady",
-            f"max by (namespace, pod) ({running} == 1)\nand on (namespace, pod) ({_READY} == 0)",
+            f"max by (namespace, pod) ({running} == 1)\nand on (namespace, pod) ({ready} == 0)",
             lasting=duration(start + _DOWN_SECONDS),
             severity="warning",
             summary="{{ $labels.pod }} runs and does not get ready",
@@ -88,64 +91,98 @@ def _pods(settings: Settings) -> list[Rule]:
     ]
 
 
-def _down(settings: Settings, start: int) -> list[Rule]:
-    if settings.models.release is None:
+def _deployments(settings: Settings) -> list[str]:
+    return [fleet.release for fleet in settings.each_fleet]
+
+
+def _own_pods(settings: Settings) -> str:
+    """The matcher of the pods of all fleets."""
+    return pods_of(_deployments(settings))
+
+
+def _of(fleet: Fleet[Settings]) -> tuple[list[str], dict[str, str]]:
+    """The matchers of a fleet's pods and the label of its alerts: neither where there is no other fleet."""
+    return ([], {}) if fleet.name is None else ([pods_of([fleet.release])], {"fleet": fleet.name})
+
+
+def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
+    if fleet.stack.models.release is None:
         return []  # the platform without Triton
+    own, label = _of(fleet)
+    named, failing = ("Triton", "Every inference request") if fleet.name is None else (fleet.release, "Every request to it")
     # The pod of a fleet of one is away during each rollout, for as long as a start takes.
-    lasting = duration(_DOWN_SECONDS if settings.fewest_pods > 1 else start + _DOWN_SECONDS)
+    lasting = duration(_DOWN_SECONDS if fleet.stack.fewest_pods > 1 else start + _DOWN_SECONDS)
     return [
         alert(
             "TritonDown",
-            f"absent({answering(settings)})",
+            f"absent({answering(fleet.stack, *own)})",
             lasting=lasting,
             severity="critical",
-            labels={"namespace": TRITON_NAMESPACE},
-            summary="No Triton pod answers",
-            description=f"For {lasting} not one Triton pod has been reachable. Every inference request fails.",
+            labels={"namespace": TRITON_NAMESPACE, **label},
+            summary=f"No {named} pod answers",
+            description=f"For {lasting} not one {named} pod has been reachable. {failing} fails.",
         )
     ]
 
 
 def _models(settings: Settings) -> list[Rule]:
-    pods_that_answer = f"count by (namespace) ({answering(settings)})"
-    serving = f"count by (namespace, model) (group by (namespace, pod, model) ({_PENDING}))"
+    serving, updating = _serving(_PENDING), rolling(_deployments(settings))
     version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({_PENDING}))"
-    release = settings.models.release
     return [
         alert(
             "TritonModelVersionSkew",
-            f"({version}\n< on (namespace, model) group_left () {serving})\nunless on (namespace) {ROLLING}",
+            f"({version}\n< on (namespace, model) group_left () {serving})\nunless on (namespace) {updating}",
             lasting="30m",
             severity="warning",
             summary="Only some pods serve version {{ $labels.version }} of {{ $labels.model }}",
             description="{{ $value }} of the pods that serve {{ $labels.model }} have its version {{ $labels.version }}, "
             "the others do not, and no rolling update is going on. What a client gets depends on the pod that answers.",
         ),
-        alert(
-            "TritonModelNotServed",
-            f"{serving}\n< on (namespace) group_left () {pods_that_answer}",
-            lasting="10m",
-            severity="warning",
-            summary="{{ $labels.model }} is missing on some pods",
-            description="Only {{ $value }} of the pods that answer have {{ $labels.model }} loaded. "
-            "Requests for it that reach another pod fail.",
-        ),
-        *(_not_served_at_all(model, pods_that_answer) for model in sorted(release.models if release is not None else ())),
+        *(rule for fleet in settings.each_fleet for rule in _not_served(fleet)),
     ]
 
 
-def _not_served_at_all(model: str, answering: str) -> Rule:
-    served = series("nv_inference_pending_request_count", model=model)
-    return alert(
-        "TritonModelNotServed",
-        f"{answering}\nunless on (namespace) {served}",
-        lasting="10m",
-        severity="critical",
-        labels={"model": model},
-        summary=f"No pod serves {model}",
-        description=f"{{{{ $value }}}} pods answer and none of them has {model} loaded, which is in the release of this "
-        "stack. Every request for it fails.",
-    )
+def _serving(pending: str) -> str:
+    return f"count by (namespace, model) (group by (namespace, pod, model) ({pending}))"
+
+
+def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
+    """One rule for models that some pods of a fleet lack, and one for each model that none of them has."""
+    own, label = _of(fleet)
+    of, its, failing = "", "the release of this stack", "Every request for it fails."
+    if fleet.name is not None:
+        of, its, failing = (
+            f" of fleet {fleet.name}",
+            "the models of that fleet",
+            "Requests for it that come here fail.",
+        )
+    there = f"count by (namespace) ({answering(fleet.stack, *own)})"
+    release = fleet.stack.models.release
+    return [
+        alert(
+            "TritonModelNotServed",
+            f"{_serving(series('nv_inference_pending_request_count', *own))}\n< on (namespace) group_left () {there}",
+            lasting="10m",
+            severity="warning",
+            labels=label,
+            summary=f"{{{{ $labels.model }}}} is missing on some pods{of}",
+            description=f"Only {{{{ $value }}}} of the pods{of} that answer have {{{{ $labels.model }}}} loaded. "
+            "Requests for it that reach another pod fail.",
+        ),
+        *(
+            alert(
+                "TritonModelNotServed",
+                f"{there}\nunless on (namespace) {series('nv_inference_pending_request_count', *own, model=model)}",
+                lasting="10m",
+                severity="critical",
+                labels={"model": model, **label},
+                summary=f"No pod{of} serves {model}",
+                description=f"{{{{ $value }}}} pods{of} answer and none of them has {model} loaded, which is in {its}. "
+                f"{failing}",
+            )
+            for model in sorted(release.models if release is not None else ())
+        ),
+    ]
 
 
 def _queue_times(settings: Settings) -> list[Rule]:
@@ -239,11 +276,12 @@ def _load(settings: Settings) -> list[Rule]:
     ]
 
 
-def _resources() -> list[Rule]:
+def _resources(settings: Settings) -> list[Rule]:
+    own = _own_pods(settings)
     gpu_used, gpu_total = series("nv_gpu_memory_used_bytes"), series("nv_gpu_memory_total_bytes")
-    used = pods("container_memory_working_set_bytes", container=TRITON_CONTAINER)
-    limit = pods("kube_pod_container_resource_limits", container=TRITON_CONTAINER, resource="memory")
-    evicted = pods("kube_pod_status_reason", reason="Evicted")
+    used = series("container_memory_working_set_bytes", own, container=TRITON_CONTAINER)
+    limit = series("kube_pod_container_resource_limits", own, container=TRITON_CONTAINER, resource="memory")
+    evicted = series("kube_pod_status_reason", own, reason="Evicted")
     return [
         alert(
             "TritonGpuMemoryHigh",

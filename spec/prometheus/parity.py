@@ -6,7 +6,8 @@ honour them (`honorLabels: true`).
 
 from __future__ import annotations
 
-from spec.prometheus.alerts import ROLLING
+from spec.names import TRITON_DEPLOYMENT
+from spec.prometheus.alerts import rolling
 from spec.prometheus.rule import Group, alert, answering, group, series
 from spec.settings.model import Settings
 
@@ -22,7 +23,7 @@ def parity_group(settings: Settings) -> Group:
             alert(
                 "TritonConfigDiffers",
                 f"(count by (namespace, model, version) (group by (namespace, model, version, hash) ({_INFO})) > 1)\n"
-                f"unless on (namespace) {ROLLING}",
+                f"unless on (namespace) {rolling([TRITON_DEPLOYMENT])}",
                 lasting="10m",
                 severity="warning",
                 summary="Pods serve {{ $labels.model }} version {{ $labels.version }} with different configurations",

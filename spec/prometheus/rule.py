@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from spec.names import FETCH_METRIC, TRITON_CHART, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.names import FETCH_METRIC, TRITON_CHART, TRITON_NAMESPACE
 from spec.settings.model import Settings
 
 Rule = dict[str, Any]
@@ -23,23 +24,37 @@ See docs/facts/triton-metrics.md#windows.
 _MINUTE, _HOUR = 60, 3600
 
 
-def series(name: str, *matchers: str, **labels: str) -> str:
-    """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`)."""
-    equal = (f'{label}="{value}"' for label, value in {"namespace": TRITON_NAMESPACE, **labels}.items())
+def series(name: str, *matchers: str, **labels: str | Sequence[str]) -> str:
+    """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`).
+
+    A label with several values is any of them: `deployment=["triton-a", "triton-b"]`.
+    """
+    equal = (_is(label, value) for label, value in {"namespace": TRITON_NAMESPACE, **labels}.items())
     return f"{name}{{{','.join([*equal, *matchers])}}}"
 
 
-def answering(settings: Settings) -> str:
-    """The targets of Triton's pods that answer: not of those that fetch their release, which answer on the same port."""
-    up = f"{series('up', job=JOB)} == 1"
+def answering(settings: Settings, *matchers: str) -> str:
+    """The targets of Triton's pods that fit the matchers and answer: not of those that fetch their release, which answer on
+    the same port.
+    """
+    up = f"{series('up', *matchers, job=JOB)} == 1"
     if settings.models.access != "local":
         return up
     return f"{up} unless on (namespace, pod) {series(FETCH_METRIC)}"
 
 
-def pods(name: str, **labels: str) -> str:
-    """The series of a kube-state-metrics or kubelet metric for the pods of Triton's Deployment."""
-    return series(name, f'pod=~"{TRITON_DEPLOYMENT}-[0-9a-z]+-[0-9a-z]{{5}}"', **labels)
+def pods_of(deployments: Sequence[str]) -> str:
+    """The matcher of the pods of Deployments in Triton's namespace, by the names that Kubernetes gives them."""
+    return f'pod=~"{_any_of(deployments)}-[0-9a-z]+-[0-9a-z]{{5}}"'
+
+
+def _is(label: str, value: str | Sequence[str]) -> str:
+    values = [value] if isinstance(value, str) else value
+    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{_any_of(values)}"'
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"({'|'.join(names)})"
 
 
 def record(name: str, expression: str, labels: dict[str, str] | None = None) -> Rule:

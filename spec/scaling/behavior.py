@@ -35,6 +35,10 @@ def start_seconds(settings: Settings) -> int:
 
 def assumptions(settings: Settings) -> list[Problem]:
     """A warning where pods are scaled at a pace that nobody has measured."""
+    return [fleet.problem(found) for fleet in settings.each_fleet for found in _assumed(fleet.stack)]
+
+
+def _assumed(settings: Settings) -> list[Problem]:
     if settings.autoscaling is None or settings.autoscaling.start_seconds is not None:
         return []
     startup, node = timing(settings).start, start_seconds(settings) - timing(settings).start

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from spec.prometheus import language_models, recording
-from spec.prometheus.rule import series
+from spec.prometheus.rule import pods_of, series
 from spec.settings.autoscaling import Target
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
@@ -69,6 +69,8 @@ class Signal:
     model: str
     target: float
     """Per pod."""
+    deployment: str | None = None
+    """The Deployment whose pods count; None where there is no other."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -82,7 +84,8 @@ class Signal:
     @property
     def query(self) -> str:
         """Return PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
-        return f"sum({series(self.recording.series, model=self.model)})"
+        own = [pods_of([self.deployment])] if self.deployment is not None else []
+        return f"sum({series(self.recording.series, *own, model=self.model)})"
 
     def keda_trigger(self, prometheus_url: str) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
@@ -122,8 +125,10 @@ def quantity(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{math.ceil(value * 1000)}m"
 
 
-def signals(settings: Settings) -> list[Signal]:
+def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     """Return both signals of each model that the stack wants something of, in the order of the models.
+
+    `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
     An ensemble is never among them: its requests are those of its steps, and the server counts their time once more as its
     own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
@@ -135,20 +140,20 @@ def signals(settings: Settings) -> list[Signal]:
             continue
         given = bounds.targets.get(model, Target()) if bounds is not None else Target()
         if wants.llm is not None:
-            found += _of_language_model(model, wants.llm, given)
+            found += _of_language_model(model, wants.llm, given, deployment)
             continue
         instances = instances_per_pod(settings, model, wants)
         pending = given.pending if given.pending is not None else pending_target(wants, instances)
         busy = given.busy if given.busy is not None else busy_target(instances)
-        found += [Signal(PENDING, model, pending), Signal(BUSY, model, busy)]
+        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment)]
     return found
 
 
-def _of_language_model(model: str, wants: LanguageModel, given: Target) -> list[Signal]:
+def _of_language_model(model: str, wants: LanguageModel, given: Target, deployment: str | None) -> list[Signal]:
     """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight."""
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
-    return [Signal(WAITING, model, waiting), Signal(IN_FLIGHT, model, in_flight)]
+    return [Signal(WAITING, model, waiting, deployment), Signal(IN_FLIGHT, model, in_flight, deployment)]
 
 
 def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:

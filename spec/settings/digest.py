@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
@@ -20,13 +19,12 @@ _SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms")
 
 
 def serving_digest(settings: Document) -> str:
-    """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pool.
+    """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pools.
 
     Equal for equal wants, however they are written (order, defaults left out or spelt out), and without what changes no
     config. Raises Absent while one of the values is missing or invalid.
     """
-    pool = next((pool for pool in settings.gpu.pools if pool.name == settings.triton.pool), None)
-    return digest_of(settings.models.serving, compute_capabilities(pool) if pool is not None else ())
+    return digest_of(settings.models.serving, compute_capabilities(settings))
 
 
 def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
@@ -47,6 +45,11 @@ def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
     return value
 
 
-def compute_capabilities(pool: GpuPool) -> tuple[float, ...]:
-    """NVIDIA compute capabilities of the GPUs of a pool, ascending; types that the catalogue lacks are left out."""
-    return tuple(sorted({known.compute_capability for known in pool.types if known.compute_capability is not None}))
+def compute_capabilities(settings: Document) -> tuple[float, ...]:
+    """NVIDIA compute capabilities of the GPUs that Triton runs on, ascending; types that the catalogue lacks are left out.
+
+    With several fleets those of all their pools: a model's files for each kind of GPU are in its one config.
+    """
+    wanted = {fleet.stack.triton.pool for fleet in settings.each_fleet if fleet.stack.triton.gpus}
+    types = [known for pool in settings.gpu.pools if pool.name in wanted for known in pool.types]
+    return tuple(sorted({known.compute_capability for known in types if known.compute_capability is not None}))

@@ -1,4 +1,4 @@
-"""What a stack wants of a language model: `llm` of a model in `triton-eks:models.serving`."""
+"""The wants of a stack for a language model: `llm` of a model in `triton-eks:models.serving`."""
 
 import math
 from typing import Annotated, ClassVar

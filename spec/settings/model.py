@@ -6,7 +6,7 @@ reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
 from spec.settings.fields import MOST_TAGS, AccountId, Region, TagKey, TagValue
+from spec.settings.fleets import Fleet, FleetKeys, seen_by
 from spec.settings.gateway import Gateway
 from spec.settings.gpu import Gpu, GpuPool
 from spec.settings.instance_types import InstanceFacts, InstanceTypeName
@@ -25,7 +26,7 @@ from spec.settings.logs import Logs
 from spec.settings.models import Models
 from spec.settings.monitoring import Monitoring
 from spec.settings.network import Network
-from spec.settings.nodes import NodeAutoscaler, Nodes
+from spec.settings.nodes import CPU_POOL_NAME, CpuPool, NodeAutoscaler, Nodes
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Absent, Section
 from spec.settings.tracing import Tracing
@@ -38,6 +39,8 @@ PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
 `allowDestroy: true`."""
 
 REQUIRED_TAGS = ("owner", "cost-center")
+
+_Document = TypeVar("_Document", bound="Document")
 
 
 class DefaultTags(Section):
@@ -108,6 +111,11 @@ class Document(Section):
         description="the bounds within which the number of Triton's pods follows the load; without it: triton.replicas is "
         "the number",
     )
+    fleets: Annotated[tuple[FleetKeys, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="a list of fleets of Triton, each with its models, pool and number of pods; without it: one fleet, as "
+        "triton and autoscaling say, that serves every model",
+    )
     gateway: Gateway | None = Field(
         default=None,
         description="Envoy behind a network load balancer; without it: clients inside the VPC balance their requests "
@@ -142,9 +150,29 @@ class Document(Section):
                 group.describe(found)
 
     @property
+    def each_fleet(self: _Document) -> tuple[Fleet[_Document], ...]:
+        """Return the fleets of Triton, each with the stack as if it had no other: one where the file names none."""
+        if self.fleets is None:
+            return (Fleet(self),)
+        found = tuple(
+            Fleet(seen_by(keys, self), keys.__dict__.get("name", ""), keys, index) for index, keys in enumerate(self.fleets)
+        )
+        # Who starts nodes is one for all of them: where any fleet is scaled, Karpenter.
+        for fleet in found:
+            with suppress(Absent):
+                fleet.stack.__dict__["nodes"] = self.nodes.model_copy(update={"autoscaler": self.node_autoscaler})
+        return found
+
+    @property
     def pod_autoscaler(self) -> PodAutoscaler:
-        """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other."""
-        return owner_of_pods(self.triton.autoscaler, self.autoscaling)
+        """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other.
+
+        With several fleets, who scales those that are scaled: it is the same for all of them.
+        """
+        if self.fleets is None:
+            return owner_of_pods(self.triton.autoscaler, self.autoscaling)
+        owners = [seen_by(keys, self).pod_autoscaler for keys in self.fleets]
+        return next((owner for owner in owners if owner != "none"), "none")
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:
@@ -260,6 +288,8 @@ class Settings(Document):
         return self.autoscaling.min_replicas if self.autoscaling is not None else 1
 
     @property
-    def triton_pool(self) -> GpuPool:
-        """Return the GPU pool that Triton's pods run on."""
+    def triton_nodes(self) -> GpuPool | CpuPool:
+        """Return the group of nodes that Triton's pods run on: a GPU pool, or `nodes.cpu` where they have no GPU."""
+        if self.nodes.cpu is not None and self.triton.pool == CPU_POOL_NAME:
+            return self.nodes.cpu
         return next(pool for pool in self.gpu.pools if pool.name == self.triton.pool)

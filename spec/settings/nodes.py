@@ -109,7 +109,9 @@ class SystemGroup(NodeGroup):
 
 
 class CpuPool(NodeGroup):
-    """Nodes for the workers, which Karpenter starts when there are some and ends when there are none."""
+    """Nodes for the workers and for fleets without GPUs, which Karpenter starts when there are some and ends when there are
+    none.
+    """
 
     called: ClassVar[str] = "nodes for workers"
     name: ClassVar[str] = CPU_POOL_NAME
@@ -146,7 +148,8 @@ class Nodes(Section):
     system: SystemGroup = Field(description="the node group of cluster services")
     cpu: CpuPool | None = Field(
         default=None,
-        description="nodes for the workers alone, which Karpenter starts and ends; without it: workers run on system nodes",
+        description="nodes for the workers and for fleets without GPUs, which Karpenter starts and ends; without it: "
+        "workers run on system nodes",
     )
     autoscaler: NodeAutoscaler | None = Field(
         default=None,

@@ -160,7 +160,8 @@ def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> S
 
 def _objects(stack: str, path: str) -> Sequence[Mapping[str, Any]]:
     outputs = pulumi_program.outputs(stack)
-    with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"]) as cluster:
+    release = settings_of(stack).each_fleet[0].release
+    with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], release) as cluster:
         return cluster.objects(path)
 
 

@@ -52,6 +52,9 @@ UNTRIED: Mapping[str, str] = {
     "the GPU memory budget of a pod": "the sample models use no GPU memory",
     "no accepted request is lost when a pod drains": _DISRUPTIVE,
     "a rolling update under load fails no request": _DISRUPTIVE,
+    "a stack may have several [fleets](fleets.md), and a model moves from one to another without a lost request": (
+        _DISRUPTIVE
+    ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,

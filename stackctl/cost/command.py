@@ -123,6 +123,11 @@ def _cells(amounts: Amounts, before: Amounts | None) -> list[str]:
 
 def _below(now: Estimate, before: Estimate | None) -> list[str]:
     lines = []
+    for name, amounts in now.fleets.items():
+        cells = _cells(amounts, before.fleets.get(name, NOTHING) if before is not None else None)
+        lines.append(
+            f"of it, nodes of fleet {name}: at least {cells[0]}, expected {cells[1]}, at most {cells[2]} US$ a month"
+        )
     if now.per_million is not None:
         new = _dollars(now.per_million)
         old = _dollars(before.per_million) if before is not None and before.per_million is not None else new
@@ -151,6 +156,7 @@ def _document(made: Estimate) -> dict[str, object]:
         "total": _amounts(made.total),
         "parts": {part: _amounts(amounts) for part, amounts in made.parts.items()},
         "items": [{"part": item.part, "what": item.what, **_amounts(item.cost)} for item in made.items],
+        "fleets": {name: _amounts(amounts) for name, amounts in made.fleets.items()},
         "perMillion": _number(made.per_million),
         "perMillionMeasured": {model: _number(usd) for model, usd in made.per_million_measured.items()},
         "notes": list(made.notes),

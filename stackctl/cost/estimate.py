@@ -31,6 +31,8 @@ class Estimate:
     items: tuple[Item, ...]
     notes: tuple[str, ...]
     per_million: Decimal | None
+    fleets: dict[str, Amounts]
+    """By name, what the nodes of each fleet cost of the parts above; nothing for a stack without `fleets`."""
     per_million_measured: dict[str, Decimal]
     """By model: a node that answers at the measured rate all the time, and what it costs on demand."""
 
@@ -62,6 +64,9 @@ def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
         items=items,
         notes=(*([prices.missing(unpriced)] if unpriced else []), *usage.notes(settings)),
         per_million=_per_million(settings, expected),
+        fleets={
+            fleet.name: usage.fleet_cost(settings, fleet, prices) for fleet in settings.each_fleet if fleet.name is not None
+        },
         per_million_measured=_per_million_measured(settings, prices),
     )
 
@@ -73,7 +78,14 @@ def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
 
 
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
-    """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model."""
-    pool = settings.triton_pool
-    hourly = prices.usd(f"{EC2}.{pool.instance_types[0]}") / pods_per_node(settings, pool)
-    return {model: hourly / (Decimal(str(rate)) * _SECONDS) * MILLION for model, rate in measured_rates(settings).items()}
+    """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model.
+
+    Of a model on several fleets, in the one of them that is first.
+    """
+    found: dict[str, Decimal] = {}
+    for fleet in settings.each_fleet:
+        group = fleet.stack.triton_nodes
+        hourly = prices.usd(f"{EC2}.{group.instance_types[0]}") / pods_per_node(fleet.stack, group)
+        for model, rate in measured_rates(fleet.stack).items():
+            found.setdefault(model, hourly / (Decimal(str(rate)) * _SECONDS) * MILLION)
+    return found

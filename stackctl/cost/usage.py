@@ -16,9 +16,11 @@ from spec.capacity import nodes_for, nodes_for_workers
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Network, Settings
+from spec.settings.fleets import Fleet
 from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
+from spec.wording import one_of
 from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
 from stackctl.cost.throughput import measured, measured_rates
 
@@ -118,26 +120,58 @@ def system_nodes(settings: Settings) -> Nodes:
 
 
 def cpu_nodes(settings: Settings) -> Nodes:
-    """Return the nodes for workers: those of the fewest workers, and as long as there is work, of one at least."""
+    """Return the nodes for workers: those of the fewest workers, one at least while there is work, and of fleets
+    without GPUs."""
     group, worker = settings.nodes.cpu, settings.worker
-    if group is None or worker is None:
+    if group is None:
         return Nodes(0, 0, 0)
-    fewest = nodes_for_workers(settings, worker.fewest)
-    return Nodes(fewest, max(fewest, 1), group.max)
+    pods = {fleet.release: expected_pods(fleet.stack, shares(settings, fleet)) for fleet in settings.each_fleet}
+    workers = worker.fewest if worker is not None else 0
+    fewest, expected = (
+        nodes_for_workers(settings, workers, {release: count[index] for release, count in pods.items()}) for index in (0, 1)
+    )
+    return Nodes(min(fewest, group.max), min(max(expected, 1), group.max), group.max)
 
 
 def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
     """Return the nodes of a GPU pool: as many as Triton's pods need where they run on it, and `desired` in the others."""
     fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
     wanted = max(fewest, pool.desired)
-    if pool.name == settings.triton.pool and settings.node_autoscaler != "none":
-        at_least, expected = (nodes_for(settings, pool, pods) for pods in expected_pods(settings))
+    here = [fleet for fleet in settings.each_fleet if fleet.stack.triton.pool == pool.name]
+    if here and settings.node_autoscaler != "none":
+        filled = [
+            [nodes_for(fleet.stack, pool, pods) for pods in expected_pods(fleet.stack, shares(settings, fleet))]
+            for fleet in here
+        ]
+        at_least, expected = (sum(counts) for counts in zip(*filled, strict=True))
         fewest, wanted = max(fewest, at_least), max(fewest, expected)
     return Nodes(min(fewest, pool.max), min(wanted, pool.max), pool.max)
 
 
-def expected_pods(settings: Settings) -> tuple[int, int]:
-    """Return the pods of Triton, those that hold nodes ready included: at least, and at the models' expected rates.
+def fleet_nodes(settings: Settings, fleet: Fleet[Settings]) -> Nodes:
+    """Return the nodes that the pods of a fleet fill: at least, as expected, and with as many pods as there may be.
+
+    Of nodes without GPUs, which fleets share with workers, as if it had them to itself.
+    """
+    stack, group = fleet.stack, fleet.stack.triton_nodes
+    least, expected = expected_pods(stack, shares(settings, fleet))
+    most = stack.autoscaling.max_replicas if stack.autoscaling is not None else least
+    filled = [nodes_for(stack, group, pods) for pods in (least, expected, max(most, expected))]
+    return Nodes(*(min(count, group.max) for count in filled))
+
+
+def shares(settings: Settings, fleet: Fleet[Settings]) -> dict[str, float]:
+    """Return, by model of a fleet, its part of the requests, of which other fleets may have theirs."""
+    totals = {
+        model: sum(other.weight(model) for other in settings.each_fleet if other.serves(model))
+        for model in fleet.stack.models.serving
+    }
+    return {model: fleet.weight(model) / total if total else 0 for model, total in totals.items()}
+
+
+def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int, int]:
+    """Return the pods of a fleet, those that hold nodes ready included: at least, and at the models' expected rates, of
+    which it has its `shares`.
 
     The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
     Without, it is the first.
@@ -147,7 +181,10 @@ def expected_pods(settings: Settings) -> tuple[int, int]:
     fewest = settings.fewest_pods
     most = bounds.max_replicas if bounds is not None else fewest
     rates = measured_rates(settings)
-    wanted = [math.ceil(settings.models.serving[model].expected_rate / rate) for model, rate in rates.items()]
+    wanted = [
+        math.ceil(settings.models.serving[model].expected_rate * shares.get(model, 1) / rate)
+        for model, rate in rates.items()
+    ]
     return fewest + warm, min(max([fewest, *wanted]), most) + warm
 
 
@@ -186,23 +223,24 @@ def _throughput(settings: Settings) -> Iterator[str]:
 
     A rate on a machine without the pool's GPUs is not the rate of its nodes.
     """
-    known = measured(settings)
+    known, types = measured(settings), one_of(dict.fromkeys(_first_type(fleet.stack) for fleet in settings.each_fleet))
     for model, evidence in known.items():
+        here = one_of(dict.fromkeys(_first_type(fleet.stack) for fleet in settings.each_fleet if fleet.serves(model)))
         yield (
             f"{model}: {evidence.rate:g} requests/s measured on {evidence.where}, "
-            f"priced as a {_first_type(settings)}, which may answer at another rate"
+            f"priced as a {here}, which may answer at another rate"
         )
     untuned = sorted(settings.models.serving.keys() - known.keys())
     if untuned:
         pods = "; until then the fewest pods are the expected ones" if settings.pod_autoscaler != "none" else ""
         yield (
             f"no measured throughput of {', '.join(untuned)}, so no cost of a million inferences at a measured rate: "
-            f"run `modelctl tune` against a server on a {_first_type(settings)}{pods}"
+            f"run `modelctl tune` against a server on a {types}{pods}"
         )
 
 
 def _first_type(settings: Settings) -> str:
-    return settings.triton_pool.instance_types[0]
+    return settings.triton_nodes.instance_types[0]
 
 
 def _control_plane(settings: Settings, prices: PriceTable, today: date) -> Iterator[Item]:
@@ -231,6 +269,14 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
         what = f"{' or '.join(pool.instance_types)}, {pool.capacity}"
         yield Item(part_of(pool), what, _instances(nodes, pool.instance_types, prices, share))
         yield Item(part_of(pool), "root volumes", nodes * (disk * pool.disk_gib))
+
+
+def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
+    """Return what the nodes cost that a fleet fills, their root volumes included."""
+    group, nodes = fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts
+    share = _price_shares(settings, group) if isinstance(group, GpuPool) else {}
+    disk = prices.usd("ebs.gp3-gib-month") * group.disk_gib
+    return _instances(nodes, group.instance_types, prices, share) + nodes * disk
 
 
 def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:

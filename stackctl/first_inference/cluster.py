@@ -23,7 +23,7 @@ from yaml import YAMLError
 
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
-from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON, TRITON_DEPLOYMENT, TRITON_HTTP_PORT
+from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_RELEASE
 
 _TIMEOUT = (5.0, 30.0)
 _ANSWER_SECONDS = 60.0
@@ -54,10 +54,11 @@ class Pod:
 
 
 class Cluster:
-    """The API of one cluster."""
+    """The API of one cluster; `release` is the fleet of Triton that is asked about."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, release: str = TRITON_RELEASE) -> None:
         self._api = api
+        self._release = release
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._apps = client.AppsV1Api(api)
@@ -66,7 +67,7 @@ class Cluster:
     def require_role(self, role_arn: str) -> None:
         """Refuse a cluster whose Triton has another role than this stack's. Raises ClusterUnusable."""
         with self._sentences():
-            account = self._core.read_namespaced_service_account(TRITON.name, TRITON.namespace, _request_timeout=_TIMEOUT)
+            account = self._core.read_namespaced_service_account(self._release, TRITON_NAMESPACE, _request_timeout=_TIMEOUT)
         found = (account.metadata.annotations or {}).get(_ROLE)
         if found != role_arn:
             raise ClusterUnusable(
@@ -75,9 +76,9 @@ class Cluster:
             )
 
     def rolled_out(self) -> bool:
-        """Return whether every pod of Triton that there should be serves what the last `up` asked for."""
+        """Return whether every pod of the fleet that there should be serves what the last `up` asked for."""
         with self._sentences():
-            found = self._apps.read_namespaced_deployment(TRITON_DEPLOYMENT, TRITON.namespace, _request_timeout=_TIMEOUT)
+            found = self._apps.read_namespaced_deployment(self._release, TRITON_NAMESPACE, _request_timeout=_TIMEOUT)
         status, wanted = found.status, found.spec.replicas or 0
         return bool(
             (status.observed_generation or 0) >= found.metadata.generation
@@ -86,17 +87,17 @@ class Cluster:
         )
 
     def pods(self) -> list[Pod]:
-        """Return the pods of Triton that are not ending."""
+        """Return the pods of the fleet that are not ending."""
         with self._sentences():
-            selector = f"app.kubernetes.io/name={TRITON_DEPLOYMENT}"
-            found = self._core.list_namespaced_pod(TRITON.namespace, label_selector=selector, _request_timeout=_TIMEOUT)
+            selector = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/instance={self._release}"
+            found = self._core.list_namespaced_pod(TRITON_NAMESPACE, label_selector=selector, _request_timeout=_TIMEOUT)
         return [_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
 
     def last_lines(self, pod: str) -> list[str]:
         """Return the end of a pod's log; nothing where there is none."""
         try:
             said = self._core.read_namespaced_pod_log(
-                pod, TRITON.namespace, tail_lines=_LOG_LINES, _request_timeout=_TIMEOUT
+                pod, TRITON_NAMESPACE, tail_lines=_LOG_LINES, _request_timeout=_TIMEOUT
             )
         except (ApiException, HTTPError):
             return []
@@ -127,7 +128,7 @@ class Cluster:
         """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""
         with self._sentences():
             forward = portforward(
-                self._core.connect_get_namespaced_pod_portforward, pod, TRITON.namespace, ports=str(TRITON_HTTP_PORT)
+                self._core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT)
             )
             try:
                 connection = _Connection(forward.socket(TRITON_HTTP_PORT))
@@ -165,10 +166,10 @@ class _Connection(http.client.HTTPConnection):
 
 
 @contextmanager
-def connect(name: str, region: str, role_arn: str) -> Iterator[Cluster]:
+def connect(name: str, region: str, role_arn: str, release: str = TRITON_RELEASE) -> Iterator[Cluster]:
     """Open the stack's cluster: as KUBECONFIG says, or, without it, as `aws eks update-kubeconfig` does.
 
-    Raises ClusterUnusable, also for a KUBECONFIG of another cluster.
+    `release`: the fleet that is asked about. Raises ClusterUnusable, also for a KUBECONFIG of another cluster.
     """
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-")))
@@ -180,7 +181,7 @@ def connect(name: str, region: str, role_arn: str) -> Iterator[Cluster]:
         except (ConfigException, TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError) as error:
             said = " ".join(str(error).split())
             raise ClusterUnusable(f"{file} is no kubeconfig ({said}); unset KUBECONFIG, or set it to the stack's") from None
-        found = Cluster(client.ApiClient(settings))
+        found = Cluster(client.ApiClient(settings), release)
         if given:
             found.require_role(role_arn)
         yield found

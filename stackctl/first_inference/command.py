@@ -20,13 +20,11 @@ from spec.names import (
     INFERENCE_CLIENT_LABEL,
     RELEASE_MANIFEST,
     RELEASES_PREFIX,
-    TRITON_GRPC_URL,
     TRITON_HTTP_PORT,
-    TRITON_HTTP_URL,
     TRITON_NAMESPACE,
-    TRITON_SERVICE,
 )
 from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
 from stackctl import pulumi_program
@@ -69,13 +67,14 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
         outputs = _outputs(stack)
         _require_release(settings, readers, str(outputs["modelBucket"]))
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
-        with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"]) as cluster:
+        fleet = next(one for one in settings_of(stack).each_fleet if one.serves(MODEL))
+        with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], fleet.release) as cluster:
             pod = wait_until_ready(cluster, say, seconds)
             url = _gateway_url(cluster, settings.gateway)
             answer, way = _ask(cluster, pod, url, lambda post: ask(asked, post), say)
     values = ", ".join(f"{name} {found}" for name, found in answer.outputs.items())
     said = f"{MODEL} answered {values} in {answer.milliseconds} ms ({way})"
-    _tell(stack, said, url, say)
+    _tell(stack, fleet, said, url, say)
     return said
 
 
@@ -191,12 +190,12 @@ def _post(url: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-def _tell(stack: str, answer: str, url: str | None, say: Callable[[str], None]) -> None:
+def _tell(stack: str, fleet: Fleet[Settings], answer: str, url: str | None, say: Callable[[str], None]) -> None:
     lines: Sequence[str] = (
         f"\n{answer}\n",
         *([f"clients outside   {url}"] if url is not None else []),
-        f"clients inside    {TRITON_HTTP_URL}, {TRITON_GRPC_URL} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
-        f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{TRITON_SERVICE} {TRITON_HTTP_PORT}",
+        f"clients inside    {fleet.http_url}, {fleet.grpc_url} (from namespaces with the label {INFERENCE_CLIENT_LABEL})",
+        f"this machine      kubectl --namespace {TRITON_NAMESPACE} port-forward service/{fleet.release} {TRITON_HTTP_PORT}",
         f"price             {hour_and_day(of_settings(settings_of(stack)))}",
         f"to end it         python3 -m stackctl destroy {stack}",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
+from spec.names import TRITON_RELEASE
 from spec.settings import Settings, SettingsError
 from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
@@ -15,7 +16,7 @@ from stackctl.cost.throughput import EvidenceError
 from stackctl.cost.usage import Amounts
 from stackctl.quotas import needed_quotas
 from stackctl.review.plan import Plan
-from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
+from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
 from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
@@ -53,6 +54,7 @@ def report(stack: str, plan: Plan, against: str | None = None, today: date | Non
         release_after=_release(now),
         cost=cost,
         quotas=_quotas(now, then),
+        moves=_moves(now, then) if then is not None else (),
     )
 
 
@@ -67,6 +69,38 @@ def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:
         for model in sorted(before.keys() | after.keys())
         if before.get(model) != after.get(model)
     )
+
+
+def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
+    """Return the models that are served before and after, by other fleets or in other parts."""
+    before, after = _parts(then), _parts(now)
+    return tuple(
+        ModelMove(
+            model,
+            _fleets(before[model]),
+            _fleets(after[model]),
+            # Of a fleet that goes as a whole, the pods end after the routes have changed.
+            tuple(
+                name or TRITON_RELEASE
+                for name, weight in before[model].items()
+                if weight and name not in after[model] and any(fleet.name == name for fleet in now.each_fleet)
+            ),
+        )
+        for model in sorted(before.keys() & after.keys())
+        if before[model] != after[model]
+    )
+
+
+def _parts(settings: Settings) -> dict[str, dict[str | None, int]]:
+    """Return, by model of the release, the weight of each fleet that serves it."""
+    return {
+        model: {fleet.name: fleet.weight(model) for fleet in settings.each_fleet if fleet.serves(model)}
+        for model in _versions(settings)
+    }
+
+
+def _fleets(parts: Mapping[str | None, int]) -> tuple[str, ...]:
+    return tuple((name or TRITON_RELEASE) + ("" if weight == 1 else f" (weight {weight})") for name, weight in parts.items())
 
 
 def _versions(settings: Settings) -> Mapping[str, int]:

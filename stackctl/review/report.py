@@ -63,6 +63,19 @@ class CostLine:
 
 
 @dataclass(frozen=True)
+class ModelMove:
+    """A model that other fleets serve than before, or in other parts: names of fleets, with a weight where it is not 1.
+
+    `torn`: fleets that lose the model while requests for it still come to them.
+    """
+
+    model: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    torn: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class MeasuredCost:
     """US dollars for a million inferences of a model at its measured rate: the node alone. None: not measured."""
 
@@ -113,6 +126,7 @@ class Report:
     release_after: str | None = None
     cost: Cost | None = None
     quotas: tuple[Quota, ...] | None = None
+    moves: tuple[ModelMove, ...] = ()
     schema: int = SCHEMA
 
     def to_json(self) -> str:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from stackctl.review import consequences, refusals
 from stackctl.review.markdown import block, code, prose, shortened
 from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
-from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
+from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
 
 MOST_CHANGES = 12
 """Properties of one resource that are told."""
@@ -180,7 +180,7 @@ def _models(report: Report) -> tuple[str, ...]:
     lines = []
     if report.release_before != report.release_after:
         lines.append(f"- release {_or_none(report.release_before)} → {_or_none(report.release_after)}")
-    return (*lines, *(_model(change) for change in report.models or ()))
+    return (*lines, *(_model(change) for change in report.models or ()), *map(_move, report.moves))
 
 
 def _or_none(release: str | None) -> str:
@@ -194,6 +194,18 @@ def _model(change: ModelChange) -> str:
     if change.after is None:
         return f"- {name} {change.before}: no longer served"
     return f"- {name} {change.before} → {change.after}"
+
+
+def _move(move: ModelMove) -> str:
+    before, after = (_listed([code(_name(fleet)) for fleet in fleets]) for fleets in (move.before, move.after))
+    line = f"- {code(_name(move.model))} moves: served by {before}, then by {after}"
+    if not move.torn:
+        return line
+    torn = _listed([code(_name(fleet)) for fleet in move.torn])
+    return (
+        f"{line}. **Requests are lost:** {torn} still has a part of them while its pods are replaced; give the model the "
+        "weight 0 there in an update before this one (docs/fleets.md)"
+    )
 
 
 def _policies(report: Report) -> Section:

@@ -1,4 +1,4 @@
-"""What people add to the pod of Triton: where it lands, what it costs, and what the chart refuses of it."""
+"""Additions to the pod of Triton: where they land, what they cost, and what the chart refuses of them."""
 
 import json
 from pathlib import Path
@@ -232,6 +232,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"extraObjects": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]},
         "extraObjects[0].kind: a Secret's content does not belong into values; make it elsewhere, or from a store by an "
         "ExternalSecret",
+    ),
+    (
+        {"extraObjects": [{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}]},
+        "extraObjects[0].kind: a ClusterRole is of the whole cluster, and not of the release's namespace; make it elsewhere",
+    ),
+    (
+        {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}] * 2},
+        "extraObjects[1]: ConfigMap a is there twice; give it once",
     ),
     (
         {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}]},

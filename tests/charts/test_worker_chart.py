@@ -74,6 +74,15 @@ def test_the_worker_understands_the_environment_that_the_chart_gives_it() -> Non
     assert given["command"] == ["python", "-m", "worker"]
 
 
+def test_the_worker_is_told_which_fleet_has_a_model() -> None:
+    fleets = {"classify": ["dns:///triton-g5-headless.triton.svc.cluster.local:8001"]}
+    given = computed(KEDA)
+    given["triton"] = {**given["triton"], "fleets": fleets}
+    variables = {entry["name"]: entry.get("value", "10.0.0.1") for entry in container(given)["env"]}
+    told = from_environment({**variables, "WORKER_LISTEN": "127.0.0.1:1"})
+    assert {model: list(urls) for model, urls in told.triton_fleets.items()} == fleets
+
+
 def test_a_pod_has_the_time_that_its_worker_takes_to_end() -> None:
     pod = only(render(computed(KEDA)), "Deployment")["spec"]["template"]["spec"]
     env = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}

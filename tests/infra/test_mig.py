@@ -36,7 +36,7 @@ MODEL = {"device": "gpu", "sloP95Ms": 100, "expectedRate": 1, "peakRate": 2, "in
 
 
 def test_pods_ask_for_an_instance_and_not_for_a_gpu() -> None:
-    pool = settings(ON_P4D).triton_pool
+    pool = settings(ON_P4D).triton_nodes
     assert gpu_pool.gpu_resource(pool.sharing) == "nvidia.com/mig-2g.10gb"
     assert gpu_pool.labels(pool)["nvidia.com/device-plugin.config"] == "mig"
     assert "k8s.amazonaws.com/accelerator" not in gpu_pool.labels(pool)
@@ -79,7 +79,7 @@ def test_the_plugin_names_instances_after_their_profile() -> None:
 
 
 def test_the_twins_nodes_offer_what_pods_ask_for() -> None:
-    pool = settings(ON_P4D).triton_pool
+    pool = settings(ON_P4D).triton_nodes
     values = {"config": {"default": "exclusive", "map": sharing_configs([pool.sharing])}}
     offer = advertised(values, gpu_pool.labels(pool), [], 8, (CUT["profile"], CUT["replicas"]))
     assert offer.resources == {gpu_pool.gpu_resource(pool.sharing): 24}

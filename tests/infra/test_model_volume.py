@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra.serving import model_volume
-from infra.serving.triton import TritonServerArgs, values
+from infra.serving.triton import FleetArgs, values
 from spec.settings import Settings
 from tests.charts import rendering
 from tests.infra.access import stack
@@ -30,7 +30,7 @@ def lustre(**fsx: Any) -> dict[str, Any]:
 
 def chart_values(of: Settings) -> dict[str, Any]:
     assert of.models.release is not None
-    return values(stack(), TritonServerArgs(of.triton, of.triton_pool, of.models, of.models.release))
+    return values(stack(), FleetArgs(of.triton, of.triton_nodes, of.models, of.models.release))
 
 
 def test_triton_copies_releases_unless_the_stack_says_otherwise() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from infra.app import deploy
-from infra.serving.triton import TritonServerArgs, model_prefixes, values
+from infra.serving.triton import FleetArgs, model_prefixes, values
 from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_stream, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
 from spec.settings.models import Models, Release
@@ -25,7 +25,7 @@ def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, An
     """The values for a stack with changes to its file, and with other sections than those of the file."""
     read = settings(changes)
     assert isinstance(read.models.release, Release)
-    args = TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release)
+    args = FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release)
     return values(stack(), replace(args, **sections))
 
 
@@ -180,15 +180,14 @@ def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
         read_drain("dev", {})
 
 
+STREAM = {**WANTED, "decoupled": True}
+
+
 def streams(**seconds: int | None) -> dict[str, ModelServing]:
     """Models whose requests wait 0.15 s in the queue at most, and whose streams last so long after an SLO of 50 ms."""
     wants = {
         name: {
-            "device": "cpu",
-            "sloP95Ms": 50,
-            "expectedRate": 1,
-            "peakRate": 1,
-            "decoupled": True,
+            **STREAM,
             "longestStreamSeconds": one,
         }
         for name, one in seconds.items()
@@ -205,6 +204,18 @@ def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
     assert read_drain("dev", streams(chat=300, short=2)) == Drain(15, 301)
     assert read_drain("dev", streams(short=2)) == Drain(15, 30)
     assert longest_stream(streams(unknown=None)) == 0
+
+
+def test_a_stream_gives_pods_connections_and_rollouts_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    wants = {"resnet50": {**STREAM, "longestStreamSeconds": 300}}
+    given = made(models=settings({"models.release": None, "models.serving": wants}).models)
+    assert given["drain"] == {"longestRequestSeconds": 301}
+    pod = rendering.only(rendering.render_values(given, environment="staging"), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert rendering.flag(container, "--exit-timeout-secs") == "306"
+    assert rendering.flag(container, "--grpc-max-connection-age-grace") == "301000"
+    assert pod["terminationGracePeriodSeconds"] == 30 + 306 + 15 + 10
 
 
 @pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])

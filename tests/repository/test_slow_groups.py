@@ -15,7 +15,7 @@ from tests.repository.workflows import workflow_files
 from tests.repository.workflows.stand_ins import StandIns
 
 _GROUPS = {"make --no-print-directory slow-groups": ("keda hpa\n", 0)}
-NEWEST = ROOT / "tests" / "slow-tests.txt"
+NEWEST = ROOT / "tests" / "slow_tests.txt"
 _IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 

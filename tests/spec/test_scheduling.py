@@ -292,7 +292,8 @@ def test_workers_fill_their_own_nodes() -> None:
         ),
         (
             {**KARPENTER, "nodes.cpu": CPU},
-            "nodes.cpu: only workers run on these nodes, and the stack has none; remove it, or add worker",
+            "nodes.cpu: only workers and fleets without GPUs run on these nodes, and the stack has neither; remove it, or "
+            "add worker",
         ),
         (
             {**KARPENTER, "worker": WORKER, "nodes.cpu": {**CPU, "instanceTypes": ["m7i.xlarge", "m7i.large"]}},

@@ -102,9 +102,10 @@ def test_the_digest_does_not_change_between_versions_of_this_program() -> None:
         {"b": CPU, "a": CPU},
         {"a": {**CPU, "instances": 1, "warmup": None, "latencyHistogram": True}, "b": CPU},
         {"a": {**CPU, "expectedRate": 40.0}, "b": CPU},
+        {"a": {**CPU, "sloP99Ms": None}, "b": CPU},
         {"a": {**CPU, "tuned": "benchmarks/results/a.json"}, "b": CPU},
     ],
-    ids=["order", "defaults", "fraction", "evidence"],
+    ids=["order", "defaults", "fraction", "no p99", "evidence"],
 )
 def test_the_same_wants_have_the_same_digest(same: dict[str, Any]) -> None:
     assert digest(same) == digest({"a": CPU, "b": CPU})
@@ -116,6 +117,7 @@ def test_the_same_wants_have_the_same_digest(same: dict[str, Any]) -> None:
         {"a": CPU, "b": CPU},
         {"c": CPU},
         {"a": {**CPU, "sloP95Ms": 51}},
+        {"a": {**CPU, "sloP99Ms": 100}},
         {"a": {**CPU, "warmup": []}},
         {"a": {**CPU, "latencyHistogram": False}},
         {"a": {**CPU, "sequence": {"strategy": "direct"}}},

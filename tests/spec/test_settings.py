@@ -33,7 +33,7 @@ def test_a_valid_stack_is_read_into_typed_values() -> None:
     assert read.cluster.admin_role_arns == (ADMIN,)
     assert read.cluster.public_access_cidrs == ()
     assert read.nodes.system.disk_gib == 50
-    pool = read.triton_pool
+    pool = read.triton_nodes
     assert (pool.name, pool.zones, pool.sharing.strategy, pool.sharing.replicas) == ("g5", ("us-west-2a",), "mps", 4)
     assert pool.reservation_id is None
     assert read.models.s3_endpoint is None

@@ -55,7 +55,7 @@ def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
 )
 def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list[str], option: str) -> None:
     (clone / "requirements").mkdir()
-    for name in ("bootstrap.txt", "dev.txt", "models.txt"):
+    for name in ("bootstrap.txt", "dev.txt", "pictures.txt"):
         (clone / "requirements" / name).touch()
     said = make(clone, "--dry-run", "up", *variables).stdout.splitlines()
     assert said[-1].strip() == f".venv/bin/python -m twin up {option}".strip()
@@ -63,7 +63,7 @@ def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list
 
 def _with_locks(clone: Path) -> None:
     (clone / "requirements").mkdir()
-    for lock in ("bootstrap", "dev", "models"):
+    for lock in ("bootstrap", "dev", "pictures"):
         (clone / "requirements" / f"{lock}.txt").touch()
 
 
@@ -158,7 +158,7 @@ def test_the_name_of_a_home_is_not_run_as_a_command(clone: Path) -> None:
 def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
     """`venv --clear` goes through a link and empties what may be another checkout's."""
     (clone / "requirements").mkdir()
-    for lock in ("bootstrap", "dev", "models"):
+    for lock in ("bootstrap", "dev", "pictures"):
         (clone / "requirements" / f"{lock}.txt").touch()
     shared = clone.parent / "shared"
     shared.mkdir()
@@ -195,7 +195,7 @@ exit $FAILS
 def bare(clone: Path) -> Path:
     """A clone whose environment is not made yet."""
     (clone / "requirements").mkdir()
-    for lock in ("bootstrap", "dev", "models"):
+    for lock in ("bootstrap", "dev", "pictures"):
         (clone / "requirements" / f"{lock}.txt").touch()
     go_stand_in.script(clone / "python", PYTHON)
     go_stand_in.script(clone / "uv", UV)

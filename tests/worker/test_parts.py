@@ -35,6 +35,7 @@ _ENVIRONMENT = {
     "WORKER_CONCURRENCY": "1",
     "WORKER_VISIBILITY_SECONDS": "60",
 }
+_FLEET = '["dns:///triton-g5-headless.triton:8001"]'
 
 
 def message(name: str = "m") -> Message:
@@ -237,6 +238,14 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
+        *(
+            ("TRITON_FLEETS", value, f'{said}; give JSON of models and gRPC names, like {{"classify": {_FLEET}}}')
+            for value, said in (
+                ("{", "{ is no JSON"),
+                ('{"a": ["t"]}', "t is no such address"),
+                ('{"a": ["t:0"]}', "0 is no port; ports are 1 to 65535"),
+            )
+        ),
         ("QUEUE_URL", "", "is blank; give the queue's URL, like https://sqs.<region>.amazonaws.com/…"),
         ("QUEUE_URL", "queue", "queue is wrong; give the queue's URL, like https://sqs.<region>.amazonaws.com/…"),
         ("BUCKET", "  ", "is blank; give the name of the requests' bucket"),

@@ -13,7 +13,7 @@ from twin.pods.program import Launch, LocalCommand, PodProgram
 _COMMAND = ["python", "-m", "worker"]
 _LOOPBACK = re.compile(r"https?://(127(?:\.\d+){3}|localhost):\d+")
 _CLUSTER_NAME = "dns:///"
-TRITON_URL, AWS_URL = "WORKER_TRITON_URL", "AWS_ENDPOINT_URL"
+TRITON_URLS, AWS_URL = ("WORKER_TRITON_URL", "WORKER_TRITON_FLEETS"), "AWS_ENDPOINT_URL"
 
 
 def command(launch: Launch) -> LocalCommand:
@@ -30,11 +30,10 @@ def command(launch: Launch) -> LocalCommand:
             f"{AWS_URL} is {launch.env.get(AWS_URL, 'not set')}: the worker would call the real AWS, which the twin never "
             "does (setting worker.awsEndpoint)",
         )
-    url = launch.env.get(TRITON_URL, "")
-    if url.startswith(_CLUSTER_NAME):
-        url = f"dns://127.0.0.1:{launch.dns_port}/{url.removeprefix(_CLUSTER_NAME)}"
+    here = f"dns://127.0.0.1:{launch.dns_port}/"
+    urls = {name: launch.env[name].replace(_CLUSTER_NAME, here) for name in TRITON_URLS if name in launch.env}
     own = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
-    return LocalCommand((sys.executable, *_COMMAND[1:]), {**own, **launch.env, TRITON_URL: url})
+    return LocalCommand((sys.executable, *_COMMAND[1:]), {**own, **launch.env, **urls})
 
 
 WORKER = PodProgram("worker", "triton-worker", command)

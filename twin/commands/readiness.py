@@ -1,7 +1,7 @@
 """Waits until every Triton pod serves the pinned release; says what it waits for, and gives up when waiting is of no use."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -56,11 +56,21 @@ class _Watch:
         return [pod for pod in pods if not pod.ready and pod.restarts - self.first[pod.uid] >= RESTARTS]
 
 
-def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], None], seconds: float = SECONDS) -> float:
-    """Wait for the rollout of `release` and return how long it took, in seconds. Raises NotServing, KubeError."""
+def wait(
+    home: TwinHome,
+    view: ClusterView,
+    release: str,
+    say: Callable[[str], None],
+    seconds: float = SECONDS,
+    deployments: Sequence[str] = (TRITON_DEPLOYMENT,),
+) -> float:
+    """Wait for the rollout of `release` and return how long it took, in seconds. Raises NotServing, KubeError.
+
+    `deployments`: those of all fleets of Triton.
+    """
     say(f"waiting until every Triton pod serves release {release} (at most {seconds:g} s) ...")
     started, watch = time.monotonic(), _Watch()
-    while not view.rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT):
+    while not all(view.rolled_out(TRITON_NAMESPACE, deployment) for deployment in deployments):
         pods = [pod for pod in view.pods() if pod.namespace == TRITON_NAMESPACE]
         for line in watch.news(pods):
             say(line)
@@ -69,9 +79,10 @@ def wait(home: TwinHome, view: ClusterView, release: str, say: Callable[[str], N
             raise NotServing(f"Triton does not start with release {release}:\n{_explain(home, view, hopeless)}\n{_NEXT}")
         if time.monotonic() - started > seconds:
             unready = _explain(home, view, [pod for pod in pods if not pod.ready])
+            look = f"`kubectl describe deployment -n triton {' '.join(deployments)}`"
             raise NotServing(
                 f"not every Triton pod serves release {release} after {seconds:g} s:\n"
-                f"{unready or '  no pod says why: see `kubectl describe deployment -n triton triton`'}\n{_NEXT}"
+                f"{unready or f'  no pod says why: see {look}'}\n{_NEXT}"
             )
         time.sleep(_POLL_SECONDS)
     return time.monotonic() - started
@@ -102,19 +113,21 @@ def wait_for_machines(
     wait_until(drained, "nodes that AWS has no more to be drained", seconds, poll=_POLL_SECONDS)
 
 
-def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS) -> list[str]:
+def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS, service: str = TRITON_SERVICE) -> list[str]:
     """Return the addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
+
+    `service`: that of the fleet that is asked.
 
     The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
     Raises DeadlinePassed, KubeError.
     """
 
     def up_to_date() -> list[str]:
-        found = view.service_addresses(TRITON_NAMESPACE, TRITON_SERVICE)
+        found = view.service_addresses(TRITON_NAMESPACE, service)
         taking = {pod.address for pod in view.pods() if pod.namespace == TRITON_NAMESPACE and pod.ready and not pod.ending}
         return found if set(found) <= taking else []
 
-    return wait_until(up_to_date, f"the Service {TRITON_SERVICE} to have the addresses of its ready pods", seconds)
+    return wait_until(up_to_date, f"the Service {service} to have the addresses of its ready pods", seconds)
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:

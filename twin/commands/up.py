@@ -11,6 +11,7 @@ from rich.console import Console
 
 from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
+from spec.settings import load
 from twin.aws import moto_server
 from twin.cluster.node_groups import AwsReader
 from twin.commands import inference, interrupted, readiness
@@ -131,8 +132,10 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
 def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
-    seconds = readiness.wait(home, view, release, say)
-    addresses = readiness.addresses(view)
+    fleets = load(stack_files.config(home, STACK), STACK).each_fleet
+    seconds = readiness.wait(home, view, release, say, deployments=[fleet.release for fleet in fleets])
+    asked = next(fleet for fleet in fleets if fleet.serves(inference.MODEL))
+    addresses = readiness.addresses(view, service=asked.release)
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
     if release_sources.reads_pictures(home):

@@ -24,8 +24,8 @@ ENDPOINTS = "endpoints.json"
 CONTENTS = frozenset(
     {
         *(LOCK, ENDPOINTS, "kubeconfig", "last-inference.json"),
-        *("bin", "cache", "charts", "engine", "etcd", "helm", "loads", "logs", "pins", "pki", "pods", "program", "project"),
-        *("pulumi", "run", "scratch", "state", "tmp"),
+        *("bin", "cache", "charts", "engine", "etcd", "helm", "loads", "logs", "nodes", "pins", "pki", "pods", "program"),
+        *("project", "pulumi", "run", "scratch", "state", "tmp"),
         *("keda", "prometheus-adapter"),  # of earlier versions
         *(".cache", ".config", ".local"),  # of programs whose home it is
     }

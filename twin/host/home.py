@@ -83,6 +83,11 @@ class TwinHome:
         return self.path / "pods"
 
     @property
+    def nodes(self) -> Path:
+        """One directory for each node with a folder that its pods share, named after the node."""
+        return self.path / "nodes"
+
+    @property
     def cache(self) -> Path:
         """The directory of what can be made again at any time."""
         return self.path / "cache"

@@ -239,7 +239,7 @@ class PodWorker:
     async def _make_service(self, container: Mapping[str, Any], program: PodProgram) -> tuple[Service, PathRewriter]:
         address = pod_addresses.loopback(self._allot())
         sources = await pod_spec.load_sources(self._shared.api, self._pod)
-        node = self._shared.home.path / "nodes" / self._pod["spec"]["nodeName"]
+        node = self._shared.home.nodes / self._pod["spec"]["nodeName"]
         directories = await pod_volumes.materialize(
             self._pod, self._volumes, sources, self._request_token, self._localize, node=node
         )

@@ -44,7 +44,7 @@ def prepare(home: TwinHome) -> Path:
         for source in (SAMPLES, SLOW_MODELS) if is_scaled else (SAMPLES,):
             shutil.copytree(source, models, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         if reads_pictures(home):
-            packaged = build.build(models.parent / "packaged")
+            packaged = build.build(models.parent / "packaged", (PICTURE_MODEL, *_ASKED))
             for model in (PICTURE_MODEL, *_ASKED):
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"

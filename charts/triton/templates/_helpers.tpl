@@ -206,7 +206,8 @@ version of each. A fetched release is there once, with room beside it for direct
 {{/*
 Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
 logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
-start: explicit mode without a model to load would be ready and answer 404.
+start: explicit mode without a model to load would be ready and answer 404. Of a part of a release, the models that are named
+are loaded, and with an ensemble its steps.
 */}}
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
@@ -215,6 +216,11 @@ start: explicit mode without a model to load would be ready and answer 404.
 {{- if include "triton.inPlace" . }}
 - --model-control-mode=explicit
 - --load-model=*
+{{- else if .Values.release.part }}
+- --model-control-mode=explicit
+{{- range $model, $version := .Values.release.models }}
+- {{ printf "--load-model=%s" $model | quote }}
+{{- end }}
 {{- else }}
 - --model-control-mode=none
 {{- end }}

@@ -94,6 +94,9 @@ What people add to the pod: it may not take the place of what the chart puts the
 {{- if eq $object.kind "Secret" -}}
 {{- $problems = append $problems (printf "%s.kind: a Secret's content does not belong into values; make it elsewhere, or from a store by an ExternalSecret" $path) -}}
 {{- end -}}
+{{- if or (regexMatch "^Cluster[A-Z]" $object.kind) (has $object.kind (list "Namespace" "PersistentVolume" "StorageClass" "PriorityClass" "CustomResourceDefinition" "APIService" "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration")) -}}
+{{- $problems = append $problems (printf "%s.kind: a %s is of the whole cluster, and not of the release's namespace; make it elsewhere" $path $object.kind) -}}
+{{- end -}}
 {{- with $object.metadata.namespace -}}
 {{- if ne . $.Release.Namespace -}}
 {{- $problems = append $problems (printf "%s.metadata.namespace: %s is not the release's, %s; leave it out" $path . $.Release.Namespace) -}}

@@ -16,4 +16,4 @@ FOLDER = "Triton"
 
 def dashboards(settings: Settings) -> list[Dashboard]:
     """Return the dashboards of a stack, as Grafana imports them."""
-    return [inference(settings), gpus(), scaling()]
+    return [inference(settings), gpus(), scaling([fleet.release for fleet in settings.each_fleet])]

@@ -9,7 +9,8 @@ from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
-from spec.prometheus.rule import JOB, pods, series
+from spec.prometheus.rule import JOB, pods_of, series
+from spec.scaling.signal import instances_per_pod
 from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'
@@ -19,7 +20,7 @@ _ENSEMBLES = "The steps of an ensemble are models too: choose either it or them 
 
 def inference(settings: Settings) -> Dashboard:
     """Return the dashboard of a stack's models."""
-    rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods()]
+    rows = [_overview(), _requests(settings), _latency(settings), _queues(), _batches(settings), _pods(settings)]
     if settings.triton.response_cache_mib is not None:
         rows.insert(-1, _cache())
     if language_models(settings):
@@ -191,8 +192,12 @@ def _queues() -> Row:
 
 def _batches(settings: Settings) -> Row:
     configured = [
-        Query(f"vector({want.instances * (settings.triton.gpus if want.device == 'gpu' else 1)})", f"{model} instances")
-        for model, want in sorted(settings.models.serving.items())
+        Query(
+            f"vector({instances_per_pod(fleet.stack, model, want)})",
+            f"{model} instances" if fleet.name is None else f"{model} instances of {fleet.name}",
+        )
+        for fleet in settings.each_fleet
+        for model, want in sorted(fleet.stack.models.serving.items())
     ]
     return Row(
         "Batches and instances",
@@ -245,10 +250,11 @@ def _cache() -> Row:
     )
 
 
-def _pods() -> Row:
-    used = pods("container_memory_working_set_bytes", container=TRITON_CONTAINER)
-    limit = pods("kube_pod_container_resource_limits", container=TRITON_CONTAINER, resource="memory")
-    restarts = pods("kube_pod_container_status_restarts_total", container=TRITON_CONTAINER)
+def _pods(settings: Settings) -> Row:
+    own = pods_of([fleet.release for fleet in settings.each_fleet])
+    used = series("container_memory_working_set_bytes", own, container=TRITON_CONTAINER)
+    limit = series("kube_pod_container_resource_limits", own, container=TRITON_CONTAINER, resource="memory")
+    restarts = series("kube_pod_container_status_restarts_total", own, container=TRITON_CONTAINER)
     return Row(
         "Pods",
         [

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from infra.platform.dashboards.board import Dashboard, Query, Row, dashboard, stages, timeseries
 from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT
 from spec.prometheus.recording import BUSY, PENDING
-from spec.prometheus.rule import pods, series
+from spec.prometheus.rule import pods_of, series
 
 _AUTOSCALER = "{{horizontalpodautoscaler}}"
 _ON_POD = "on (namespace, pod)"
 
 
-def scaling() -> Dashboard:
-    """Return the dashboard of scaling, the same for every stack; without an autoscaler, its panels stay empty."""
+def scaling(deployments: Sequence[str] = (TRITON_DEPLOYMENT,)) -> Dashboard:
+    """Return the dashboard of scaling; without an autoscaler, its panels stay empty. `deployments`: of all fleets."""
+    own = pods_of(deployments)
     return dashboard(
         "triton-scaling",
         "Triton: scaling",
         "Replicas and the signal that they follow, nodes, and where the time of a cold start goes.",
-        [_replicas(), _signal(), _capacity(), _cold_start()],
+        [_replicas(deployments), _signal(), _capacity(own), _cold_start(own)],
     )
 
 
-def _replicas() -> Row:
+def _replicas(deployments: Sequence[str]) -> Row:
+    of = "" if len(deployments) == 1 else "{{deployment}} "
     return Row(
         "Replicas",
         [
@@ -29,9 +33,9 @@ def _replicas() -> Row:
                 "Replicas",
                 "Wanted, there, and ready to answer. Wanted and not there: no node. There and not ready: models load.",
                 "short",
-                Query(series("kube_deployment_spec_replicas", deployment=TRITON_DEPLOYMENT), "wanted"),
-                Query(series("kube_deployment_status_replicas", deployment=TRITON_DEPLOYMENT), "there"),
-                Query(series("kube_deployment_status_replicas_available", deployment=TRITON_DEPLOYMENT), "ready"),
+                Query(series("kube_deployment_spec_replicas", deployment=deployments), f"{of}wanted"),
+                Query(series("kube_deployment_status_replicas", deployment=deployments), f"{of}there"),
+                Query(series("kube_deployment_status_replicas_available", deployment=deployments), f"{of}ready"),
             ),
             timeseries(
                 "Autoscaler",
@@ -76,7 +80,7 @@ def _signal() -> Row:
     )
 
 
-def _capacity() -> Row:
+def _capacity(own: str) -> Row:
     return Row(
         "Nodes",
         [
@@ -94,16 +98,16 @@ def _capacity() -> Row:
                 "Pods without a node",
                 "Waiting for an autoscaler of nodes, or for somebody to raise a pool's size.",
                 "short",
-                Query(f"sum({pods('kube_pod_status_unschedulable')}) or vector(0)", "unschedulable"),
-                Query(f"sum({pods('kube_pod_status_phase', phase='Pending')}) or vector(0)", "pending"),
+                Query(f"sum({series('kube_pod_status_unschedulable', own)}) or vector(0)", "unschedulable"),
+                Query(f"sum({series('kube_pod_status_phase', own, phase='Pending')}) or vector(0)", "pending"),
             ),
         ],
     )
 
 
-def _cold_start() -> Row:
+def _cold_start(own: str) -> Row:
     created, scheduled, initialized, ready = (
-        pods(name)
+        series(name, own)
         for name in (
             "kube_pod_created",
             "kube_pod_status_scheduled_time",
@@ -111,7 +115,7 @@ def _cold_start() -> Row:
             "kube_pod_status_ready_time",
         )
     )
-    started = pods("kube_pod_container_state_started", container=TRITON_CONTAINER)
+    started = series("kube_pod_container_state_started", own, container=TRITON_CONTAINER)
     return Row(
         "Cold start",
         [

@@ -65,7 +65,9 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
 
 def _sequences(config: ModelConfig, wants: ModelServing, sequence: Sequence) -> Iterator[str]:
     batching = config.sequence_batching
-    if not batching.control_input:
+    # A state that the server keeps, and begins anew, tells a model all that it has to know of a sequence.
+    is_kept = batching.state and all(state.initial_state for state in batching.state)
+    if not batching.control_input and not is_kept:
         yield (
             "sequence: config.pbtxt declares no control inputs, so the model would not learn where a sequence starts and "
             "ends; write sequence_batching { control_input [ … ] } there, with CONTROL_SEQUENCE_START at least"

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
@@ -152,5 +152,5 @@ def _model_problem(model: Any, folder: Path) -> str | None:
     )
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and value >= 1

@@ -60,7 +60,9 @@ def _step(
         )
     if peer.config is None:
         return
-    if config.max_batch_size > peer.config.max_batch_size >= 0:
+    # One that does not batch may be a step of one that does, where its tensors have the batch in their dims:
+    # https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_utils.cc#L291-L300.
+    if config.max_batch_size > peer.config.max_batch_size > 0:
         yield (
             f"max_batch_size: {config.max_batch_size} is more than the {peer.config.max_batch_size} of step "
             f"{step.model_name}"

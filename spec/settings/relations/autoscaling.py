@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.fields import cpu_millis
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
 
@@ -14,6 +14,7 @@ _OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
 
 
 @rule
+@of_each_fleet
 def _one_owner(subject: Subject) -> Iterator[Problem]:
     """Require triton.replicas where nothing scales Triton's pods, and the section autoscaling where something does."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
@@ -42,6 +43,7 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
     """Refuse cronFloor and fallbackReplicas with a HorizontalPodAutoscaler, which knows neither."""
     bounds = subject.document.autoscaling
@@ -57,6 +59,7 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
     """Require models.serving where pods are scaled: only a model with an entry has a target.
 
@@ -80,6 +83,7 @@ def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _somebody_measures(subject: Subject) -> Iterator[Problem]:
     """Require the section monitoring or autoscaling.prometheusUrl where pods are scaled."""
     bounds = subject.document.autoscaling
@@ -109,6 +113,7 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
     """Require targets of busy instances that are no more than a pod has: more are never busy, and nothing would scale."""
     bounds, serving = subject.document.autoscaling, subject.document.models.serving
@@ -131,22 +136,27 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
 @rule
 def _rates_can_be_reached(subject: Subject) -> Iterator[Problem]:
     """Require peak rates that all pods together can take, by the server's own work for a request alone."""
-    document = subject.document
-    pods = document.autoscaling.max_replicas if document.autoscaling is not None else document.triton.replicas
-    if pods is None:
-        return
-    most = pods * cpu_millis(document.triton.cpu) * MOST_REQUESTS_PER_VCPU // 1000
-    for name, model in document.models.serving.items():
+    fleets = subject.document.each_fleet
+    for name, model in subject.document.models.serving.items():
+        asked = [fleet.stack for fleet in fleets if fleet.serves(name) and fleet.weight(name)]
+        found = [one.autoscaling.max_replicas if one.autoscaling is not None else one.triton.replicas for one in asked]
+        pods = [count for count in found if count is not None]
+        if not pods or len(pods) < len(found):
+            continue
+        millis = sum(count * cpu_millis(one.triton.cpu) for count, one in zip(pods, asked, strict=True))
+        most = millis * MOST_REQUESTS_PER_VCPU // 1000
         if model.peak_rate > most:
+            cpus = one_of(dict.fromkeys(one.triton.cpu for one in asked))
             yield Problem(
                 f"models.serving.{name}.peakRate",
-                f"{model.peak_rate:g} requests a second are more than {pods} pod{'s' if pods > 1 else ''} of "
-                f"{document.triton.cpu} vCPUs answer, whatever the model ({MOST_REQUESTS_PER_VCPU} for a vCPU); "
+                f"{model.peak_rate:g} requests a second are more than {sum(pods)} pod{'s' if sum(pods) > 1 else ''} of "
+                f"{cpus} vCPUs answer, whatever the model ({MOST_REQUESTS_PER_VCPU} for a vCPU); "
                 f"give up to {most}, or more or larger pods",
             )
 
 
 @rule
+@of_each_fleet
 def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
     """Refuse warmPods where nothing starts nodes."""
     bounds = subject.document.autoscaling
@@ -158,6 +168,7 @@ def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
 
 
 @warning
+@of_each_fleet
 def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
     """Warn of autoscaling on shared GPUs, where a second pod adds no capacity."""
     if subject.document.pod_autoscaler == "none":

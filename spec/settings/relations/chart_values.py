@@ -18,7 +18,7 @@ _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
 @dataclass(frozen=True)
 class PodValues:
-    """What a pod of Triton has by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
+    """The sizes of a pod of Triton by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
 
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
     `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spec.problem import Problem
 from spec.settings.relations.chart_values import values_of
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 
 CUDA_CONTEXT_MIB = 500
@@ -38,6 +38,7 @@ def cuda_pool_mib(arguments: Sequence[str], gpus: int) -> int:
 
 
 @rule
+@of_each_fleet
 def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
     """Require as many GPUs of a pod as a language model is split over."""
     gpus = subject.document.triton.gpus
@@ -51,6 +52,7 @@ def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that hold the models of a pod.
 
@@ -65,7 +67,7 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
         for name, model in subject.document.models.serving.items()
         if model.device == "gpu"
     ]
-    if not models:
+    if not models or not triton.gpus:
         return
     pool, types = pool_of(subject)
     terms = [*models, _Term("", CUDA_CONTEXT_MIB, f"CUDA context {CUDA_CONTEXT_MIB}")]

@@ -6,6 +6,7 @@ from spec.problem import Problem
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.relations.subject import PoolSubject, Subject, of_each_pool
 from spec.settings.rule import rule
+from spec.settings.scheduling.pods import fleets_without_gpus
 
 
 @rule
@@ -35,7 +36,7 @@ def _karpenter_starts_no_system_nodes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _nodes_for_workers_have_both(subject: Subject) -> Iterator[Problem]:
-    """Require Karpenter and workers for nodes.cpu."""
+    """Require Karpenter, and workers or a fleet without GPUs, for nodes.cpu."""
     document = subject.document
     if document.nodes.cpu is None:
         return
@@ -45,8 +46,11 @@ def _nodes_for_workers_have_both(subject: Subject) -> Iterator[Problem]:
             f"Karpenter starts these nodes, and nodes.autoscaler is {document.node_autoscaler}; remove it, with enough "
             "nodes.system for the workers, or use nodes.autoscaler: karpenter",
         )
-    if document.worker is None:
-        yield Problem("nodes.cpu", "only workers run on these nodes, and the stack has none; remove it, or add worker")
+    if document.worker is None and not fleets_without_gpus(document):
+        yield Problem(
+            "nodes.cpu",
+            "only workers and fleets without GPUs run on these nodes, and the stack has neither; remove it, or add worker",
+        )
 
 
 @rule

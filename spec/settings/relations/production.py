@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spec.problem import Problem
-from spec.settings.relations.subject import Subject
+from spec.settings.relations.subject import Subject, of_each_fleet
 from spec.settings.rule import rule
 from spec.versions import TRITON_UPSTREAM_REPOSITORY
 
@@ -79,6 +79,7 @@ def _audit_trail(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
     """Require two pods of Triton."""
     document = subject.document
@@ -98,6 +99,7 @@ def _survives_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
     """Require two zones of Triton's pool; network.zones has at least two by its own rule."""
     document = subject.document
@@ -114,6 +116,7 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _capacity_stays(subject: Subject) -> Iterator[Problem]:
     """Require another capacity than spot for Triton's pool, unless Karpenter starts its nodes, which falls back."""
     document = subject.document

@@ -1,13 +1,13 @@
 """The options of models, the server, and the pinned release."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 
 from spec.problem import Problem
 from spec.settings.digest import serving_digest
 from spec.settings.fields import cpu_millis
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.relations.subject import Subject, nodes_of, of_each_fleet
 from spec.settings.rule import rule, warning
 from spec.settings.section import Absent
 from spec.settings.serving import ModelServing
@@ -101,7 +101,8 @@ def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
     release = models.release
     if release is None:
         return
-    pool_of(subject)  # without a pool of known GPUs there is nothing to compare with
+    for fleet in subject.document.each_fleet:
+        nodes_of(replace(subject, document=fleet.stack))  # without known nodes there is nothing to compare with
     path, again = "models.release.serving", f"run `python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`"
     if not models.serving:
         if release.serving is not None:
@@ -116,6 +117,7 @@ def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
 
 
 @warning
+@of_each_fleet
 def _instances_have_cpus(subject: Subject) -> Iterator[Problem]:
     """Warn of more instances on the CPU than a pod has vCPUs."""
     instances = {name: model.instances for name, model in subject.document.models.serving.items() if model.device == "cpu"}

@@ -1,7 +1,7 @@
 """The input of a rule between sections."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import wraps
 
@@ -9,6 +9,7 @@ from spec.catalog import InstanceType
 from spec.problem import Problem
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
+from spec.settings.nodes import CPU_POOL_NAME, CpuPool
 from spec.settings.section import Absent
 from spec.stack_names import environments_in_name
 
@@ -51,8 +52,33 @@ def of_each_pool(check: Callable[[PoolSubject], Iterator[Problem]]) -> Callable[
     return run
 
 
+def of_each_fleet(check: Callable[[Subject], Iterator[Problem]]) -> Callable[[Subject], Iterator[Problem]]:
+    """Make a rule about Triton one about each fleet, as if it were the only one: what one of them lacks ends no other."""
+
+    @wraps(check)
+    def run(subject: Subject) -> Iterator[Problem]:
+        for fleet in subject.document.each_fleet:
+            try:
+                for found in check(replace(subject, document=fleet.stack)):
+                    yield fleet.problem(found)
+            except Absent:
+                continue
+
+    return run
+
+
+def nodes_of(subject: Subject) -> tuple[GpuPool | CpuPool, list[InstanceType]]:
+    """Return the group of nodes that Triton runs on and its instance types; raises Absent when one of them is not known."""
+    cpu = subject.document.nodes.__dict__.get("cpu")
+    if cpu is None or subject.document.triton.pool != CPU_POOL_NAME:
+        return pool_of(subject)
+    if not cpu.types or len(cpu.types) != len(cpu.instance_types):
+        raise Absent("instanceTypes")
+    return cpu, cpu.types
+
+
 def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
-    """Return the pool that Triton runs on and its instance types; raises Absent when one of them is not known."""
+    """Return the GPU pool that Triton runs on and its instance types; raises Absent when there is none of known types."""
     wanted = subject.document.triton.pool
     pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
     if pool is None:

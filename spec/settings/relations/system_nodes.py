@@ -1,6 +1,5 @@
 """The pods that run on nodes without GPUs, and the room that there is for them."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +9,7 @@ from spec.settings.nodes import NodeGroup
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import after_losing_a_zone, room_of, surge, total, without_room
-from spec.settings.scheduling.pods import Pods, daemons, envoys, on_system_nodes, workers
+from spec.settings.scheduling.pods import Pods, daemons, envoys, fleets_without_gpus, on_system_nodes, workers
 from spec.settings.section import Absent
 from spec.subnets import zone_names
 from spec.wording import one_of
@@ -101,23 +100,26 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require nodes.cpu.max that holds every worker, and one more for an update."""
+    """Require nodes.cpu.max that holds every worker, one more for an update, and every pod of fleets without GPUs."""
     document = subject.document
     group = document.nodes.cpu
     if group is None:
         return
-    room, pods = room_of(_types(group), daemons(document, gpu=False)), workers(document)
+    room, pods = room_of(_types(group), daemons(document, gpu=False)), [*workers(document), *fleets_without_gpus(document)]
     wanted = [*pods, *surge(pods)]
     if any(not room.holds(one.request) for one in pods):
-        return  # told with the worker's key
+        return  # told with the worker's key, or the fleet's
     pending = without_room(wanted, group.max, room)
     if pending:
-        enough = math.ceil(sum(one.count for one in wanted) / room.count(pods[0].request))
+        more = range(group.max + 1, _MOST_NODES * 10)
+        enough = next((count for count in more if not without_room(wanted, count, room)), None)
+        fewer = "fewer workers" if len(pods) == len(workers(document)) else "fewer pods"
         yield Problem(
             "nodes.cpu.max",
             f"{group.max} x {_names(group)} have no room for {_listed(pending, wanted)}: the "
             f"{sum(one.count for one in wanted)} pods ask for {total(wanted)}, and {_nodes(group.max)} for "
-            f"{room.free * group.max} beside the kubelet and DaemonSets; give {enough}, larger types, or fewer workers",
+            f"{room.free * group.max} beside the kubelet and DaemonSets; give {f'{enough}, ' if enough else ''}"
+            f"larger types, or {fewer}",
         )
 
 

@@ -9,8 +9,9 @@ from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
 from spec.settings.models import ModelAccess
+from spec.settings.nodes import CPU_POOL_NAME, CpuPool
 from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, values_of
-from spec.settings.relations.subject import Subject, pool_of
+from spec.settings.relations.subject import Subject, nodes_of, of_each_fleet, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
 from spec.settings.scheduling.pods import daemons
@@ -41,15 +42,19 @@ def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _pool_exists(subject: Subject) -> Iterator[Problem]:
     """Require a pool of gpu.pools."""
     names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
     wanted = subject.document.triton.pool
+    if wanted == CPU_POOL_NAME and (subject.document.nodes.cpu is not None or subject.document.triton.gpus == 0):
+        return  # told as that of a fleet without GPUs
     if wanted not in names:
         yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
 
 
 @rule
+@of_each_fleet
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that Triton can run on."""
     release = TRITON_RELEASES.get(subject.document.triton.version)
@@ -64,10 +69,13 @@ def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more GPUs per pod than a node of the pool has, and one where GPUs are shared."""
     pool, types = pool_of(subject)
     gpus = subject.document.triton.gpus
+    if not gpus:
+        return  # told as that of a fleet without GPUs
     if pool.sharing.strategy != "exclusive":
         if gpus != 1:
             yield Problem(
@@ -84,9 +92,10 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_mib)
     beside = values_of(subject.document).beside
     limit = (_room(subject.document, smallest).free.mib - beside) // 1024
@@ -100,6 +109,7 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
     """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
     triton = subject.document.triton
@@ -117,9 +127,10 @@ def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
     beside = values_of(subject.document).beside_millis
     limit, wanted = _room(subject.document, smallest).free.millis - beside, subject.document.triton.cpu
@@ -136,19 +147,21 @@ def _containers(amount: str, beside: int) -> str:
 
 
 @rule
+@of_each_fleet
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     """Require disks of nodes that hold the release as often as a pod copies it."""
     release = subject.document.models.release
     access = subject.document.models.access
     if release is None or access not in _ON_DISK:
         return
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
     triton, values = subject.document.triton, values_of(subject.document)
     limit = _disk_for_pods_gib(pool, smallest)
     wanted = pod_disk_gib(release.bytes, triton.rollout, access=access, values=values)
     if wanted > limit:
-        cache = f", {pool.model_cache_gib} GiB of modelCacheGiB" if pool.model_cache_gib is not None else ""
+        kept = pool.model_cache_gib if isinstance(pool, GpuPool) else None
+        cache = f", {kept} GiB of modelCacheGiB" if kept is not None else ""
         copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout, values)} copies"
         yield Problem(
             "models.release.bytes",
@@ -159,11 +172,14 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+@of_each_fleet
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
     """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
-    pool, types = pool_of(subject)
+    pool, types = nodes_of(subject)
+    if isinstance(pool, CpuPool):
+        return  # they share these nodes with the workers, and are counted with them
     per_node = min(pods_per_node(subject.document, pool, known) for known in types)
-    path, pods = _most_pods(subject)
+    path, pods = most_pods(subject)
     grows = subject.document.node_autoscaler != "none"
     key, nodes = ("max", pool.max) if grows else ("desired", pool.desired)
     room = nodes * per_node
@@ -177,7 +193,7 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def _most_pods(subject: Subject) -> tuple[str, int]:
+def most_pods(subject: Subject) -> tuple[str, int]:
     """The most pods that there may be and where the stack says so; Absent where it does not."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     if subject.document.pod_autoscaler != "none" and autoscaling is not None:
@@ -187,11 +203,12 @@ def _most_pods(subject: Subject) -> tuple[str, int]:
     raise Absent("triton.replicas")
 
 
-def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int:
+def pods_per_node(document: Document, pool: GpuPool | CpuPool, known: InstanceType) -> int:
     """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
     triton, room, values = document.triton, _room(document, known), values_of(document)
+    gpus = [known.gpus * pool.sharing.replicas // triton.gpus] if isinstance(pool, GpuPool) and triton.gpus else []
     return min(
-        known.gpus * pool.sharing.replicas // triton.gpus,
+        *gpus,
         room.free.mib // (triton.memory_gib * 1024 + values.beside),
         room.free.millis // (cpu_millis(triton.cpu) + values.beside_millis),
         room.pods,
@@ -200,12 +217,13 @@ def pods_per_node(document: Document, pool: GpuPool, known: InstanceType) -> int
 
 
 def _room(document: Document, known: InstanceType) -> Room:
-    """Return what a GPU node has for Triton's pods."""
-    return room_of([known], daemons(document, gpu=True))
+    """Return what a node has for Triton's pods."""
+    return room_of([known], daemons(document, gpu=known.gpus > 0))
 
 
-def _disk_for_pods_gib(pool: GpuPool, known: InstanceType) -> int:
-    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB - (pool.model_cache_gib or 0)
+def _disk_for_pods_gib(pool: GpuPool | CpuPool, known: InstanceType) -> int:
+    kept = pool.model_cache_gib or 0 if isinstance(pool, GpuPool) else 0
+    return known.allocatable_disk_gib(pool.disk_gib) - _IMAGES_GIB - kept
 
 
 def _has_shm_of_mps(subject: Subject) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from spec import helm_values, names
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
+from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.scheduling.pod_sets import (
     ADDONS,
     ADDONS_OF_EVERY_STACK,
@@ -100,6 +101,20 @@ def workers(document: Document) -> list[Pods]:
         return []
     most = worker.replicas if worker.autoscaler == "none" else worker.max_replicas
     return [Pods(names.WORKER_DEPLOYMENT, Request(cpu_millis(worker.cpu), worker.memory_mib), most or 0)]
+
+
+def fleets_without_gpus(document: Document) -> list[Pods]:
+    """Return the pods of Triton that run on `nodes.cpu`, as many as there may be. An update takes one away before it
+    adds one (`rollout.spareGpu` of charts/triton).
+    """
+    found = []
+    for fleet in document.each_fleet:
+        triton, bounds = fleet.stack.triton, fleet.stack.autoscaling
+        if triton.pool == CPU_POOL_NAME:
+            most = bounds.max_replicas if bounds is not None else triton.replicas
+            request = Request(cpu_millis(triton.cpu), triton.memory_gib * 1024)
+            found.append(Pods(fleet.release, request, most or 0, surges=False))
+    return found
 
 
 def _others(document: Document) -> Iterator[tuple[Where, Pods]]:

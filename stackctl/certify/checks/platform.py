@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, TRITON_NAMESPACE
 from stackctl.certify.checks.nodes import condition
 from stackctl.certify.outcome import Outcome, differ, judged, not_tried
 from stackctl.certify.subject import Subject
@@ -25,17 +25,20 @@ def monitoring_runs(subject: Subject) -> Outcome:
 
 
 def one_autoscaler_owns_the_pods(subject: Subject) -> Outcome:
-    """Look whether exactly one autoscaler counts Triton's pods, and whether it can read what it scales on."""
-    if subject.settings.pod_autoscaler == "none":
+    """Look whether exactly one autoscaler counts the pods of each scaled fleet, and whether it reads what it scales on."""
+    scaled = [fleet.release for fleet in subject.settings.each_fleet if fleet.stack.pod_autoscaler != "none"]
+    if not scaled:
         return not_tried("the stack's pods are not scaled")
-    own = [
-        found
-        for found in subject.objects(_AUTOSCALERS)
-        if found["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": TRITON_DEPLOYMENT}
-    ]
-    active = len(own) == 1 and condition(own[0], "ScalingActive") == "True"
-    seen = [(active, f"{found['metadata']['name']}: ScalingActive is {condition(found, 'ScalingActive')}") for found in own]
-    return judged(seen, differ("no autoscaler has Triton's Deployment as its target"))
+    autoscalers, seen = subject.objects(_AUTOSCALERS), []
+    for name in scaled:
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        own = [found for found in autoscalers if found["spec"]["scaleTargetRef"] == target]
+        if not own:
+            return differ(f"no autoscaler has the Deployment {name} as its target")
+        active = len(own) == 1 and condition(own[0], "ScalingActive") == "True"
+        said = [f"{found['metadata']['name']}: ScalingActive is {condition(found, 'ScalingActive')}" for found in own]
+        seen += [(active, line) for line in said]
+    return judged(seen, not_tried("the stack's pods are not scaled"))
 
 
 def gateway(subject: Subject) -> Outcome:

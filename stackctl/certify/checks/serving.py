@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.names import TRITON_NAMESPACE
 from stackctl.certify.checks.nodes import condition
 from stackctl.certify.outcome import Outcome, agree, differ, judged, not_tried
 from stackctl.certify.subject import FIRST_INFERENCE, Subject
@@ -14,14 +14,16 @@ _CLAIMS = f"/api/v1/namespaces/{TRITON_NAMESPACE}/persistentvolumeclaims"
 
 
 def triton_is_ready(subject: Subject) -> Outcome:
-    """Look whether as many pods are ready as the Deployment wants, and whether one was restarted on the way."""
-    deployment = next(
-        (found for found in subject.objects(_DEPLOYMENTS) if found["metadata"]["name"] == TRITON_DEPLOYMENT), None
-    )
-    if deployment is None:
-        return differ(f"there is no Deployment {TRITON_DEPLOYMENT} in {TRITON_NAMESPACE}")
-    wanted, ready = deployment["spec"].get("replicas", 1), deployment.get("status", {}).get("readyReplicas", 0)
-    seen = [(ready == wanted > 0, f"{ready} of {wanted} pods are ready")]
+    """Look whether as many pods are ready as each fleet's Deployment wants, and whether one was restarted on the way."""
+    deployments = {found["metadata"]["name"]: found for found in subject.objects(_DEPLOYMENTS)}
+    seen = []
+    for fleet in subject.settings.each_fleet:
+        deployment = deployments.get(fleet.release)
+        if deployment is None:
+            return differ(f"there is no Deployment {fleet.release} in {TRITON_NAMESPACE}")
+        wanted, ready = deployment["spec"].get("replicas", 1), deployment.get("status", {}).get("readyReplicas", 0)
+        of = "" if fleet.name is None else f" of {fleet.release}"
+        seen.append((ready == wanted > 0, f"{ready} of {wanted} pods{of} are ready"))
     for pod in subject.objects(_PODS):
         name = pod["metadata"]["name"]
         for container in pod.get("status", {}).get("containerStatuses") or []:

@@ -290,6 +290,18 @@ def test_the_strategy_is_the_stacks_whatever_the_author_chose() -> None:
     assert made.sequence_batching.WhichOneof("strategy_choice") == "direct"
 
 
+def test_a_state_that_begins_anew_tells_of_sequences_what_control_inputs_would() -> None:
+    control = '  control_input [ { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] } ]'
+    state = '  state [ { input_name: "X" output_name: "Y" data_type: TYPE_FP32 dims: [ 1 ] %s } ]'
+    begun = 'initial_state { name: "zero" data_type: TYPE_FP32 dims: [ 1 ] zero_data: true }'
+
+    made = _configure(SEQUENCE.replace(control, state % begun), sequence={"strategy": "direct"})
+
+    assert made.sequence_batching.HasField("direct")
+    (problem,) = _problems(SEQUENCE.replace(control, state % ""), sequence={"strategy": "direct"})
+    assert problem.startswith("sequence: config.pbtxt declares no control inputs")
+
+
 def test_sequences_wait_for_a_batch_only_at_a_high_rate() -> None:
     made = _configure(SEQUENCE, sequence={"strategy": "oldest"}, expectedRate=6000, peakRate=9000)
 
@@ -317,6 +329,8 @@ def test_latency_is_counted_in_buckets_around_the_slo() -> None:
 
     assert [control.metric_identifier.family for control in controls] == ["mine", "nv_inference_first_response_histogram_ms"]
     assert 50 in controls[1].histogram_options.buckets
+    both = _configure(base, sloP99Ms=119).model_metrics.metric_control[1].histogram_options.buckets
+    assert {50, 119} <= set(both)
     assert not _configure(latencyHistogram=False).HasField("model_metrics")
 
 

@@ -12,6 +12,7 @@ from modelctl.release.stack_configs import stack_configs
 from modelctl.release.stacks import read_stack
 from modelctl.repository.configure import ConfigureError, Facts, configure
 from modelctl.repository.load import load, validate
+from modelctl.repository.rules import ensembles
 from spec.settings import ModelServing
 from tests.modelctl.stacks import wants, write_stack
 
@@ -385,3 +386,32 @@ def test_the_arguments_of_vllm_allow_what_a_stack_wants(vllm: Path, tmp_path: Pa
     assert (stack is not None, problems) == (True, [])
     found = [problem.message for problem in stack_configs(load(vllm), [stack] if stack is not None else []).problems]
     assert found == [f"models.serving.llm.{line} [{vllm / 'llm' / 'config.pbtxt'}]" for line in said]
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ("[ -1, -1 ]", []),
+        (
+            "[ -1 ]",
+            [
+                "ensemble_scheduling.step[0].input_map: tensor text has shape [-1, 1] in chat but [-1] in llm",
+                "output: tensor text_output has shape [-1] in llm but [-1, -1] in chat",
+            ],
+        ),
+    ],
+)
+def test_a_step_that_does_not_batch_has_the_batch_in_its_dims(dims: str, said: list[str]) -> None:
+    tensor = 'name: "text{}" data_type: TYPE_STRING dims: {}'
+    step = text_format.Parse(
+        f"input {{ {tensor.format('', dims)} }} output {{ {tensor.format('_output', dims)} }}", ModelConfig()
+    )
+    chat = text_format.Parse(
+        f"""platform: "ensemble" max_batch_size: 8
+        input {{ {tensor.format("", "[ 1 ]")} }} output {{ {tensor.format("_output", "[ -1 ]")} }}
+        ensemble_scheduling {{ step {{ model_name: "llm" model_version: -1
+          input_map {{ key: "text" value: "text" }} output_map {{ key: "text_output" value: "text_output" }} }} }}""",
+        ModelConfig(),
+    )
+    peers = {"llm": ensembles.Peer(step, (1,)), "chat": ensembles.Peer(chat, (1,))}
+    assert list(ensembles.check("chat", chat, peers)) == said

@@ -30,6 +30,13 @@ def test_a_model_that_is_not_there_is_named_with_those_that_are(models: Path) ->
     )
 
 
+def test_an_slo_of_p99_is_no_shorter_than_that_of_p95(models: Path) -> None:
+    assert said("classify", "--slo-p95-ms", "50", "--slo-p99-ms", "49.5", "--models", str(models)) == (
+        1,
+        "error: --slo-p99-ms 49.5 is less than --slo-p95-ms 50; give 50 or more\n",
+    )
+
+
 def test_a_broken_repository_is_said_first(models: Path) -> None:
     (models / "classify" / "config.pbtxt").write_text("max_batch: 3\n")
 

@@ -65,9 +65,9 @@ def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
                 "        print(wanted.nat)\n"
             ),
             "spec/settings/model.py": (
-                "class Settings:\n    @property\n    def triton_pool(self) -> GpuPool:\n        return self.triton.pool\n"
+                "class Settings:\n    @property\n    def triton_nodes(self) -> GpuPool:\n        return self.triton.pool\n"
             ),
-            "stackctl/c.py": "def of(settings: Settings) -> str:\n    return settings.triton_pool.capacity\n",
+            "stackctl/c.py": "def of(settings: Settings) -> str:\n    return settings.triton_nodes.capacity\n",
             "infra/e.py": "def of(group: SystemGroup | GpuPool) -> bool:\n    return group.zones\n",
             "modelctl/f.py": (
                 "class _Draft:\n    wants: ModelServing\n\n"

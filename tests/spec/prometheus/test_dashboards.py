@@ -155,6 +155,15 @@ def test_a_stack_without_histograms_or_cache_has_no_panels_that_stay_empty() -> 
     assert {"Slower than the SLO", "Answered from the cache"} <= set(titles)
 
 
+def test_an_slo_of_p99_is_shown_beside_that_of_p95_where_a_model_has_one() -> None:
+    def asked(stack: str) -> list[str]:
+        (panel,) = [panel for panel in panels(boards(stack)["Triton: inference"]) if panel["title"] == "Slower than the SLO"]
+        return [target["legendFormat"] for target in panel["targets"]]
+
+    assert asked("prod") == ["{{model}}", "allowed"]
+    assert asked(SERVING) == ["{{model}}", "allowed", "{{model}} p99", "allowed p99"]
+
+
 @pytest.mark.timeout(1800)
 def test_prometheus_understands_every_query(promtool: Path, tmp_path: Path) -> None:
     distinct = sorted({query for stack in ALL for board in boards(stack).values() for query in queries(board)})

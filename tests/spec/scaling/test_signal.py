@@ -122,7 +122,7 @@ def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
 
 
 def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
-    assert [field.name for field in fields(Signal)] == ["recording", "model", "target"]
+    assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment"]
     signal = Signal(BUSY, "classify", 0.7)
     assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
     assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"

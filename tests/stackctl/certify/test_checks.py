@@ -27,6 +27,7 @@ from stackctl.preflight.checks.check import fail, ok
 from stackctl.preflight.command import Row
 from tests.aws_environment import use_none_of_the_developers
 from tests.spec.stack_config import settings
+from tests.spec.test_fleets import THREE
 from tests.spec.test_stack_mistakes_autoscaling import HPA, KARPENTER
 
 ARN = "arn:aws:iam::123456789012:role/reader-1"
@@ -192,7 +193,13 @@ CASES: list[tuple[Callable[[Subject], Outcome], dict[str, Any], Settings | None,
         platform.one_autoscaler_owns_the_pods,
         {"horizontalpodautoscalers": []},
         settings(HPA),
-        differ("no autoscaler has Triton's Deployment as its target"),
+        differ("no autoscaler has the Deployment triton as its target"),
+    ),
+    (
+        serving.triton_is_ready,
+        {"deployments": [{**deployment(2), "metadata": {"name": name}} for name in ("triton-cpu", "triton-g5")]},
+        settings(THREE),
+        differ("there is no Deployment triton-p4d in triton"),
     ),
 ]
 

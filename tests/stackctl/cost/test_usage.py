@@ -20,7 +20,9 @@ from stackctl.cost.estimate import estimate
 from stackctl.cost.prices import KEYS, Price, PriceTable
 from stackctl.cost.usage import Amounts, Nodes
 from tests.paths import ROOT
+from tests.spec import stack_config
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
+from tests.spec.test_fleets import FLEETS, THREE
 
 TODAY = date(2026, 11, 21)
 DAY = date(2026, 1, 2)
@@ -44,6 +46,10 @@ def stack(name: str, change: Change = lambda _: None) -> Settings:
     sections = {key.removeprefix("triton-eks:"): value for key, value in config.items()}
     change(sections)
     return load({key if ":" in key else f"triton-eks:{key}": value for key, value in sections.items()}, name, today=TODAY)
+
+
+def three_fleets(fleets: list[dict[str, Any]]) -> Settings:
+    return stack_config.settings({**THREE, "fleets": fleets})
 
 
 def amounts(*numbers: float | str) -> Amounts:
@@ -109,9 +115,28 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
     """prod: Karpenter, at least 3 pods and one that holds a node ready; g5.xlarge has one GPU."""
     settings = stack("prod")
     g5, p4d = settings.gpu.pools
-    assert usage.expected_pods(settings) == (4, 4)
+    assert usage.expected_pods(settings, {}) == (4, 4)
     assert usage.pool_nodes(settings, g5) == Nodes(4, 4, 9)
     assert usage.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
+
+
+def test_each_fleet_has_the_nodes_that_its_pods_fill_and_their_cost() -> None:
+    """Two pods on CPUs, one on a node; two to four on g5, one on a GPU; two with half of the GPUs of a p4d each."""
+    settings = three_fleets(FLEETS)
+    cpu, g5, p4d = settings.each_fleet
+    assert [usage.fleet_nodes(settings, fleet) for fleet in (cpu, g5, p4d)] == [
+        Nodes(2, 2, 2),
+        Nodes(2, 2, 4),
+        Nodes(1, 1, 1),
+    ]
+    assert [usage.pool_nodes(settings, pool) for pool in settings.gpu.pools] == [Nodes(2, 2, 4), Nodes(1, 1, 2)]
+    assert usage.cpu_nodes(settings) == Nodes(2, 2, 4)
+    table = prices(ec2_m7i_xlarge="0.2", ec2_g5_xlarge="1", ec2_p4d_24xlarge="22", ebs_gp3_gib_month="0.1")
+    found = estimate(settings, table, TODAY).fleets
+    assert found["g5"] == Amounts(2 * HOURS + 40, 2 * HOURS + 40, 4 * HOURS + 80)
+    assert found["cpu"].expected == 2 * HOURS * Decimal("0.2") + 20
+    assert found["p4d"].max == 22 * HOURS + 50
+    assert estimate(stack("dev"), table, TODAY).fleets == {}
 
 
 def test_shared_gpus_take_several_pods() -> None:
@@ -328,7 +353,7 @@ def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
     plant(tmp_path, monkeypatch)
     settings = stack("prod", _without_digest(tuned))
     assert throughput.measured_rates(settings) == {"classify": 7.5}
-    assert usage.expected_pods(settings) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
+    assert usage.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
     assert usage.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
     found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
     assert found.per_million_measured == {"classify": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}

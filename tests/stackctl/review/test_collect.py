@@ -12,9 +12,10 @@ import pytest
 
 from spec.settings import Settings
 from stackctl.cost import prices, throughput
-from stackctl.review import collect, document
+from stackctl.review import collect, document, sections
 from stackctl.review.plan import Plan
-from stackctl.review.report import MeasuredCost
+from stackctl.review.report import MeasuredCost, ModelMove
+from tests.spec.test_fleets import released
 from tests.stackctl.cost.test_usage import stack
 
 TODAY = date(2026, 11, 21)
@@ -22,10 +23,10 @@ HOUR = prices.load("us-west-2").usd("ec2.g5.xlarge")
 """Of the node that one Triton of prod fills."""
 
 
-def tuned(sections: dict[str, Any]) -> None:
+def tuned(config: dict[str, Any]) -> None:
     """With evidence for `classify`, and without a release, which another want would not fit."""
-    sections["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
-    del sections["models"]["release"]
+    config["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
+    del config["models"]["release"]
 
 
 @pytest.fixture
@@ -73,3 +74,27 @@ def test_a_region_without_prices_is_told_and_costs_nothing_wrong(monkeypatch: py
     assert "the cost is not known: there is no price table of us-gov-west-1: " in document.render(
         [made], title="t", name="n"
     )
+
+
+def test_a_model_that_moves_to_another_fleet_is_told_and_requests_that_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {"fleets[1].weights": {"tokenize": 0}}
+    one = {"fleets[1].models": ["embed", "pipeline"]}
+
+    def moves(then: dict[str, Any], now: dict[str, Any]) -> tuple[str, tuple[ModelMove, ...]]:
+        old, new = released(then), released(now)
+        monkeypatch.setattr(collect, "settings_of", lambda _: new)
+        monkeypatch.setattr(collect, "settings_at", lambda *_: old)
+        found = collect.report("staging", Plan(()), "main", TODAY)
+        return "\n".join(item for section in sections.of(found) for item in section.items), found.moves
+
+    text, found = moves({}, both)
+    assert found == (ModelMove("tokenize", ("cpu", "g5"), ("cpu", "g5 (weight 0)")),)
+    assert "- `tokenize` moves: served by `cpu` and `g5`, then by `cpu` and `g5 (weight 0)`" in text
+    assert moves(both, one)[1] == (ModelMove("tokenize", ("cpu", "g5 (weight 0)"), ("cpu",)),)
+    text, found = moves({}, one)
+    assert found == (ModelMove("tokenize", ("cpu", "g5"), ("cpu",), torn=("g5",)),)
+    assert (
+        "**Requests are lost:** `g5` still has a part of them while its pods are replaced; give the model the weight 0"
+        in text
+    )
+    assert moves(one, one)[1] == ()

@@ -27,6 +27,18 @@ HPA: dict[str, Any] = {
 """For the stack of `make up AUTOSCALING=1`."""
 
 LOCAL_DISK: dict[str, Any] = {
+    "triton-eks:gpu.pools": [
+        {
+            "name": "g5",
+            "instanceTypes": ["g5.xlarge"],
+            "capacity": "on-demand",
+            "min": 1,
+            "desired": 1,
+            "max": 1,
+            "diskGiB": 200,
+            "modelCacheGiB": 10,
+        }
+    ],
     "triton-eks:models.access": "local",
     # The sha-256 of the word modelctl; no registry has it.
     "triton-eks:models.fetcher": {

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from spec.prometheus import gateway as rules
 from spec.settings import Settings, load_stack_file
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
-from tests.system.e2e import gateway_load
+from tests.system.e2e import gateway_clients, gateway_load
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from tests.system.e2e.sockets import listening
@@ -45,7 +46,7 @@ from twin.plugins.kube_objects import FIELD_MANAGER
 
 SECONDS = 60.0
 """How long a change may take from the API server to every Envoy, on a busy machine."""
-PLURALS = {"BackendTrafficPolicy": "backendtrafficpolicies"}
+PLURALS = {"BackendTrafficPolicy": "backendtrafficpolicies", "SecurityPolicy": "securitypolicies"}
 NOT_INFERENCE = (
     "/metrics",
     "/v2",
@@ -579,3 +580,85 @@ def test_rules_and_dashboards_read_what_envoy_calls_its_metrics(gateway: Gateway
         clusters = {found for one in series for found in re.findall(r'envoy_cluster_name="([^"]*)"', one)}
         assert any(re.fullmatch(wanted[1], cluster) for cluster in clusters), f"{selector} reads nothing of {clusters}"
     assert re.search(r'^envoy_cluster_upstream_rq_xx{[^}]*envoy_response_code_class="2"', scrape, re.MULTILINE)
+
+
+def test_only_who_has_a_key_may_ask_and_each_its_own_models(gateway: Gateway) -> None:
+    keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
+    access = gateway_clients.by_keys(gateway.kube, keys)
+    ours, theirs = keys["team-a"]["current"], keys["team-b"]["current"]
+    with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
+        until(lambda: gateway_clients.http(gateway.http, ours) == 200, "the key to be known")
+        envoy = listens(gateway.envoys()[0])
+        http, grpc = partial(gateway_clients.http, f"{envoy}:8000"), partial(gateway_clients.grpc, f"{envoy}:8001")
+        assert (http(ours), grpc(ours)) == (200, ANSWERED)
+        assert http(**{"x-api-key": ours}) == 200
+        assert (http(), grpc()) == (401, "StatusCode.UNAUTHENTICATED")
+        assert (http("wrong"), grpc("wrong")) == (401, "StatusCode.UNAUTHENTICATED")
+        assert (http(theirs), grpc(theirs)) == (403, "StatusCode.PERMISSION_DENIED")
+        # Who says himself who he is.
+        assert http(theirs, **{"x-triton-client": "team-a.current"}) == 403
+        slow = keys["slow"]["current"]
+        assert sorted(http(slow) for _ in range(5)) == [200, 429, 429, 429, 429]
+        assert http(ours) == 200
+    until(lambda: gateway_clients.http(gateway.http) == 200, "the gateway to be open again")
+
+
+def test_a_route_without_a_policy_of_its_own_is_closed_where_there_are_clients(gateway: Gateway) -> None:
+    with gateway_clients.closed(gateway.kube):
+        until(lambda: gateway_clients.http(gateway.http) == 403, "the route to be closed")
+        assert gateway_clients.grpc(gateway.grpc) == "StatusCode.PERMISSION_DENIED"
+    until(lambda: gateway_clients.http(gateway.http) == 200, "the gateway to be open again")
+
+
+def test_a_key_is_rotated_under_load_and_no_request_is_lost(gateway: Gateway) -> None:
+    keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
+    access = gateway_clients.by_keys(gateway.kube, keys)
+    old, new = keys["team-a"]["current"], gateway_clients.new_key()
+    sent = {"now": old}
+    with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
+        until(lambda: gateway_clients.http(gateway.http, old) == 200, "the key to be known")
+        with load(*gateway_clients.asks(gateway.http, gateway.grpc, sent)) as account:
+            with gateway.told():
+                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": old, "next": new}})
+            sent["now"] = new
+            with gateway.told():
+                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": new, "previous": old}})
+            with gateway.told():
+                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": new}})
+        assert account.answered == account.sent, account.outcomes
+        assert account.sent > 100
+        assert gateway_clients.http(gateway.http, old) == 401
+    until(lambda: gateway_clients.http(gateway.http) == 200, "the gateway to be open again")
+
+
+def test_a_token_is_checked_for_who_made_it_for_whom_and_when(gateway: Gateway) -> None:
+    provider = gateway_clients.Provider()
+    made = routes.manifests
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            routes,
+            "manifests",
+            lambda models, drain: (
+                provider.known(one) if one["kind"] == "SecurityPolicy" and "jwt" in one["spec"] else one
+                for one in made(models, drain)
+            ),
+        )
+        with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=provider.access)):
+            until(lambda: gateway_clients.http(gateway.http, provider.token()) == 200, "the provider to be known")
+            envoy = listens(gateway.envoys()[0])
+            http, grpc = partial(gateway_clients.http, f"{envoy}:8000"), partial(gateway_clients.grpc, f"{envoy}:8001")
+            assert (http(provider.token()), grpc(provider.token())) == (200, ANSWERED)
+            refused = {
+                "none": http(),
+                "no token": http("x"),
+                "expired": http(provider.token(exp=int(time.time()) - 120)),
+                "for another service": http(provider.token(aud="another")),
+                "of another issuer": http(provider.token(iss="https://evil.example.com/")),
+                "signed by somebody else": http(gateway_clients.Provider().token()),
+            }
+            # Of somebody else's audience Envoy says 403 (`JwtAudienceNotAllowed`).
+            assert refused == {**dict.fromkeys(refused, 401), "for another service": 403}
+            assert grpc(provider.token(exp=int(time.time()) - 120)) == "StatusCode.UNAUTHENTICATED"
+            assert http(provider.token(client_id="team-b")) == 403
+            assert http(provider.token(client_id="nobody")) == 403
+    until(lambda: gateway_clients.http(gateway.http) == 200, "the gateway to be open again")

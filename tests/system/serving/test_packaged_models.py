@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import onnxruntime
 import pytest
 import tritonclient.grpc as grpc
 from PIL import Image, ImageDraw, ImageFont
@@ -23,7 +24,7 @@ from tests.modelctl.golden_inference import golden_difference
 from tests.modelctl.stacks import wants, write_stack
 from tests.system.serving.pods import Pod, running_kubelet
 
-ONNX = ("filetype", "text_detection", "text_direction", "text_recognition")
+ONNX = ("filetype", "speech", "text_detection", "text_direction", "text_recognition")
 WANTS = {"sloP95Ms": 5000, "warmup": []}
 """A picture takes two seconds on two processors."""
 KINDS = [("staging", ModelInstanceGroup.KIND_GPU), ("local", ModelInstanceGroup.KIND_CPU)]
@@ -38,8 +39,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plan(repository: Path) -> Plan:
     """One release, for a stack with GPUs and for one that serves the same on CPUs."""
     stacks = repository.parent / "stacks"
-    write_stack(stacks, {name: wants(device="gpu", gpuMemoryMiB=700, **WANTS) for name in ONNX}, stack="staging")
-    write_stack(stacks, {name: wants(latencyHistogram=False, **WANTS) for name in ONNX}, stack="local")
+    serving = {name: {**WANTS, **({"sequence": {"strategy": "direct"}} if name == "speech" else {})} for name in ONNX}
+    on_gpus = {name: wants(device="gpu", gpuMemoryMiB=700, **more) for name, more in serving.items()}
+    write_stack(stacks, on_gpus, stack="staging")
+    write_stack(stacks, {name: wants(latencyHistogram=False, **more) for name, more in serving.items()}, stack="local")
     return prepare(repository, PART_BYTES, Silent(), stacks)
 
 
@@ -122,3 +125,24 @@ def test_a_picture_without_text_has_none(client: grpc.InferenceServerClient) -> 
     answer = waiting.answer(client, "text_in_picture", to_inputs({"PICTURE": blank}))
 
     assert [answer.as_numpy(name).shape for name in ("TEXT", "SCORE", "BOX")] == [(0,), (0,), (0, 4)]
+
+
+def test_the_state_of_a_voice_is_kept_from_request_to_request_and_begins_anew(
+    client: grpc.InferenceServerClient, repository: Path
+) -> None:
+    times = np.arange(4 * 576) / 16000
+    sound = (np.sin(2 * np.pi * 180 * times) * np.sin(2 * np.pi * 3 * times)).astype(np.float32).reshape(4, 1, 576)
+    session = onnxruntime.InferenceSession(repository / "speech" / "1" / "model.onnx", providers=["CPUExecutionProvider"])
+    state, expected = np.zeros((2, 1, 128), dtype=np.float32), []
+    for chunk in sound:
+        likelihood, state = session.run(None, {"input": chunk, "state": state, "sr": np.array(16000)})
+        expected.append(likelihood.tolist())
+
+    for sequence in (1, 2):
+        answers = []
+        for number, chunk in enumerate(sound):
+            given = to_inputs({"input": chunk, "sr": np.array([16000])})
+            more = {"sequence_id": sequence, "sequence_start": number == 0, "sequence_end": number == len(sound) - 1}
+            answers.append(client.infer("speech", given, client_timeout=30, **more).as_numpy("output").tolist())
+        assert np.allclose(answers, expected, atol=1e-6)
+    assert len({str(answer) for answer in expected}) == 4

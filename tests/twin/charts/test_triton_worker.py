@@ -22,6 +22,12 @@ def test_names_of_the_cluster_are_asked_of_the_twins_dns() -> None:
     assert env["PYTHONPATH"] == str(REPOSITORY)
 
 
+def test_names_of_fleets_are_asked_there_too() -> None:
+    fleets = '{"classify": ["dns:///triton-a-headless.triton:8001", "dns:///triton-b-headless.triton:8001"]}'
+    env = WORKER.command(launch(*COMMAND, **AWS, WORKER_TRITON_URL="dns:///t:1", WORKER_TRITON_FLEETS=fleets)).env
+    assert env["WORKER_TRITON_FLEETS"] == fleets.replace("dns:///", "dns://127.0.0.1:5353/")
+
+
 def test_addresses_stay_as_they_are() -> None:
     env = WORKER.command(launch(*COMMAND, **AWS, WORKER_TRITON_URL="ipv4:127.0.0.2:8001")).env
     assert env["WORKER_TRITON_URL"] == "ipv4:127.0.0.2:8001"

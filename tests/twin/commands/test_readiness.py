@@ -116,6 +116,18 @@ def test_a_pod_that_ended_twice_is_given_up_with_the_cause_in_its_log(tmp_path: 
     ]
 
 
+def test_every_fleet_is_waited_for(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class OfTwo(PlayedView):
+        def rolled_out(self, namespace: str, deployment: str) -> bool:
+            asked.append(deployment)
+            return deployment == "triton-a" or len(asked) > 4
+
+    wait(TwinHome(tmp_path), OfTwo([READY]), "abc", lambda _: None, deployments=["triton-a", "triton-b"])
+    assert asked == ["triton-a", "triton-b"] * 3
+
+
 def test_restarts_from_before_do_not_count(tmp_path: Path) -> None:
     view = PlayedView([with_restarts(CRASHED, 5)], [with_restarts(POD, 6)], [with_restarts(READY, 6)])
     wait(TwinHome(tmp_path), view, "abc", lambda _: None)

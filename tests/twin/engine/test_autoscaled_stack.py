@@ -60,7 +60,7 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
     assert settings.worker is not None
     assert (settings.worker.scaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
     assert settings.autoscaling is not None
-    assert settings.triton_pool.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
+    assert settings.triton_nodes.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
     triton_values.check_drain(settings.environment, settings.models.serving)
     named = {signal.name: signal.target for signal in signals(settings)}
     assert (named["pending-timed_batch"], named["busy-timed_batch"]) == (8, 0.2)

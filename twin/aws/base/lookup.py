@@ -17,6 +17,7 @@ _NOT_FOUND = frozenset(
         "NoSuchBucket",
         "NoSuchBucketPolicy",
         "NoSuchEntity",
+        "NoSuchHostedZone",
         "NoSuchLifecycleConfiguration",
         "NoSuchPublicAccessBlockConfiguration",
         "AWS.SimpleQueueService.NonExistentQueue",

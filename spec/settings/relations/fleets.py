@@ -1,0 +1,206 @@
+"""Several fleets: their models, their nodes, and what all of them share."""
+
+import math
+from collections.abc import Iterator
+
+from spec.problem import Problem
+from spec.settings.nodes import CPU_POOL_NAME
+from spec.settings.relations import triton
+from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
+from spec.settings.rule import rule
+from spec.settings.section import Absent
+from spec.wording import did_you_mean, one_of
+
+
+@rule
+def _names_are_distinct(subject: Subject) -> Iterator[Problem]:
+    """Require a name of its own of each fleet."""
+    seen: set[str] = set()
+    for fleet in subject.document.each_fleet:
+        if fleet.name and fleet.name in seen:
+            yield Problem(f"fleets[{fleet.index}].name", f"'{fleet.name}' is the name of another fleet; give each its own")
+        seen.add(fleet.name or "")
+
+
+@rule
+def _models_are_known(subject: Subject) -> Iterator[Problem]:
+    """Require models that models.serving or the release has."""
+    models = subject.document.models
+    if models.release is None:
+        return  # an ensemble needs no entry in models.serving, and before the first release nothing else names it
+    known = sorted({*models.serving, *models.release.models})
+    for fleet in subject.document.each_fleet:
+        for index, model in enumerate(fleet.keys.__dict__.get("models", ()) if fleet.keys is not None else ()):
+            if model not in known:
+                near = did_you_mean(model, known)
+                yield Problem(
+                    f"fleets[{fleet.index}].models[{index}]",
+                    f"neither models.serving nor release {models.release.id} has '{model}'; {near}use {one_of(known)}",
+                )
+
+
+@rule
+def _every_model_has_a_fleet(subject: Subject) -> Iterator[Problem]:
+    """Require a fleet for each model of models.serving and of the release."""
+    models, fleets = subject.document.models, subject.document.each_fleet
+    wanted = [*models.serving, *(models.release.models if models.release is not None else ())]
+    for model in sorted(set(wanted)):
+        if not any(fleet.serves(model) for fleet in fleets):
+            yield Problem("fleets", f"no fleet serves '{model}', and nobody could ask it; add it to the models of one")
+
+
+@rule
+def _somebody_is_asked(subject: Subject) -> Iterator[Problem]:
+    """Require a weight beyond 0 of one of the fleets that serve a model, and none where there is only one."""
+    fleets = subject.document.each_fleet
+    for fleet in fleets:
+        for model in fleet.keys.weights if fleet.keys is not None else ():
+            serving = [other for other in fleets if other.serves(model)]
+            path = f"fleets[{fleet.index}].weights.{model}"
+            if serving == [fleet]:
+                yield Problem(path, f"no other fleet serves '{model}', so that it is always asked; remove the weight")
+            elif fleet in serving and not any(other.weight(model) for other in serving):
+                yield Problem(path, f"every fleet that serves '{model}' has the weight 0; give one of them more")
+
+
+@rule
+@of_each_fleet
+def _pods_without_gpus_have_nodes(subject: Subject) -> Iterator[Problem]:
+    """Require nodes.cpu of a fleet without GPUs, and of one on nodes.cpu no GPUs."""
+    server, cpu = subject.document.triton, subject.document.nodes.cpu
+    if server.gpus and server.pool == CPU_POOL_NAME and cpu is not None:
+        yield Problem("triton.gpus", f"{server.gpus} are more than the nodes of nodes.cpu have, which is none; use 0")
+    elif not server.gpus and server.pool != CPU_POOL_NAME:
+        yield Problem(
+            "triton.gpus",
+            f"0 leave the GPUs of pool '{server.pool}' idle; use 1 or more, or pool: {CPU_POOL_NAME} (nodes.cpu)",
+        )
+    elif not server.gpus and cpu is None:
+        yield Problem(
+            "triton.pool", "the stack has no nodes.cpu; add it, like {instanceTypes: [m7i.2xlarge], max: 4, diskGiB: 100}"
+        )
+
+
+@rule
+@of_each_fleet
+def _models_for_gpus_have_some(subject: Subject) -> Iterator[Problem]:
+    """Refuse models with device: gpu in a fleet without GPUs."""
+    if subject.document.triton.gpus:
+        return
+    for name, model in subject.document.models.serving.items():
+        if model.device == "gpu":
+            yield Problem(
+                f"models.serving.{name}.device", "the pods have no GPU; use device: cpu, or serve it from a fleet with GPUs"
+            )
+
+
+@rule
+def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
+    """Require pools with nodes for all pods of the fleets that run on them; a node is counted for one fleet."""
+    needed: dict[str, list[tuple[str, int]]] = {}
+    for fleet in subject.document.each_fleet:
+        seen = Subject(fleet.stack, subject.stack, subject.today)
+        try:
+            pool, types = pool_of(seen)
+            per_node = min(triton.pods_per_node(fleet.stack, pool, known) for known in types)
+            nodes = math.ceil(triton.most_pods(seen)[1] / per_node) if per_node else 0
+        except Absent:
+            continue
+        needed.setdefault(pool.name, []).append((fleet.name or "", nodes))
+    grows = subject.document.node_autoscaler != "none"
+    for index, pool in enumerate(subject.document.gpu.pools):
+        fleets = needed.get(pool.name, [])
+        room, total = pool.max if grows else pool.desired, sum(nodes for _, nodes in fleets)
+        # One fleet alone is told with its own key.
+        if len(fleets) > 1 and total > room and all(nodes <= room for _, nodes in fleets):
+            listed = ", ".join(f"{name} {nodes}" for name, nodes in fleets)
+            yield Problem(
+                f"gpu.pools[{index}].{'max' if grows else 'desired'}",
+                f"{room} nodes do not hold the pods of all its fleets, which fill {total} ({listed}); give {total}, or a "
+                "fleet a pool of its own",
+            )
+
+
+@rule
+def _targets_are_of_its_models(subject: Subject) -> Iterator[Problem]:
+    """Require targets, in a fleet's own bounds, of models of models.serving that it serves."""
+    for fleet in subject.document.each_fleet:
+        bounds = fleet.keys.autoscaling if fleet.keys is not None else None
+        models = sorted(fleet.stack.models.serving)
+        for name in bounds.targets if bounds is not None else ():
+            if name not in models:
+                valid = f"use {one_of(models)}" if models else "remove it"
+                yield Problem(
+                    f"fleets[{fleet.index}].autoscaling.targets.{name}",
+                    f"the fleet serves no '{name}' that models.serving has; {did_you_mean(name, models)}{valid}",
+                )
+
+
+@rule
+def _one_prometheus(subject: Subject) -> Iterator[Problem]:
+    """Require one prometheusUrl of all fleets that are scaled."""
+    first: str | None = None
+    for fleet in subject.document.each_fleet:
+        bounds = fleet.stack.autoscaling
+        if fleet.keys is None or bounds is None or bounds.prometheus_url is None:
+            continue
+        first = first or bounds.prometheus_url
+        if bounds.prometheus_url != first:
+            yield fleet.problem(Problem("autoscaling.prometheusUrl", f"another fleet asks {first}; give one for all"))
+
+
+@rule
+def _fleets_roll_out_by_pods(subject: Subject) -> Iterator[Problem]:
+    """Refuse rollouts in place with several fleets: `modelctl rollout` changes all pods of a stack alike."""
+    document = subject.document
+    if document.fleets is not None and document.triton.rollout == "in-place":
+        yield Problem(
+            "triton.rollout",
+            "a rollout in place gives every pod the same models, and each of the fleets has its own; use rolling, or remove "
+            "fleets",
+        )
+
+
+@rule
+def _pods_are_compared_within_a_fleet(subject: Subject) -> Iterator[Problem]:
+    """Refuse monitoring.parityImage with several fleets, whose pods are meant to differ."""
+    monitoring = subject.document.monitoring
+    if subject.document.fleets is not None and monitoring is not None and monitoring.parity_image is not None:
+        yield Problem(
+            "monitoring.parityImage",
+            "it compares all pods of Triton, and those of several fleets are meant to differ; remove it (alerts on versions "
+            "of models work without it), or remove fleets",
+        )
+
+
+@rule
+def _ensembles_have_their_steps(subject: Subject) -> Iterator[Problem]:
+    """Require every step of an ensemble on each fleet that serves it: the server loads a step that is not named, and neither
+    the readiness of its pods nor the budget of memory knows of it.
+    """
+    ensembles = subject.document.models.ensembles
+    for fleet in subject.document.each_fleet:
+        models = fleet.keys.__dict__.get("models", ()) if fleet.keys is not None else ()
+        for index, model in enumerate(models):
+            missing = [step for step in dict.fromkeys(ensembles.get(model, ())) if step not in models]
+            if missing:
+                yield Problem(
+                    f"fleets[{fleet.index}].models[{index}]",
+                    f"'{model}' is an ensemble, and the fleet lacks {', '.join(missing)} of its steps; add "
+                    f"{'it' if len(missing) == 1 else 'them'}",
+                )
+
+
+@rule
+def _sequences_stay_in_a_fleet(subject: Subject) -> Iterator[Problem]:
+    """Refuse a model with sequence whose requests two fleets share: those of one sequence belong to one server."""
+    fleets = subject.document.each_fleet
+    for name, model in subject.document.models.serving.items():
+        asked = [fleet for fleet in fleets if fleet.serves(name) and fleet.weight(name)]
+        if model.__dict__.get("sequence") is not None and len(asked) > 1:
+            names = " and ".join(str(fleet.name) for fleet in asked)
+            yield Problem(
+                f"models.serving.{name}.sequence",
+                f"fleets {names} share its requests, and those of a sequence belong to one server; give all but one the "
+                "weight 0, or serve it from one",
+            )

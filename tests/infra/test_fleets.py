@@ -1,0 +1,144 @@
+"""Several fleets in the program: the pods of each, the routes between them, and what watches each."""
+
+from typing import Any
+
+import pytest
+
+from infra.platform.dashboards import dashboards
+from infra.platform.prometheus_stack import prometheus_url
+from infra.serving import routes
+from infra.serving.scaling import autoscaler_spec, scaled_object_spec
+from infra.serving.triton import FleetArgs, values
+from infra.serving.worker import asked_of
+from infra.serving.worker import values as worker_values
+from spec.iam_policy import service_account_trust
+from spec.names import PROMETHEUS_URL
+from spec.prometheus import rule_file
+from tests.charts import rendering
+from tests.infra.access import stack
+from tests.spec.test_fleets import released as read
+from tests.spec.test_stack_mistakes_relations import WORKER
+
+OF_G5 = 'pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"'
+
+
+GATEWAY = {
+    "certificateArn": "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef",
+    "replicas": 2,
+    "cpu": "1",
+    "memoryMiB": 512,
+}
+
+
+def pods(name: str) -> dict[str, Any]:
+    fleet = next(fleet for fleet in read().each_fleet if fleet.name == name)
+    args = FleetArgs.of(fleet)
+    objects = rendering.render_values(values(stack(), args), environment="staging", name=args.name)
+    deployment = rendering.only(objects, "Deployment")
+    assert deployment["metadata"]["name"] == f"triton-{name}"
+    assert rendering.only(objects, "ServiceAccount")["metadata"]["name"] == f"triton-{name}"
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "gpus", "pool"),
+    [
+        ("cpu", ["tokenize"], None, "cpu"),
+        ("g5", ["embed", "pipeline", "tokenize"], "1", "g5"),
+        ("p4d", ["rank"], "4", "p4d"),
+    ],
+)
+def test_the_pods_of_a_fleet_load_its_models_alone_on_its_nodes(
+    name: str, models: list[str], gpus: str | None, pool: str
+) -> None:
+    spec = pods(name)
+    (container,) = spec["containers"]
+    assert rendering.flag(container, "--model-control-mode") == "explicit"
+    assert [arg for arg in container["args"] if "--load-model" in arg] == [f"--load-model={model}" for model in models]
+    assert container["resources"]["limits"].get("nvidia.com/gpu") == gpus
+    assert spec["nodeSelector"] == {"triton-eks/pool": pool}
+    assert [toleration["key"] for toleration in spec["tolerations"]] == ["nvidia.com/gpu" if gpus else "triton-eks/pool"]
+
+
+def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
+    made = read({"gateway": GATEWAY, **changes})
+    assert made.gateway is not None
+    found = routes.routed(made.models, made.gateway, made.each_fleet)
+    (routed,) = [one for one in found if one.name == model]
+    given: list[dict[str, Any]] = routes.http_route_spec(routed)["rules"][0]["backendRefs"]
+    return given
+
+
+def test_a_model_is_asked_where_it_is_served_and_by_weight_where_several_serve_it() -> None:
+    assert backends({}, "rank") == [{"name": "triton-p4d", "port": 8000}]
+    assert backends({}, "tokenize") == [
+        {"name": "triton-cpu", "port": 8000, "weight": 1},
+        {"name": "triton-g5", "port": 8000, "weight": 1},
+    ]
+    moving = {"fleets[0].weights": {"tokenize": 3}, "fleets[1].weights": {"tokenize": 0}}
+    assert [one["weight"] for one in backends(moving, "tokenize")] == [3, 0]
+
+
+def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
+    canary = {"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}
+    weights = {one["name"]: one["weight"] for one in backends(canary, "tokenize")}
+    assert weights == {"triton-cpu": 80, "triton-g5": 80, "next": 40}
+
+
+def test_a_fleet_is_scaled_by_an_object_of_its_own() -> None:
+    fleet = read().each_fleet[1]
+    keda, hpa = (
+        scaled_object_spec(fleet.stack, "http://p:9090", fleet.deployment),
+        autoscaler_spec(fleet.stack, fleet.deployment),
+    )
+    assert keda["scaleTargetRef"]["name"] == hpa["scaleTargetRef"]["name"] == "triton-g5"
+    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["name"] == "triton-g5"
+    assert {OF_G5 in trigger["metadata"]["query"] for trigger in keda["triggers"]} == {True}
+
+
+def test_each_fleet_is_down_and_lacks_a_model_by_itself() -> None:
+    rules = [rule for group in rule_file.groups(read()) for rule in group["rules"] if "alert" in rule]
+    down = {rule["labels"]["fleet"]: rule["expr"] for rule in rules if rule["alert"] == "TritonDown"}
+    assert down["g5"] == f'absent(up{{namespace="triton",job="triton",{OF_G5}}} == 1)'
+    lacking = sorted(
+        (rule["labels"]["fleet"], rule["labels"].get("model", ""))
+        for rule in rules
+        if rule["alert"] == "TritonModelNotServed"
+    )
+    assert lacking == [
+        ("cpu", ""),
+        ("cpu", "tokenize"),
+        ("g5", ""),
+        ("g5", "embed"),
+        ("g5", "pipeline"),
+        ("g5", "tokenize"),
+        ("p4d", ""),
+        ("p4d", "rank"),
+    ]
+    stuck = next(rule for rule in rules if rule["alert"] == "TritonRolloutStuck")
+    assert 'deployment=~"(triton-cpu|triton-g5|triton-p4d)"' in stuck["expr"]
+
+
+def test_the_board_of_scaling_shows_every_fleet() -> None:
+    assert 'deployment=~"(triton-cpu|triton-g5|triton-p4d)"' in str(dashboards(read())[-1])
+
+
+def test_a_worker_asks_the_fleet_with_the_larger_part_first() -> None:
+    cpu, g5, p4d = (f"dns:///triton-{name}-headless.triton.svc.cluster.local:8001" for name in ("cpu", "g5", "p4d"))
+    asked = asked_of(read({"fleets[0].weights": {"tokenize": 0}}).each_fleet)
+    assert asked == {"embed": [g5], "pipeline": [g5], "rank": [p4d], "tokenize": [g5, cpu]}
+    given = worker_values(stack(), read({"worker": WORKER}).worker, 4, read().each_fleet)["triton"]
+    assert (given["url"], given["fleets"]["tokenize"]) == (cpu, [cpu, g5])
+
+
+def test_the_role_that_reads_models_trusts_the_account_of_each_fleet() -> None:
+    names = [fleet.release for fleet in read().each_fleet]
+    trust = service_account_trust("arn", "issuer", "triton", *names)
+    assert '["system:serviceaccount:triton:triton-cpu","system:serviceaccount:triton:triton-g5",' in trust.replace(", ", ",")
+
+
+def test_every_autoscaler_asks_the_prometheus_that_a_fleet_names() -> None:
+    bounds = {"minReplicas": 2, "maxReplicas": 4, "prometheusUrl": "http://prometheus.observability.svc:9090"}
+    assert prometheus_url(read({"fleets[1].autoscaling": bounds})) == "http://prometheus.observability.svc:9090"
+    assert prometheus_url(read()) == PROMETHEUS_URL

@@ -1,0 +1,134 @@
+"""Three fleets in one stack (CPUs, g5, p4d), previewed: what belongs to each, and what they share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from spec.settings.digest import digest_of
+from spec.settings.source import load
+from tests.paths import ROOT
+from tests.system.component.engine.analyzer import running
+from tests.system.component.engine.recording import Recording, Registration
+from tests.system.component.engine.stack_run import TODAY, previewed
+
+DEPLOYMENT, SERVICE, ACCOUNT = (
+    f"kubernetes:{kind}" for kind in ("apps/v1:Deployment", "core/v1:Service", "core/v1:ServiceAccount")
+)
+ROUTE, SCALED = "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "kubernetes:keda.sh/v1alpha1:ScaledObject"
+BUDGET = "kubernetes:policy/v1:PodDisruptionBudget"
+NAMES = ["triton-cpu", "triton-g5", "triton-p4d"]
+
+
+def three_fleets() -> dict[str, Any]:
+    """prod, with each of its models where it belongs, and one on two fleets."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    config["triton-eks:nodes"]["cpu"] |= {"max": 6, "diskGiB": 100}
+    models = config["triton-eks:models"]
+    models["serving"]["classify"] = {
+        "device": "gpu",
+        "gpuMemoryMiB": 6000,
+        "sloP95Ms": 50,
+        "expectedRate": 40,
+        "peakRate": 120,
+    }
+    config["triton-eks:fleets"] = [
+        {"name": "cpu", "models": ["normalize"], "pool": "cpu", "gpus": 0, "replicas": 2, "cpu": "2", "memoryGiB": 8},
+        {"name": "g5", "models": ["classify", "normalize", "pipeline"], "weights": {"classify": 3}},
+        {
+            "name": "p4d",
+            "models": ["classify"],
+            "pool": "p4d",
+            "gpus": 4,
+            "cpu": "40",
+            "memoryGiB": 400,
+            "autoscaling": {"minReplicas": 2, "maxReplicas": 3, "startSeconds": 600},
+        },
+    ]
+    release = models.pop("release")
+    wants = load(config, "prod", today=TODAY).models.serving
+    models["release"] = {**release, "serving": digest_of(wants, (8.0, 8.6))}
+    return config
+
+
+@pytest.fixture(scope="module")
+def preview() -> Recording:
+    return previewed(ROOT, "prod", three_fleets())
+
+
+def of_triton(preview: Recording, kind: str) -> dict[str, Registration]:
+    found = [item for item in preview.of_type(kind) if item.checked["metadata"].get("namespace") == "triton"]
+    return {item.checked["metadata"]["name"]: item for item in found}
+
+
+def test_each_fleet_has_its_own_objects(preview: Recording) -> None:
+    assert sorted(of_triton(preview, DEPLOYMENT)) == sorted(of_triton(preview, ACCOUNT)) == NAMES
+    assert sorted(of_triton(preview, BUDGET)) == NAMES
+    services = [f"{name}{suffix}" for name in NAMES for suffix in ("", "-headless", "-metrics")]
+    assert sorted(of_triton(preview, SERVICE)) == sorted(services)
+    assert sorted(of_triton(preview, SCALED)) == ["triton-g5", "triton-p4d"]
+    namespaces = [item.checked["metadata"]["name"] for item in preview.of_type("kubernetes:core/v1:Namespace")]
+    assert namespaces.count("triton") == 1
+
+
+def test_each_fleet_loads_its_models_and_runs_on_its_nodes(preview: Recording) -> None:
+    found = {}
+    for name, item in of_triton(preview, DEPLOYMENT).items():
+        pod = item.checked["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        models = [arg.partition("=")[2] for arg in container["args"] if arg.startswith("--load-model")]
+        found[name] = (
+            models,
+            pod["nodeSelector"]["triton-eks/pool"],
+            container["resources"]["limits"].get("nvidia.com/gpu"),
+        )
+    assert found == {
+        "triton-cpu": (["normalize"], "cpu", None),
+        "triton-g5": (["classify", "normalize", "pipeline"], "g5", "1"),
+        "triton-p4d": (["classify"], "p4d", "4"),
+    }
+
+
+def test_a_model_is_routed_to_its_fleets_after_their_pods(preview: Recording) -> None:
+    routes = of_triton(preview, ROUTE)
+    backends = {name: item.checked["spec"]["rules"][0]["backendRefs"] for name, item in routes.items()}
+    assert backends == {
+        "classify": [
+            {"name": "triton-g5", "port": 8000, "weight": 3},
+            {"name": "triton-p4d", "port": 8000, "weight": 1},
+        ],
+        "normalize": [
+            {"name": "triton-cpu", "port": 8000, "weight": 1},
+            {"name": "triton-g5", "port": 8000, "weight": 1},
+        ],
+        "pipeline": [{"name": "triton-g5", "port": 8000}],
+    }
+    charts = {item.urn for item in preview.of_type("kubernetes:helm.sh/v4:Chart") if item.name.startswith("triton-")}
+    # A chart is there when its pods are ready; until then requests go where they went.
+    assert len(charts) == 3
+    assert charts <= set(preview.one("triton:serving:ModelRoutes").depends_on)
+
+
+def test_workers_know_the_fleet_of_each_model(preview: Recording) -> None:
+    (worker,) = [item for item in preview.of_type(DEPLOYMENT) if item.checked["metadata"]["name"] == "triton-worker"]
+    (container,) = worker.checked["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    asked = json.loads(variables["WORKER_TRITON_FLEETS"])
+    assert [url.split(".")[0] for url in asked["classify"]] == ["dns:///triton-g5-headless", "dns:///triton-p4d-headless"]
+
+
+def test_nodes_are_held_ready_for_the_fleets_that_ask_for_it(preview: Recording) -> None:
+    warm = [item for item in preview.of_type(DEPLOYMENT) if item.checked["metadata"].get("namespace") == "triton-warm"]
+    assert [item.checked["metadata"]["name"] for item in warm] == ["triton-warm-g5"]
+
+
+def test_fleets_violate_no_policy(preview: Recording) -> None:
+    with running(ROOT / "policies") as pack:
+        day = {"asOf": TODAY.isoformat()}
+        pack.configure({"eks-version-supported": day, "eks-version-ageing": day})
+        pack.configure_stack("prod", {"aws:region": "us-west-2", "triton-eks:environment": "prod"})
+        # What waits for `up` is told as one advisory finding.
+        assert {found.policy for found in pack.judge(preview)} == {"judged-at-up"}

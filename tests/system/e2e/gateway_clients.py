@@ -1,0 +1,181 @@
+"""Clients of the gateway for the end-to-end tests: the objects that the program makes of them, their keys and tokens."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import tritonclient.grpc as triton
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from tritonclient.utils import InferenceServerException
+
+from examples.gateway import headers
+from infra.platform import client_keys
+from infra.platform import gateway as platform
+from infra.serving import model_access
+from infra.serving.model_access import ModelAccess
+from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE
+from spec.settings.clients import Client, Jwt
+from spec.settings.gateway import Gateway as Section
+from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Ask, infer_path, tensors
+from twin.cluster.kube_api import KubeClient, object_path
+from twin.plugins.kube_objects import FIELD_MANAGER
+
+ISSUER, AUDIENCE = "https://login.example.com/", "inference"
+CLIENTS = {
+    "team-a": Client(models=(MODEL,)),
+    "team-b": Client(models=("another",)),
+    "slow": Client.model_validate({"requestsPerSecond": 1}),
+}
+PLURALS = {"SecurityPolicy": "securitypolicies", "ClientTrafficPolicy": "clienttrafficpolicies"}
+Keys = Mapping[str, Mapping[str, str]]
+_SECONDS = 10.0
+
+
+def by_keys(kube: KubeClient, keys: Keys) -> ModelAccess:
+    """Put the clients' keys where the operator puts them; return who may ask MODEL by them."""
+    _apply(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EXTERNAL_SECRETS.namespace}})
+    write_keys(kube, keys)
+    grant = next(
+        one for one in client_keys.manifests("triton-local", "us-west-2", CLIENTS) if one["kind"] == "ReferenceGrant"
+    )
+    _apply(kube, grant)
+    return ModelAccess(CLIENTS, None).of_model(MODEL)
+
+
+def write_keys(kube: KubeClient, keys: Keys) -> None:
+    """Write the Secret that the operator makes of the secrets of all clients."""
+    data = {
+        f"{client}.{slot}": base64.b64encode(key.encode()).decode()
+        for client, own in keys.items()
+        for slot, key in own.items()
+    }
+    metadata = {"name": CLIENT_KEYS, "namespace": EXTERNAL_SECRETS.namespace}
+    _apply(kube, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data})
+
+
+def new_key() -> str:
+    """A key as `stackctl keys` makes it."""
+    return secrets.token_urlsafe(32)
+
+
+@contextmanager
+def closed(kube: KubeClient) -> Iterator[None]:
+    """Have what the program makes for the whole gateway where it has clients, while the block lasts.
+
+    Then nothing says any more who may ask, of MODEL either.
+    """
+    refusal = model_access.refusal()
+    section = Section.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "clients": {"a": {}}})
+    path = _path("ClientTrafficPolicy", "gateway.envoyproxy.io/v1alpha1", refusal["metadata"])
+    before = kube.get(path)
+    shown = {"apiVersion": before["apiVersion"], "kind": before["kind"], "metadata": refusal["metadata"]}
+    _apply(kube, {**shown, "spec": platform.client_policy_spec(section)})
+    _apply(kube, refusal)
+    try:
+        yield
+    finally:
+        for metadata in (refusal["metadata"], {"name": MODEL, "namespace": TRITON_NAMESPACE}):
+            policy = _path("SecurityPolicy", refusal["apiVersion"], metadata)
+            if kube.find(policy) is not None:
+                kube.delete(policy, {})
+        _apply(kube, {**shown, "spec": before["spec"]})
+
+
+class Provider:
+    """An identity provider, whose keys Envoy is told in place of fetching them."""
+
+    def __init__(self) -> None:
+        self._key = rsa.generate_private_key(65537, 2048)
+        jwt = {"issuer": ISSUER, "jwksUri": f"{ISSUER}keys", "audiences": (AUDIENCE,), "clientClaim": "client_id"}
+        self.access = ModelAccess(CLIENTS, Jwt.model_validate(jwt)).of_model(MODEL)
+
+    def known(self, policy: dict[str, Any]) -> dict[str, Any]:
+        """The policy with this provider's public key in it."""
+        numbers = self._key.public_key().public_numbers()
+        key = {"kty": "RSA", "alg": "RS256", "kid": "one", "n": _number(numbers.n), "e": _number(numbers.e)}
+        for provider in policy["spec"]["jwt"]["providers"]:
+            del provider["remoteJWKS"]
+            provider["localJWKS"] = {"type": "Inline", "inline": json.dumps({"keys": [key]})}
+        return policy
+
+    def token(self, **claims: Any) -> str:
+        """A token of team-a for this gateway, good for an hour, or with other claims (RFC 7515)."""
+        own = {"iss": ISSUER, "aud": AUDIENCE, "client_id": "team-a", "exp": int(time.time()) + 3600}
+        head = _text(json.dumps({"alg": "RS256", "typ": "JWT", "kid": "one"}).encode())
+        body = _text(json.dumps({**own, **claims}).encode())
+        signature = self._key.sign(f"{head}.{body}".encode(), padding.PKCS1v15(), SHA256())
+        return f"{head}.{body}.{_text(signature)}"
+
+
+def _text(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _number(value: int) -> str:
+    return _text(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+
+
+def http(address: str, credential: str | None = None, *, model: str = MODEL, **named: str) -> int:
+    """The status of one request over HTTP."""
+    if credential is not None:
+        named["authorization"] = f"Bearer {credential}"
+    answer = httpx.post(f"http://{address}{infer_path(model)}", json=BODY, headers=named, trust_env=False, timeout=_SECONDS)
+    return answer.status_code
+
+
+def grpc(address: str, credential: str | None = None) -> str:
+    """How one request over gRPC ended: ANSWERED, or its status."""
+    named = {**headers(MODEL), **({"authorization": f"Bearer {credential}"} if credential is not None else {})}
+    with triton.InferenceServerClient(address) as client:
+        try:
+            client.infer(MODEL, tensors(), headers=named, client_timeout=_SECONDS)
+        except InferenceServerException as error:
+            return str(error.status())
+    return ANSWERED
+
+
+def asks(http_address: str, grpc_address: str, key: Mapping[str, str]) -> tuple[Ask, Ask, Ask]:
+    """Loads with whatever is key["now"] when a request is sent: on kept connections, on new ones, and over gRPC."""
+    kept = httpx.Client(trust_env=False, timeout=_SECONDS)
+    channel, inputs = triton.InferenceServerClient(grpc_address), tensors()
+
+    def over_http(client: httpx.Client | None) -> str:
+        post = httpx.post if client is None else client.post
+        options: dict[str, Any] = {"trust_env": False, "timeout": _SECONDS} if client is None else {}
+        try:
+            answer = post(
+                f"http://{http_address}{infer_path()}",
+                json=BODY,
+                headers={"authorization": f"Bearer {key['now']}"},
+                **options,
+            )
+        except httpx.HTTPError as error:
+            return f"{type(error).__name__}: {error}"
+        return ANSWERED if answer.status_code == 200 else f"HTTP {answer.status_code}"
+
+    def over_grpc() -> str:
+        named = {**headers(MODEL), "authorization": f"Bearer {key['now']}"}
+        try:
+            channel.infer(MODEL, inputs, headers=named, client_timeout=_SECONDS)
+        except InferenceServerException as error:
+            return f"{error.status()}: {error.message()[:100]}"
+        return ANSWERED
+
+    return (lambda: over_http(kept)), (lambda: over_http(None)), over_grpc
+
+
+def _apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:
+    kube.apply(_path(manifest["kind"], manifest["apiVersion"], manifest["metadata"]), dict(manifest), manager=FIELD_MANAGER)
+
+
+def _path(kind: str, api_version: str, metadata: Mapping[str, Any]) -> str:
+    plural = PLURALS.get(kind, f"{kind.lower()}s")
+    return object_path(api_version, plural, metadata.get("namespace"), metadata["name"])

@@ -1,0 +1,100 @@
+"""A model moves from one fleet to another under load, by the steps of docs/fleets.md: real servers, no failed request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc.aio as triton
+from tritonclient.grpc import InferInput
+from tritonclient.utils import InferenceServerException
+
+from modelctl.loadgen import Account, RequestFailed, Schedule, Send, run
+from tests.charts import rendering
+from tests.system.serving import models
+from tests.system.serving.deployment import DEADLINE_SECONDS, Deployment
+from tests.system.serving.models import Timing
+from tests.system.serving.pods import Kubelet, Pod
+
+PROPAGATION_SECONDS = 0.5
+RATE = 30.0
+LONGEST_SECONDS = 240.0
+MOVING, LEFT, RIGHT = "moving", "left", "right"
+
+
+def fleet(kubelet: Kubelet, repository: Path, *served: str) -> Callable[[], Pod]:
+    """What starts a pod of a fleet with these models, of a release that has all of them."""
+    overrides = {"release": {"part": True}}
+    return lambda: kubelet.pod(dict.fromkeys(served, 1), repository, overrides).start()
+
+
+@contextlib.asynccontextmanager
+async def asking(routes: dict[str, Deployment]) -> AsyncIterator[Send]:
+    """Requests for each model in turn, to the pods of the fleet that its route leads to, each of which is tried once."""
+    tensor = InferInput("IN", [1, 1], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
+    turns = itertools.count()
+    channels: dict[str, triton.InferenceServerClient] = {}
+
+    async def send(number: int) -> str:
+        model = sorted(routes)[number % len(routes)]
+        endpoints = routes[model].endpoints
+        pod = endpoints[next(turns) % len(endpoints)]
+        if pod.grpc not in channels:
+            channels[pod.grpc] = triton.InferenceServerClient(pod.grpc, channel_args=[("grpc.enable_retries", 0)])
+        try:
+            await channels[pod.grpc].infer(model, [tensor], client_timeout=DEADLINE_SECONDS)
+        except InferenceServerException as error:
+            raise RequestFailed(f"{model}: {error}") from None
+        return model
+
+    try:
+        yield send
+    finally:
+        for channel in channels.values():
+            await channel.close()
+
+
+def test_a_model_moves_to_another_fleet_and_no_request_fails(kubelet: Kubelet, tmp_path: Path) -> None:
+    repository = tmp_path / "release"
+    for name in (MOVING, LEFT, RIGHT):
+        models.write(repository, name=name, timing=Timing(seconds=0.01, queue=64))
+    first = [[fleet(kubelet, repository, *served)() for _ in range(2)] for served in ((MOVING, LEFT), (RIGHT,))]
+    for pod in (pod for pods in first for pod in pods):
+        pod.until_ready()
+    old, new = (Deployment(pods, {"release": {"part": True}}, PROPAGATION_SECONDS) for pods in first)
+    assert rendering.flag(old.pods[0].container, "--model-control-mode") == "explicit"
+    routes = {MOVING: old, LEFT: old, RIGHT: new}
+
+    async def move() -> None:
+        # 1: the new fleet has the model, and then the route leads there; the old one still has it.
+        await new.roll_out(fleet(kubelet, repository, MOVING, RIGHT))
+        routes[MOVING] = new
+        await asyncio.sleep(1)
+        # 2: the old fleet loses it.
+        await old.roll_out(fleet(kubelet, repository, LEFT))
+
+    async def under_load() -> None:
+        end = asyncio.Event()
+        async with asking(routes) as send:
+            schedule = Schedule.constant(RATE, 2 * LONGEST_SECONDS)
+            load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))
+            try:
+                async with asyncio.timeout(LONGEST_SECONDS):
+                    await asyncio.sleep(1)
+                    await move()
+                    await asyncio.sleep(1)
+            finally:
+                end.set()
+                result = await load
+        sent = len(result.outcomes)
+        assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors
+        assert set(result.tags) == {MOVING, LEFT, RIGHT}
+        assert min(result.tags.values()) > 50, "every model was asked all the time"
+
+    asyncio.run(under_load())
+    assert not {pod for pods in first for pod in pods} & {*old.pods, *new.pods}, "every pod was replaced"

@@ -1,0 +1,67 @@
+"""Which service the worker asks for a model, and the next one where that one has it not."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tritonclient.utils import InferenceServerException
+
+from worker import triton
+from worker.failures import AttemptFailed, Unavailable
+from worker.message import InferenceRequest
+
+A, B, ELSE = "dns:///a:8001", "dns:///b:8001", "dns:///else:8001"
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, model: str, answers: dict[str, str]) -> list[str]:
+    """The services that are asked for a model, of which each has an answer: a status, or "" for a result."""
+    found: list[str] = []
+
+    class Client:
+        def __init__(self, url: str, **_: Any) -> None:
+            self.url = url
+
+        async def infer(self, *_: Any, **__: Any) -> str:
+            found.append(self.url)
+            if answers[self.url]:
+                raise InferenceServerException("no", status=f"StatusCode.{answers[self.url]}")
+            return self.url
+
+        async def close(self) -> None:
+            found.append(f"closed {self.url}")
+
+    monkeypatch.setattr(triton, "InferenceServerClient", Client)
+
+    async def ask() -> None:
+        service = triton.Triton(ELSE, 1, {"classify": [A, B]})
+        try:
+            await service.infer(
+                InferenceRequest.model_construct(model=model, outputs=(), version=None, parameters={}), [], "m"
+            )
+        finally:
+            await service.close()
+
+    try:
+        asyncio.run(ask())
+    except (AttemptFailed, Unavailable) as failure:
+        found.append(type(failure).__name__)
+    closed = [f"closed {url}" for url in (ELSE, A, B)]
+    assert [line for line in found if line.startswith("closed")] == closed
+    return [line for line in found if line not in closed]
+
+
+@pytest.mark.parametrize(
+    ("model", "answers", "expected"),
+    [
+        ("other", {ELSE: ""}, [ELSE]),
+        ("classify", {A: "", B: ""}, [A]),
+        ("classify", {A: "NOT_FOUND", B: ""}, [A, B]),
+        ("classify", {A: "NOT_FOUND", B: "NOT_FOUND"}, [A, B, "AttemptFailed"]),
+        ("classify", {A: "UNAVAILABLE", B: ""}, [A, "Unavailable"]),
+        ("classify", {A: "INVALID_ARGUMENT", B: ""}, [A, "AttemptFailed"]),
+    ],
+)
+def test_the_next_service_is_asked_only_where_the_one_before_has_not_the_model(
+    monkeypatch: pytest.MonkeyPatch, model: str, answers: dict[str, str], expected: list[str]
+) -> None:
+    assert asked(monkeypatch, model, answers) == expected
