@@ -35,6 +35,7 @@ from spec.settings.serving import ModelServing, Sequence
 from tests.system.e2e import gateway_clients, gateway_load
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
+from tests.system.e2e.sockets import listening
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeClient, object_path
@@ -236,6 +237,20 @@ def test_the_controller_accepts_everything_that_the_program_makes(gateway: Gatew
 def test_the_status_says_where_to_ask(gateway: Gateway) -> None:
     endpoints = json.loads(gateway.twin.run("status", "--json").stdout)["endpoints"]
     assert endpoints[f"load balancer of {GATEWAY_NAMESPACE}"] == f"{gateway.http} {gateway.grpc}"
+
+
+def test_controller_envoys_and_what_drains_them_listen_on_loopback_alone(gateway: Gateway) -> None:
+    controller = processes.find(gateway.twin.home, "envoy-gateway")
+    assert controller is not None
+    found = {"controller": {address.rpartition(":")[0] for address in listening(controller.pid)}}
+    for pod in gateway.envoys():
+        for container in ("envoy", "shutdown-manager"):
+            pid = gateway.process(pod, container)
+            found[f"{container} at {listens(pod)}"] = {address.rpartition(":")[0] for address in listening(pid)}
+    for who, addresses in found.items():
+        own = who.partition(" at ")[2] or gateway.address
+        # As /proc has it: the bytes in the order of the machine.
+        assert addresses == {"".join(f"{int(byte):02X}" for byte in reversed(own.split(".")))}, who
 
 
 def test_only_inference_passes_over_http(gateway: Gateway) -> None:
@@ -498,6 +513,30 @@ def test_no_request_fails_while_an_envoy_ends(gateway: Gateway) -> None:
 def _ending(gateway: Gateway, namespace: str) -> bool:
     found = gateway.kube.get(object_path("v1", "pods", namespace))["items"]
     return any("deletionTimestamp" in pod["metadata"] for pod in found)
+
+
+def test_a_new_pod_gets_its_share_little_by_little(gateway: Gateway) -> None:
+    """Least request alone would send most requests to the pod that has none; Envoy raises its part within half a minute."""
+    cluster, gone = gateway.twin.servers().cluster(), gateway.tritons()[0]
+    with load(*clients(gateway), *clients(gateway), rate=5) as account:
+        gateway.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["metadata"]["name"]))
+        until(lambda: len(cluster.service_addresses(TRITON_NAMESPACE, TRITON_SERVICE)) < 2, "the pod to leave")
+        until(lambda: len(cluster.service_addresses(TRITON_NAMESPACE, TRITON_SERVICE)) == 2, "a new pod", 120)
+        first = _share_of_the_newest(gateway, 5)
+        time.sleep(35)
+        last = _share_of_the_newest(gateway, 10)
+    assert account.answered == account.sent, account.outcomes
+    assert first < 0.3, f"{first:.0%} of the first requests went to a pod that had just become ready"
+    assert 0.35 < last < 0.65, f"{last:.0%} of the requests after its start"
+
+
+def _share_of_the_newest(gateway: Gateway, seconds: float) -> float:
+    pods = gateway.tritons()
+    newest = max(pods, key=lambda pod: pod["status"]["startTime"])["metadata"]["name"]
+    before = served(pods)
+    time.sleep(seconds)
+    after = served(pods)
+    return (after[newest] - before[newest]) / (sum(after.values()) - sum(before.values()))
 
 
 def test_a_killed_envoy_costs_the_requests_that_it_had_and_comes_back(gateway: Gateway) -> None:

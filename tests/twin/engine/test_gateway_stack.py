@@ -35,4 +35,4 @@ def test_it_is_a_stack_as_the_program_wants_it(home: TwinHome, autoscaling: bool
     assert settings.gateway is not None
     assert (settings.gateway.replicas, settings.gateway.encrypted) == (2, False)
     assert settings.triton.replicas == (None if autoscaling else 2)
-    assert settings.triton_pool.desired > (settings.triton.replicas or 0), "a new pod of a rolling update has a node"
+    assert settings.gpu.pools[0].desired > (settings.triton.replicas or 0), "a new pod of a rolling update has a node"
