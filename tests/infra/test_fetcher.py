@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.serving.triton import TritonServerArgs, values
+from infra.serving.triton import FleetArgs, values
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.paths import ROOT
@@ -18,7 +18,7 @@ def test_the_chart_is_told_the_image_beside_the_release(monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)
     read = settings({**LOCAL, "models.s3Endpoint": "https://minio.example.com:9000"})
     assert read.models.release is not None
-    given = values(stack(), TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release))
+    given = values(stack(), FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release))
     assert given["modelRepository"] == {
         "s3": {
             "bucket": "triton-models-staging-123456789012-us-west-2",
@@ -53,7 +53,7 @@ CACHED: dict[str, Any] = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}
 def test_pods_of_a_pool_with_a_cache_share_the_folder_of_their_node() -> None:
     read = settings(CACHED)
     assert read.models.release is not None
-    given = values(stack(), TritonServerArgs(read.triton, read.triton_pool, read.models, read.models.release))
+    given = values(stack(), FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release))
     assert given["modelRepository"]["fetch"] == {
         "image": IMAGE,
         "cache": {"claimName": "triton-model-cache-g5", "gib": 100},
