@@ -82,7 +82,7 @@ class _Record(BaseModel):
 
 
 class Row(_Record):
-    """What became of the rollouts of one canary. `interval`: of the share taken back (95 %, Wilson)."""
+    """The ends of the rollouts of one canary. `interval`: of the share taken back (95 %, Wilson)."""
 
     name: str
     bad: bool

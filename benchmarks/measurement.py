@@ -1,4 +1,4 @@
-"""What every measurement says of how it was made, and where its record goes; a busy machine is refused."""
+"""The conditions of a measurement, which each record says, and where the record goes; a busy machine is refused."""
 
 from __future__ import annotations
 

@@ -49,6 +49,10 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("DefaultTags", "tags"): "the AWS provider",
     ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
     ("Release", "serving"): "spec/settings/relations/serving.py",
+    ("Release", "tensorrt"): "spec/settings/relations/tensorrt.py",
+    ("Triton", "tensorrt"): "spec/settings/relations/tensorrt.py",
+    ("LanguageModel", "weights_mib"): "spec/settings/language_model.py",
+    ("LanguageModel", "kv_bytes_per_token"): "spec/settings/language_model.py",
     ("Release", "previous"): "modelctl/release/pin.py",
     ("Release", "decoupled"): "spec/settings/models.py",
     **{

@@ -1,4 +1,4 @@
-"""What brings pods of Triton to the nodes of a group: a GPU pool, or `nodes.cpu`."""
+"""Labels and taints that bring pods of Triton to the nodes of a group: a GPU pool, or `nodes.cpu`."""
 
 from __future__ import annotations
 

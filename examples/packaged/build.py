@@ -27,7 +27,7 @@ FILES: Mapping[str, str] = {
 }
 """File of the repository to the file of a package that it is."""
 CHARACTERS = "text_in_picture/1/characters.txt"
-"""What the steps of text_recognition stand for, which the model file says in its metadata."""
+"""The characters that the steps of text_recognition stand for, as the metadata of the model file has them."""
 LABELS = ("filetype/labels.txt", "magika/models/standard_v3_3/config.min.json")
 
 

@@ -4,6 +4,7 @@ releases/<id>/…      releases that are whole, each file verified
 current              a link to the one of them that was asked for last: the path to give to a server
 .fetching/<id>/      what has arrived of others: `files/…`, and `parts/…` with their journals
 .verified/<id>       the boot of the machine during which the release was verified
+.modelctl-fetch      the lock of whoever is at work here, and the mark that all of this is a fetch's
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NOT_IN_THE_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _BLOCK = 512
 """The unit of st_blocks."""
+_MARK = ".modelctl-fetch"
+_OF_THE_DISK = {"lost+found"}
 
 
 class FetchDirectory:
@@ -41,10 +44,14 @@ class FetchDirectory:
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep other fetches out of the directory, which wait; it is made where it is missing."""
+        """Keep other fetches out of the directory, which wait; it is made where it is missing.
+
+        Raises DiskProblem for one with files of others: releases are removed here, and `current` is written over.
+        """
         with told():
             self._root.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._refuse_that_of_others()
+            file = os.open(self._root / _MARK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,6 +149,14 @@ class FetchDirectory:
         new.unlink(missing_ok=True)
         new.symlink_to(f"{RELEASES_PREFIX}{manifest.id}")
         new.replace(self.current)
+
+    def _refuse_that_of_others(self) -> None:
+        found = sorted({path.name for path in self._root.iterdir()} - _OF_THE_DISK)
+        if found and _MARK not in found:
+            raise DiskProblem(
+                f"{self._root} holds what no fetch has put there ({', '.join(found[:3])}{', …' if len(found) > 3 else ''}); "
+                "give an empty directory, or one that is not there"
+            )
 
     def _fetching(self, release_id: str) -> Path:
         return self._root / ".fetching" / release_id

@@ -22,7 +22,7 @@ class Unaccounted(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """What became of every request that was sent: sent = answered + failed + shed."""
+    """The end of every request that was sent: sent = answered + failed + shed."""
 
     sent: int
     answered: int

@@ -27,7 +27,7 @@ class NotServed(Failure):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a watch came to, a sentence each. `wrong`: why the release is no good; `open`: what few requests left open."""
+    """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests left open."""
 
     wrong: list[str]
     open: list[str]

@@ -10,6 +10,7 @@ _PREVIEWS = "it is about previews, which are made before an account is there"
 _GITHUB = "it needs a repository on GitHub whose workflows take the roles"
 _BEFORE = "it is done before a run begins"
 _TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
+_MODELS = "it needs models other than the samples: release yours, and ask them"
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
@@ -65,5 +66,26 @@ UNTRIED: Mapping[str, str] = {
     "pods follow a load": _CLIENTS,
     "no pod goes while Prometheus is away": _DISRUPTIVE,
     "slow and refused requests keep their traces": _CLIENTS,
+    "a language model is scaled and watched by what its backend exports, and its memory counted": _MODELS,
+    "a plan that the server's TensorRT does not load is refused, by a release and by a preview": _MODELS,
+    "NVIDIA's configs of vLLM and TensorRT-LLM are released as they are, and what keeps an engine from starting is told; so "
+    "are backends of one's own": _MODELS,
+    "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "
+    "pod from starting and is named": _DISRUPTIVE,
+    "pods of a node download a release once, and serve from copies of their own": "it needs a second pod on the same node",
+    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': _MODELS,
+    "real ONNX models (types of files; text in pictures by three models behind one in Python) answer as the packages that "
+    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the same release "
+    "for GPUs and CPUs": _MODELS,
+    "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
+    "lacks: refused before anything is uploaded": _OFFLINE,
+    "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
+    "`modelctl import` makes of an ONNX file, and of a directory of MLflow's, a model that a release takes": _OFFLINE,
+    "a Python model finds the packages that it brings": _MODELS,
+    "a canary is judged rightly: bad ones are found, right ones are not taken back": _DISRUPTIVE,
+    "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,
+    "`modelctl watch` finds a release that answers wrongly or fails, and pins the one before": _DISRUPTIVE,
+    "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway": _DISRUPTIVE,
+    "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
 }
 """By the words of the claim on the page."""

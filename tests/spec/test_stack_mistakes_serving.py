@@ -122,7 +122,7 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
             f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
             f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
             f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; "
-            "remove it, and release the ONNX model in FP16",
+            "remove it, and release the ONNX model in FP16, or say triton.tensorrt where the image has another",
         ],
     ),
     (
@@ -494,7 +494,7 @@ def test_a_language_model_fits_its_gpus(more: dict[str, Any], said: str | None) 
 
 TENSORRT_11 = (
     f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; remove it, "
-    "and release the ONNX model in FP16"
+    "and release the ONNX model in FP16, or say triton.tensorrt where the image has another"
 )
 
 
@@ -516,6 +516,7 @@ def test_plans_of_another_tensorrt_than_the_servers_are_refused(built: str, imag
     assert complaints({"models.release": {**RELEASE, "tensorrt": {"resnet50": [built]}}, **image}) == [
         f"models.release.tensorrt.resnet50: a plan was built by TensorRT {said}, which loads plans of its own version "
         "alone; build it in the image of triton.version 26.07 and release it"
+        + ("" if image else ", or say triton.tensorrt where the image has another")
     ]
 
 

@@ -58,7 +58,8 @@ def _plans_are_of_the_servers_tensorrt(subject: Subject) -> Iterator[Problem]:
             if runs is not None and (why := mistake(built, runs)):
                 yield Problem(
                     f"models.release.tensorrt.{model}",
-                    f"a plan {why}; build it in the image of triton.version {image} and release it",
+                    f"a plan {why}; build it in the image of triton.version {image} and release it"
+                    f"{_or_say(subject.document)}",
                 )
 
 
@@ -76,8 +77,12 @@ def _half_precision_can_be_had(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 f"models.serving.{name}.tensorrtFp16",
                 f"TensorRT {runs.version} of {subject.document.triton.version} has no half precision to switch on, the "
-                "model's own types count; remove it, and release the ONNX model in FP16",
+                f"model's own types count; remove it, and release the ONNX model in FP16{_or_say(subject.document)}",
             )
+
+
+def _or_say(document: Document) -> str:
+    return "" if document.triton.tensorrt else ", or say triton.tensorrt where the image has another"
 
 
 def _parts(version: str) -> tuple[int, ...]:

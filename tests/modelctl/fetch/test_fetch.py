@@ -37,7 +37,7 @@ def test_a_release_is_there_under_a_path_that_stays(release: str, tmp_path: Path
         ("weights.bin", 1000, 2000),
         ("weights.bin", 2000, 2560),
     ]
-    assert sorted(path.name for path in to.iterdir()) == [".fetching", ".lock", ".verified", "current", "releases"]
+    assert sorted(path.name for path in to.iterdir()) == [".fetching", ".modelctl-fetch", ".verified", "current", "releases"]
     assert list((to / ".fetching").iterdir()) == []
 
 
@@ -270,6 +270,27 @@ def test_a_release_a_bucket_and_a_directory_that_are_not_there_are_told(release:
     assert sentence(fetch(release, tmp_path, "--serve", "nowhere"), 2) == (
         "--serve 'nowhere' is no address; write ADDRESS:PORT, like 0.0.0.0:9108"
     )
+
+
+@pytest.mark.parametrize("option", ["--to", "--cache"])
+def test_a_directory_with_files_of_others_is_left_as_it_is(release: str, tmp_path: Path, option: str) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "releases" / "1.0").mkdir(parents=True)
+    for path in ("current", ".fetching", "releases/1.0/notes"):
+        (theirs / path).write_text(path)
+    before = files(theirs)
+    more = ("--to", theirs) if option == "--to" else ("--to", tmp_path / "to", "--cache", theirs, "--cache-gib", "1")
+    ended = run("modelctl", "fetch", release, "--bucket", BUCKET, *more)
+    assert sentence(ended, 2) == (
+        f"{theirs} holds what no fetch has put there (.fetching, current, releases); give an empty directory, or one "
+        "that is not there"
+    )
+    assert files(theirs) == before
+
+
+def test_the_root_of_a_disk_counts_as_empty(release: str, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    assert fetch(release, tmp_path / "disk").exit_code == 0
 
 
 def test_a_second_fetch_waits_for_the_first_and_finds_its_release(release: str, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ nv_cpu_utilization 0.5
 
 
 def _did(requests: float, *, failed: float = 0, canceled: float = 0, late: float | None = 0, ms: float = 10) -> Counters:
-    """What a version did. `late`: of its answers, over 50 ms; None: no histogram."""
+    """The answers of a version. `late`: of its answers, over 50 ms; None: no histogram."""
     success = requests - failed - canceled
     buckets = {} if late is None else {25.0: 0.0, 50.0: success - late, inf: success}
     return Counters(

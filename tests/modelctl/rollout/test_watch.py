@@ -1,4 +1,4 @@
-"""What `modelctl watch` says where no pod answers. On real servers: tests/system/serving/test_watch.py."""
+"""`modelctl watch` where no pod answers. On real servers: tests/system/serving/test_watch.py."""
 
 from pathlib import Path
 

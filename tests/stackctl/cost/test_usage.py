@@ -186,11 +186,17 @@ def test_what_is_there_already_is_not_counted_again(changes: dict[str, Any], wha
 
 
 def test_a_public_load_balancer_has_addresses() -> None:
+    def internal(sections: dict[str, Any]) -> None:
+        sections["gateway"] |= {"clients": {"app": {}}}
+
     def public(sections: dict[str, Any]) -> None:
+        internal(sections)
         sections["gateway"] |= {"exposure": "public", "allowedCidrs": ["198.51.100.0/24"]}
 
     table = prices(public_ipv4_hour="0.005")
-    more = estimate(stack("prod", public), table, TODAY).total.min - estimate(stack("prod"), table, TODAY).total.min
+    more = (
+        estimate(stack("prod", public), table, TODAY).total.min - estimate(stack("prod", internal), table, TODAY).total.min
+    )
     assert more == 3 * 730 * Decimal("0.005")
 
 

@@ -1,4 +1,4 @@
-"""What stands in the way of a gateway's domain and of its clients' keys, on moto."""
+"""Findings about a gateway's domain and its clients' keys, on moto."""
 
 from __future__ import annotations
 

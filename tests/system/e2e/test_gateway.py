@@ -126,7 +126,7 @@ class Gateway:
         self.kube.apply(path, manifest, manager=FIELD_MANAGER)  # whose fields go when they are not in it any more
 
     def generations(self) -> list[str]:
-        """What each Envoy has of clusters, endpoints, listeners and routes: another one after every change."""
+        """The clusters, endpoints, listeners and routes of each Envoy: another value after every change."""
         urls = [f"http://{listens(pod)}:19000/config_dump?include_eds" for pod in self.envoys()]
         # In an order of its own, which Envoy's maps have not.
         return [json.dumps(httpx.get(url, trust_env=False).json(), sort_keys=True) for url in urls]
@@ -553,7 +553,7 @@ def test_a_killed_envoy_costs_the_requests_that_it_had_and_comes_back(gateway: G
 
 
 def test_a_killed_server_costs_the_requests_that_it_had(gateway: Gateway) -> None:
-    """What could not connect is asked at the other pod."""
+    """A request that could not connect is sent to the other pod."""
     asks = clients(gateway)
     with load(*asks) as account:
         until(lambda: account.sent > 50, "the load to run")

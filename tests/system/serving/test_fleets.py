@@ -27,7 +27,7 @@ MOVING, LEFT, RIGHT = "moving", "left", "right"
 
 
 def fleet(kubelet: Kubelet, repository: Path, *served: str) -> Callable[[], Pod]:
-    """What starts a pod of a fleet with these models, of a release that has all of them."""
+    """The command line of a pod of a fleet with these models, of a release that has all of them."""
     overrides = {"release": {"part": True}}
     return lambda: kubelet.pod(dict.fromkeys(served, 1), repository, overrides).start()
 

@@ -25,6 +25,7 @@ WALL_CLOCK = {
     "twin/cluster/kube_api.py",
     "twin/commands/leftovers.py",
     "stackctl/certify/command.py",
+    "stackctl/keys/command.py",
     "modelctl/tune/command.py",
     "modelctl/rollout/controller.py",
     "modelctl/release/publish.py",
