@@ -135,7 +135,7 @@ def test_only_series_of_tritons_namespace_are_shown_where_a_metric_has_one(board
         "kube_pod_status_scheduled_time",
     ],
 )
-def test_what_issue_5_names_is_shown(subject: str) -> None:
+def test_a_subject_that_people_look_for_is_shown(subject: str) -> None:
     assert subject in {name for board in boards("prod").values() for query in queries(board) for name in metrics(query)}
 
 
