@@ -45,7 +45,7 @@ def test_a_described_type_is_what_the_nodes_pods_quotas_and_digest_are_computed_
     )
     assert advertised(pool) == {"nvidia.com/gpu": "1", "ephemeral-storage": f"{419 * 9 // 10 - 1}Gi"}
     assert labels(pool)["k8s.amazonaws.com/accelerator"] == "nvidia-b4"
-    assert compute_capabilities(pool) == (12.0,)
+    assert compute_capabilities(stack) == (12.0,)
     need = next(need for need in needed_quotas(stack) if need.quota == G)
     assert (need.at_start, need.at_most, need.takers) == (2 * 8, 4 * 8, ("g5: 2 to 4 x g9.2xlarge",))
 
