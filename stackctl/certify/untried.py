@@ -85,7 +85,8 @@ UNTRIED: Mapping[str, str] = {
     "a canary is judged rightly: bad ones are found, right ones are not taken back": _DISRUPTIVE,
     "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,
     "`modelctl watch` finds a release that answers wrongly or fails, and pins the one before": _DISRUPTIVE,
-    "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway": _DISRUPTIVE,
+    "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
+    "little by little": _DISRUPTIVE,
     "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
 }
 """By the words of the claim on the page."""
