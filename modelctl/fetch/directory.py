@@ -221,7 +221,7 @@ def told() -> Iterator[None]:
 
 
 def _copy(source: Path, target: Path, size: int) -> None:
-    """Copy a file in the kernel, which shares its blocks where the file system can."""
+    """Copy a file in the kernel, which shares its blocks where the file system can. Raises DiskProblem for another size."""
     with source.open("rb") as read, target.open("wb") as write:
         left = size
         try:
@@ -230,7 +230,10 @@ def _copy(source: Path, target: Path, size: int) -> None:
         except OSError as error:
             if error.errno not in _NOT_IN_THE_KERNEL:
                 raise
-            shutil.copyfileobj(read, write, PIECE_BYTES)
+        # Some file systems copy less and report the end: https://man7.org/linux/man-pages/man2/copy_file_range.2.html#BUGS
+        shutil.copyfileobj(read, write, PIECE_BYTES)
+    if (found := target.stat().st_size) != size:
+        raise DiskProblem(f"{source}: {found} bytes were copied of {size}; run the same command again")
 
 
 def _boot() -> str | None:

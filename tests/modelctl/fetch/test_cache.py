@@ -103,6 +103,39 @@ def test_a_full_disk_while_it_is_copied_is_told(release: str, tmp_path: Path, mo
     assert not (tmp_path / "pod" / "current").exists()
 
 
+@pytest.mark.parametrize("goes_on", [0, 1000])
+def test_what_the_kernel_leaves_out_is_copied(
+    goes_on: int, release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_kernel = os.copy_file_range
+
+    def ends_early(source: int, target: int, size: int) -> int:
+        at = os.lseek(source, 0, os.SEEK_CUR)
+        return in_the_kernel(source, target, min(size, goes_on)) if at < goes_on else 0
+
+    monkeypatch.setattr(os, "copy_file_range", ends_early)
+    fetch(release, tmp_path / "pod", "--cache", str(tmp_path / "cache"))
+    assert files(tmp_path / "pod" / "current") == CONTENT
+
+
+def test_a_copy_that_is_short_is_no_release(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, pod = tmp_path / "cache", tmp_path / "pod"
+    fetch(release, tmp_path / "first", "--cache", str(cache))
+    weights = cache / "releases" / release / "classify/1/weights.bin"
+    make_room = directory.FetchDirectory.make_room
+
+    def lose_the_end(*arguments: Any) -> None:
+        make_room(*arguments)
+        monkeypatch.setattr(directory.FetchDirectory, "holds", lambda self, _: self.current.parent == cache)
+        os.truncate(weights, 1000)
+
+    monkeypatch.setattr(directory.FetchDirectory, "make_room", lose_the_end)
+    said = sentence(fetch(release, pod, "--cache", str(cache)), 2)
+    assert said == f"{weights}: 1000 bytes were copied of 2560; run the same command again"
+    assert not (pod / "current").exists()
+    assert not (pod / "releases").exists()
+
+
 @pytest.mark.parametrize("has_a_mark_that_says_nothing", [False, True])
 def test_what_a_server_reads_is_no_cache(
     has_a_mark_that_says_nothing: bool, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
