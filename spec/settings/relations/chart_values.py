@@ -18,11 +18,12 @@ _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
 @dataclass(frozen=True)
 class PodValues:
-    """The sizes of a pod of Triton by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
+    """What Triton's pods have by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
 
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
     `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.
     `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
+    `extra_objects`: kind and name of each object that is installed beside the pods.
     """
 
     shm: int = 0
@@ -34,6 +35,7 @@ class PodValues:
     extra_disk: int = 0
     beside_millis: int = 0
     beside: int = 0
+    extra_objects: tuple[str, ...] = ()
 
 
 CHART_DEFAULTS = PodValues()
@@ -67,6 +69,7 @@ def pod_values(environment: str) -> PodValues:
         ),
         beside_millis=sum(_millis(_at(container, "resources.cpu")) for container in beside),
         beside=sum(_mebibytes(_at(container, "resources.memory"), 0) for container in beside),
+        extra_objects=tuple(f"{item.get('kind')} {_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")),
     )
 
 
