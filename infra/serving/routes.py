@@ -46,7 +46,7 @@ _SLOW_START_SECONDS = 30
 _BUCKETS = 256
 _GRPC_SERVICE = "inference.GRPCInferenceService"
 _GRPC_POLICY = ".grpc"
-"""What the name of a model's policy for gRPC ends with; no other object's has a dot."""
+"""The end of the name of a model's policy for gRPC; no other object's has a dot."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def test_over_grpc_who_may_ask_every_model_of_a_fleet_is_let_in_there() -> None:
 
 
 def test_over_grpc_nobody_with_some_models_reaches_the_pods_of_a_canary() -> None:
-    """What a Service of somebody else's leads to serves models of which the stack knows nothing."""
+    """The pods of a Service that somebody else has made serve models of which the stack knows nothing."""
     canary = {"gateway.canaries": {"rank": {"service": "next", "percent": 20}}}
     assert over_grpc(canary)["rank"] == {"all"}
 

@@ -18,7 +18,8 @@ _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
 @dataclass(frozen=True)
 class PodValues:
-    """What Triton's pods have by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
+    """The sizes and times of Triton's pods, and the objects beside them, by the chart and by `helm-values/triton`. Sizes in
+    MiB; the defaults are the chart's.
 
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
     `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.

@@ -65,7 +65,7 @@ def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
-    """Refuse, with a gateway, longer requests than a load balancer waits for at a target that leaves it
+    """Refuse longer requests through a gateway than a load balancer waits for at a target that leaves it
     (docs/traffic.md#when-a-pod-ends).
     """
     document = subject.document
