@@ -102,7 +102,8 @@ def deploy(settings: Settings) -> None:
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])
     longest = drain.longest_request_seconds
     gateway = install_gateway(cluster, settings, longest_request_seconds=longest, after=addons)
-    install_collector(cluster, settings, longest_request_seconds=longest, after=[*ready, *gateway])
+    answer = triton_values.longest_answer(settings.environment, settings.models.serving)
+    install_collector(cluster, settings, longest_answer_seconds=answer, after=[*ready, *gateway])
 
     # Serving: inference, and the asynchronous path to it
     worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []

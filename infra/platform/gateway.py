@@ -33,7 +33,7 @@ from spec.names import (
 )
 from spec.settings import Settings
 from spec.settings.fields import cpu_millis
-from spec.settings.gateway import Gateway
+from spec.settings.gateway import TARGET_LEAVES_SECONDS, Gateway
 from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
 
 Manifest = dict[str, Any]
@@ -45,8 +45,6 @@ MODEL_HEADER = "x-triton-model"
 ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: GATEWAY_HTTPS_PORT, GRPC_LISTENER: 8443}
 PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: TRITON_HTTP_PORT, GRPC_LISTENER: TRITON_GRPC_PORT}
 
-TARGET_LEAVES_SECONDS = 60
-"""How long a load balancer may go on sending new connections to a target that has left it."""
 # Shorter than an Envoy waits at its end, so that idle connections do not make it wait; the load balancer's is 350 s.
 _CLIENT_IDLE_SECONDS = TARGET_LEAVES_SECONDS - 10
 _READY_PORT, _READY_PATH = 19003, "/ready"

@@ -48,8 +48,8 @@ _FIND_REFUSED: list[dict[str, Any]] = [
 class Collector(InstalledChart):
     """The pinned chart; for X-Ray a role that may write traces and nothing else.
 
-    `longest_request_seconds`: of any model. With a gateway, `opts.depends_on` has to name it: its chart brings the kind of
-    the grant by which Envoy's settings name the collector.
+    `longest_answer_seconds`: of any model, of a stream to its first response. With a gateway, `opts.depends_on` has to name
+    it: its chart brings the kind of the grant by which Envoy's settings name the collector.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Collector(InstalledChart):
         settings: Settings,
         tracing: Tracing,
         *,
-        longest_request_seconds: int,
+        longest_answer_seconds: int,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:platform:Collector", name, cluster, opts)
@@ -68,7 +68,7 @@ class Collector(InstalledChart):
         if tracing.exporter == "xray":
             args = WorkloadRoleArgs("The collector writes traces", TRACE_COLLECTOR, policy=xray_policy())
             role_arn = self._role(f"{name}-xray", args).arn
-        config = collector_config(tracing, settings.models.serving, longest_request_seconds, settings.region)
+        config = collector_config(tracing, settings.models.serving, longest_answer_seconds, settings.region)
         self._install(OPENTELEMETRY_COLLECTOR, TRACE_COLLECTOR.namespace, values(config, role_arn), namespace)
         if settings.gateway is not None:
             custom_resource(
@@ -85,7 +85,7 @@ class Collector(InstalledChart):
 
 
 def install_collector(
-    cluster: ClusterAccess, settings: Settings, *, longest_request_seconds: int, after: Sequence[pulumi.Resource]
+    cluster: ClusterAccess, settings: Settings, *, longest_answer_seconds: int, after: Sequence[pulumi.Resource]
 ) -> None:
     """Install the collector where the stack has traces. `after` has the gateway, if there is one."""
     if settings.tracing is None:
@@ -95,7 +95,7 @@ def install_collector(
         cluster,
         settings,
         settings.tracing,
-        longest_request_seconds=longest_request_seconds,
+        longest_answer_seconds=longest_answer_seconds,
         opts=pulumi.ResourceOptions(depends_on=list(after)),
     )
 
@@ -127,7 +127,7 @@ def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dic
 
 
 def collector_config(
-    tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int, region: str
+    tracing: Tracing, serving: Mapping[str, ModelServing], longest_answer_seconds: int, region: str
 ) -> dict[str, Any]:
     """Return the collector's configuration."""
     exporter, settings = _exporter(tracing, region)
@@ -145,7 +145,7 @@ def collector_config(
             "memory_limiter": {"check_interval": "1s", "limit_percentage": 80, "spike_limit_percentage": 20},
             # A statement that fails costs a mark, not the span.
             "transform/refused": {"error_mode": "ignore", "trace_statements": _FIND_REFUSED},
-            "tail_sampling": tail_sampling(tracing, serving, longest_request_seconds),
+            "tail_sampling": tail_sampling(tracing, serving, longest_answer_seconds),
             "batch": {"send_batch_size": 512, "send_batch_max_size": 1024, "timeout": "5s"},
         },
         "exporters": {exporter: settings},
@@ -168,13 +168,14 @@ def collector_config(
     }
 
 
-def tail_sampling(tracing: Tracing, serving: Mapping[str, ModelServing], longest_request_seconds: int) -> dict[str, Any]:
+def tail_sampling(tracing: Tracing, serving: Mapping[str, ModelServing], longest_answer_seconds: int) -> dict[str, Any]:
     """Return which traces stay: failed ones, those slower than their model's SLO, and a percentage of the rest.
 
     A model that the stack says nothing of is slow when it takes longer than the slowest SLO. A trace waits until its last
-    span can have come; meanwhile it takes memory, for which there is room for twice the peak rate.
+    span can have come; meanwhile it takes memory, for which there is room for twice the peak rate. Not to the end of a
+    stream: those of one model would multiply the traces of all.
     """
-    wait = longest_request_seconds + _SENDING_SECONDS
+    wait = longest_answer_seconds + _SENDING_SECONDS
     peak = sum(model.peak_rate for model in serving.values())
     slowest = max((model.slo_p95_ms for model in serving.values()), default=_ASSUMED_SLO_MS)
     failed = [

@@ -7,8 +7,8 @@ https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/httpfi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from spec.names import CLIENT_HEADER, CLIENT_KEYS, EXTERNAL_SECRETS, GATEWAY, GATEWAY_NAMESPACE, KEY_SLOTS
@@ -23,19 +23,34 @@ _KEY_HEADERS = ("authorization", "x-api-key")
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """The clients that may ask one model. `jwt` None: they have API keys."""
+    """The clients that may ask one model: over HTTP, and those that may over gRPC. `jwt` None: they have API keys."""
 
     clients: Mapping[str, Client]
     jwt: Jwt | None
+    over_grpc: Mapping[str, Client] = field(default_factory=dict)
 
-    def of_model(self, model: str) -> ModelAccess:
-        """Return the same with the clients of one model alone."""
+    def of_model(self, model: str, served: Collection[str] | None) -> ModelAccess:
+        """Return the same with the clients of one model alone. `served`: the models of the pods that are asked for it; None:
+        not known.
+
+        Over HTTP the path says which model is asked. Over gRPC the message does, which no proxy reads: whoever is let in to
+        these pods may ask each of their models, whatever the route is called.
+        """
         may = {name: client for name, client in self.clients.items() if client.models is None or model in client.models}
-        return ModelAccess(may, self.jwt)
+        over_grpc = {
+            name: client
+            for name, client in may.items()
+            if client.models is None or (served is not None and set(served) <= set(client.models))
+        }
+        return ModelAccess(may, self.jwt, over_grpc)
 
-    def security_spec(self, targets: list[Manifest]) -> Manifest:
-        """Return the policy of a model's routes: 401 for who is unknown, 403 for who may not ask this model."""
-        return {"targetRefs": targets, **self._authentication(), "authorization": self._authorization()}
+    def http_spec(self, targets: list[Manifest]) -> Manifest:
+        """Return the policy of a model's routes over HTTP: 401 for who is unknown, 403 for who may not ask this model."""
+        return self._spec(targets, self.clients)
+
+    def grpc_spec(self, targets: list[Manifest]) -> Manifest:
+        """Return that over gRPC: PERMISSION_DENIED also for who may ask this model, and not all that its pods serve."""
+        return self._spec(targets, self.over_grpc)
 
     def rate_rules(self, unit: str, seconds: int) -> list[Manifest]:
         """Return the limits of those clients that have their own. Their requests do not count for the model's limit.
@@ -50,6 +65,9 @@ class ModelAccess:
             for name, client in self.clients.items()
             if client.requests_per_second is not None
         ]
+
+    def _spec(self, targets: list[Manifest], clients: Mapping[str, Client]) -> Manifest:
+        return {"targetRefs": targets, **self._authentication(), "authorization": self._authorization(clients)}
 
     def _authentication(self) -> Manifest:
         if self.jwt is None:
@@ -78,10 +96,9 @@ class ModelAccess:
             }
         }
 
-    def _authorization(self) -> Manifest:
+    def _authorization(self, clients: Mapping[str, Client]) -> Manifest:
         rules = [
-            {"name": name, "action": "Allow", "principal": self._principal(name, client)}
-            for name, client in self.clients.items()
+            {"name": name, "action": "Allow", "principal": self._principal(name, client)} for name, client in clients.items()
         ]
         return {"defaultAction": "Deny", **({"rules": rules} if rules else {})}
 

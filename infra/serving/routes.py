@@ -45,6 +45,8 @@ _SLOW_START_SECONDS = 30
 (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
 _BUCKETS = 256
 _GRPC_SERVICE = "inference.GRPCInferenceService"
+_GRPC_POLICY = ".grpc"
+"""The end of the name of a model's policy for gRPC; no other object's has a dot."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ class RoutedModel:
 class ModelRoutes(pulumi.ComponentResource):
     """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model, and where the gateway has clients who may ask it.
 
-    A model's policy is there before its routes, and what closes the gateway to all else comes when each model has its own:
-    a new stack is never open, and one that gets clients is never closed to them.
+    A model's policies of access are there before its routes, and what closes the gateway to all else comes when each
+    model has its own: a new stack is never open, and one that gets clients is never closed to them.
 
     `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
     """
@@ -133,11 +135,20 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             gateway.canaries.get(name),
             least,
             models.is_decoupled(name),
-            None if access is None else access.of_model(name),
+            None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
             services.get(name, ((TRITON_SERVICE, 1),)),
         )
         for name, version in sorted(versions.items())
     )
+
+
+def _served_beside(model: str, models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]]) -> frozenset[str] | None:
+    """Return every model of the pods that are asked for one; None for a canary of a Service, whose pods others make."""
+    canary = gateway.canaries.get(model)
+    if canary is not None and canary.service is not None:
+        return None
+    sections = [fleet.stack.models for fleet in fleets if fleet.serves(model)] or [models]
+    return frozenset(name for one in sections if one.release is not None for name in one.release.models)
 
 
 def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]:
@@ -145,8 +156,12 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
     for model in models:
         name = object_name(model.name)
         if model.access is not None:
-            security = model.access.security_spec(_routes(name))
-            yield _manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, security)
+            http, grpc = ([route] for route in _routes(name))
+            # That of gRPC first: on a stack whose policy is still of both routes, neither is left without one.
+            yield _manifest(
+                "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", f"{name}{_GRPC_POLICY}", model.access.grpc_spec(grpc)
+            )
+            yield _manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, model.access.http_spec(http))
         yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
         yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
         policy = policy_spec(model, name, drain)

@@ -106,14 +106,14 @@ class TritonServer(pulumi.ComponentResource):
 
 
 def _node_caches(name: str, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Register the volume of each pool whose nodes keep releases, once for all fleets on it."""
+    """Register the volume of each pool whose nodes keep releases, once for all fleets on it.
+
+    Its name is the pool's, with and without fleets: a resource with another name and the same object would be deleted last.
+    """
     pools = {fleet.pool.name: fleet.pool for fleet in fleets if isinstance(fleet.pool, GpuPool)}
     caches = [(pool, pool.model_cache_gib) for pool in pools.values() if pool.model_cache_gib is not None]
     return [
-        model_volume.node_cache(
-            f"{name}-cache" if not fleets[0].part else f"{name}-cache-{pool.name}", pool, size, TRITON_NAMESPACE, opts
-        )
-        for pool, size in caches
+        model_volume.node_cache(f"{name}-cache-{pool.name}", pool, size, TRITON_NAMESPACE, opts) for pool, size in caches
     ]
 
 

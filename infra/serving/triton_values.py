@@ -42,6 +42,12 @@ def longest_stream(serving: Mapping[str, ModelServing]) -> int:
     return max(streams, default=0)
 
 
+def longest_answer(environment: str, serving: Mapping[str, ModelServing]) -> int:
+    """Return the most seconds to an answer, of a stream to its first response. Raises SettingsError as `read_drain` does."""
+    firsts = (wants.model_copy(update={"longest_stream_seconds": None}) for wants in serving.values())
+    return max(_seconds(environment, "longestRequestSeconds"), *(wants.longest_request_seconds for wants in firsts), 0)
+
+
 def check_extra_arguments(environment: str, server_version: str) -> None:
     """Refuse flags in an environment's values that server `server_version` would not understand, in one SettingsError.
 

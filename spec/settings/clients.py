@@ -43,7 +43,9 @@ class Client(Section):
     """One client of the gateway."""
 
     models: tuple[ModelName, ...] | None = Field(
-        default=None, description="the models that it may ask; without it: all models, those of later releases too"
+        default=None,
+        description="the models that it may ask; over gRPC, of a stack or fleet that serves no others; without "
+        "it: all models, those of later releases too",
     )
     requests_per_second: Annotated[int, between(1, 1_000_000, "requests per second")] | None = Field(
         default=None,

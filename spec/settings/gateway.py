@@ -16,6 +16,11 @@ from spec.settings.section import Section
 
 _UNENCRYPTED = ("local", "dev")
 _WIDEST_PREFIX = 8
+TARGET_LEAVES_SECONDS = 60
+"""How long a load balancer may go on sending new connections to a target that has left it."""
+LONGEST_DEREGISTRATION_SECONDS = 3600
+"""The most that a target group takes as `deregistration_delay.timeout_seconds`
+(https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html)."""
 
 
 class Canary(Section):

@@ -140,6 +140,7 @@ def test_settings_reckon_with_the_values_that_people_write(tmp_path: Path, monke
         shutil.copy(ROOT / path, tmp_path / path)
     written = {
         "tmp": {"size": "20Gi"},
+        "drain": {"longestRequestSeconds": 90},
         "modelCache": {"headroom": 3, "minimumSize": "5Gi"},
         "server": {"extraArgs": ["--cuda-memory-pool-byte-size=0:1073741824"]},
         "extraVolumes": [{"name": "data", "emptyDir": {"sizeLimit": "4Gi"}}],
@@ -157,6 +158,7 @@ def test_settings_reckon_with_the_values_that_people_write(tmp_path: Path, monke
     pod_values.cache_clear()
     assert (values.tmp, values.cache_copies, values.smallest_cache) == (20 * 1024, 3, 5 * 1024)
     assert (values.extra_disk, values.beside_millis, values.beside) == (4096, 1750, 3328)
+    assert values.longest_request == 90
     assert pod_disk_gib(GIB, values=values) == 30
     assert pod_disk_gib(10 * GIB, values=values) == 55
     beside = (

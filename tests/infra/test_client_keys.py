@@ -40,7 +40,7 @@ def test_the_policies_of_routes_may_read_the_one_secret_and_they_name_it() -> No
     made = objects()
     target = made["ExternalSecret"]["spec"]["target"]["name"]
     grant = made["ReferenceGrant"]
-    (reference,) = ModelAccess({"a": Client()}, None).security_spec([])["apiKeyAuth"]["credentialRefs"]
+    (reference,) = ModelAccess({"a": Client()}, None).http_spec([])["apiKeyAuth"]["credentialRefs"]
     assert (reference["name"], reference["namespace"]) == (target, grant["metadata"]["namespace"])
     assert grant["spec"] == {
         "from": [{"group": "gateway.envoyproxy.io", "kind": "SecurityPolicy", "namespace": "triton"}],

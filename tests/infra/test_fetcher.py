@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pulumi
 import pytest
 
+from infra.serving import model_volume, triton
 from infra.serving.triton import FleetArgs, values
 from tests.charts import rendering
 from tests.infra.access import stack
@@ -105,3 +107,14 @@ def test_the_disk_of_a_node_has_less_room_by_its_cache() -> None:
 def test_what_does_not_go_together_is_told(changes: dict[str, Any], said: str) -> None:
     (line,) = complaints(changes)
     assert line.startswith(said)
+
+
+def test_the_cache_of_a_pool_is_one_resource_with_and_without_fleets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under another name Pulumi would make it anew and delete the old one last, which in the cluster is the same object."""
+    made: list[str] = []
+    monkeypatch.setattr(model_volume, "node_cache", lambda name, *_: made.append(name))
+    cached = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}
+    for changes in (cached, {**cached, "fleets": [{"name": "one", "models": ["resnet50"]}]}):
+        fleets = [FleetArgs.of(fleet) for fleet in settings(changes).each_fleet]
+        triton._node_caches("triton", fleets, pulumi.ResourceOptions())
+    assert made == ["triton-cache-g5", "triton-cache-g5"]

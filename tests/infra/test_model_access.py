@@ -13,6 +13,8 @@ from infra.serving.triton_values import Drain
 from spec.settings.gateway import Gateway
 from spec.settings.models import Models
 from tests import crds
+from tests.infra.test_fleets import GATEWAY
+from tests.spec import test_fleets as fleets
 
 JWT = {
     "issuer": "https://login.example.com/",
@@ -56,12 +58,17 @@ def released(serving: Manifest) -> Models:
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
-    return {manifest["kind"]: manifest for manifest in routes.manifests([model], DRAIN)}
+    """The objects of a model by kind; its policy for gRPC as "SecurityPolicy.grpc"."""
+    found = {}
+    for manifest in routes.manifests([model], DRAIN):
+        of_grpc = manifest["metadata"]["name"].endswith(".grpc")
+        found[f"{manifest['kind']}{'.grpc' if of_grpc else ''}"] = manifest
+    return found
 
 
-def allowed(model: RoutedModel) -> dict[str, Any]:
+def allowed(model: RoutedModel, policy: str = "SecurityPolicy") -> dict[str, Any]:
     """By client, the principal that may ask the model; all else is denied."""
-    authorization = made(model)["SecurityPolicy"]["spec"]["authorization"]
+    authorization = made(model)[policy]["spec"]["authorization"]
     assert authorization["defaultAction"] == "Deny"
     assert {rule["action"] for rule in authorization.get("rules", [])} <= {"Allow"}
     return {rule["name"]: rule["principal"] for rule in authorization.get("rules", [])}
@@ -82,19 +89,30 @@ def test_without_clients_a_model_has_no_policy_of_access() -> None:
     assert [*made(model)] == ["HTTPRoute", "GRPCRoute", "BackendTrafficPolicy"]
 
 
-def test_the_policy_is_of_both_routes_and_comes_before_them() -> None:
+def test_each_route_has_a_policy_which_comes_before_it() -> None:
     objects = made(models()["classify"])
-    assert [*objects] == ["SecurityPolicy", "HTTPRoute", "GRPCRoute", "BackendTrafficPolicy"]
-    policy = objects["SecurityPolicy"]
-    assert [(ref["kind"], ref["name"]) for ref in policy["spec"]["targetRefs"]] == [
-        ("HTTPRoute", "classify"),
-        ("GRPCRoute", "classify"),
+    assert [*objects] == ["SecurityPolicy.grpc", "SecurityPolicy", "HTTPRoute", "GRPCRoute", "BackendTrafficPolicy"]
+    for policy, kind in (("SecurityPolicy", "HTTPRoute"), ("SecurityPolicy.grpc", "GRPCRoute")):
+        (target,) = objects[policy]["spec"]["targetRefs"]
+        assert (target["kind"], target["name"]) == (kind, objects[kind]["metadata"]["name"])
+        assert objects[policy]["metadata"]["namespace"] == objects[kind]["metadata"]["namespace"]
+
+
+def test_no_policy_for_grpc_has_the_name_of_another_models() -> None:
+    """Models may be called like that, too."""
+    access = model_access.ModelAccess(gateway().clients or {}, None)
+    names = [
+        manifest["metadata"]["name"]
+        for name in ("classify", "classify.grpc", "classify-grpc")
+        for manifest in routes.manifests([RoutedModel(name, 1, None, None, access=access)], DRAIN)
+        if manifest["kind"] == "SecurityPolicy"
     ]
-    assert policy["metadata"]["namespace"] == objects["HTTPRoute"]["metadata"]["namespace"]
+    assert len(set(names)) == len(names) == 6
 
 
-def test_a_key_is_taken_from_the_header_and_not_sent_on() -> None:
-    assert made(models()["classify"])["SecurityPolicy"]["spec"]["apiKeyAuth"] == {
+@pytest.mark.parametrize("policy", ["SecurityPolicy", "SecurityPolicy.grpc"])
+def test_a_key_is_taken_from_the_header_and_not_sent_on(policy: str) -> None:
+    assert made(models()["classify"])[policy]["spec"]["apiKeyAuth"] == {
         "credentialRefs": [{"kind": "Secret", "name": "client-keys", "namespace": "client-keys"}],
         "extractFrom": [{"headers": ["authorization", "x-api-key"]}],
         "forwardClientIDHeader": "x-triton-client",
@@ -110,6 +128,42 @@ def test_each_client_may_ask_its_models_by_any_of_its_keys() -> None:
     found = models()
     assert allowed(found["classify"]) == {"team-a": by("team-a"), "team-b": by("team-b")}
     assert allowed(found["detect"]) == {"team-b": by("team-b")}
+
+
+def over_grpc(changes: dict[str, Any]) -> dict[str, set[str]]:
+    """By model of the three fleets, who may ask it over gRPC. A client of each fleet knows its models."""
+    clients = {
+        "all": {},
+        "one": {"models": ["embed"]},
+        "of-g5": {"models": ["pipeline", "tokenize", "embed"]},
+        "of-p4d": {"models": ["rank"]},
+    }
+    stack = fleets.released({"gateway": {**GATEWAY, "clients": clients}, **changes})
+    assert stack.gateway is not None
+    return {
+        model.name: set(allowed(model, "SecurityPolicy.grpc"))
+        for model in routes.routed(stack.models, stack.gateway, stack.each_fleet)
+    }
+
+
+def test_over_grpc_who_may_ask_some_models_of_a_server_is_not_let_in() -> None:
+    """The message names the model, which no proxy reads: the header may say another one that the same pods serve."""
+    found = models()
+    assert [*allowed(found["classify"])] == ["team-a", "team-b"]
+    assert [*allowed(found["classify"], "SecurityPolicy.grpc")] == ["team-b"]
+    assert [*allowed(found["detect"], "SecurityPolicy.grpc")] == ["team-b"]
+
+
+def test_over_grpc_who_may_ask_every_model_of_a_fleet_is_let_in_there() -> None:
+    of_g5 = {"all", "of-g5"}
+    # tokenize is on the fleet cpu too, which serves nothing else.
+    assert over_grpc({}) == {"embed": of_g5, "pipeline": of_g5, "tokenize": of_g5, "rank": {"all", "of-p4d"}}
+
+
+def test_over_grpc_nobody_with_some_models_reaches_the_pods_of_a_canary() -> None:
+    """The pods of a Service that somebody else has made serve models of which the stack knows nothing."""
+    canary = {"gateway.canaries": {"rank": {"service": "next", "percent": 20}}}
+    assert over_grpc(canary)["rank"] == {"all"}
 
 
 def test_a_token_has_to_be_of_the_issuer_for_this_gateway_and_in_the_header() -> None:
@@ -136,8 +190,9 @@ def test_a_token_says_by_its_claim_which_client_it_is() -> None:
 
 
 def test_a_model_that_no_client_may_ask_is_closed() -> None:
-    access = model_access.ModelAccess({"a": gateway().clients["team-a"]}, None).of_model("detect")  # type: ignore[index]
-    assert access.security_spec([])["authorization"] == {"defaultAction": "Deny"}
+    clients = {"a": gateway().clients["team-a"]}  # type: ignore[index]
+    access = model_access.ModelAccess(clients, None).of_model("detect", {"detect"})
+    assert access.http_spec([])["authorization"] == access.grpc_spec([])["authorization"] == {"defaultAction": "Deny"}
 
 
 @pytest.mark.parametrize(

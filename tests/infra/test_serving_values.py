@@ -10,7 +10,7 @@ import yaml
 
 from infra.app import deploy
 from infra.serving.triton import FleetArgs, model_prefixes, values
-from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_stream, read_drain
+from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_answer, longest_stream, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
 from spec.settings.models import Models, Release
 from tests.charts import rendering
@@ -204,6 +204,16 @@ def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
     assert read_drain("dev", streams(chat=300, short=2)) == Drain(15, 301)
     assert read_drain("dev", streams(short=2)) == Drain(15, 30)
     assert longest_stream(streams(unknown=None)) == 0
+
+
+@pytest.mark.usefixtures("drains")
+def test_traces_wait_for_the_longest_answer_and_for_no_stream() -> None:
+    chart = Path("charts") / "triton"
+    chart.mkdir(parents=True)
+    (chart / "values.yaml").write_text("{}")
+    assert longest_answer("dev", streams(chat=3000)) == longest_answer("dev", {}) == 30
+    slow = {"slow": streams(chat=3000)["chat"].model_copy(update={"slo_p95_ms": 20_000})}
+    assert longest_answer("dev", slow) == 40
 
 
 def test_a_stream_gives_pods_connections_and_rollouts_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,8 @@
 """Several fleets of Triton in a stack file: what each of them is, and every mistake about them."""
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +11,9 @@ from spec.scaling.signal import signals
 from spec.settings import Settings
 from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
+from spec.settings.relations import chart_values
+from spec.settings.relations.chart_values import pod_values
+from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, complaints, settings
 
 CPU_MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}
@@ -293,3 +299,24 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("changes", "sentences"), MISTAKES)
 def test_every_mistake_is_a_sentence_with_its_place(changes: dict[str, Any], sentences: list[str]) -> None:
     assert complaints({**THREE, **changes}) == sentences
+
+
+def test_objects_beside_the_pods_belong_to_one_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "helm-values/triton").mkdir(parents=True)
+    shutil.copytree(ROOT / "charts/triton", tmp_path / "charts/triton")
+    metadata = {"name": "labels"}
+    written = {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mine": "1"}}]}
+    (tmp_path / "helm-values/triton/base.yaml").write_text(json.dumps(written))
+    (tmp_path / "helm-values/triton/staging.yaml").write_text("{}")
+    monkeypatch.setattr(chart_values, "_ROOT", tmp_path)
+    pod_values.cache_clear()
+    try:
+        told = complaints(THREE)
+        settings()
+        settings({"fleets": [{"name": "one", "models": ["resnet50"]}]})
+    finally:
+        pod_values.cache_clear()
+    assert told == [
+        "fleets: extraObjects of helm-values/triton (ConfigMap labels) would be owned by each of the 3 fleets, and go with "
+        "the first of them that goes; make them elsewhere in the namespace"
+    ]

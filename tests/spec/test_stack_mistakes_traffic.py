@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spec.settings.relations.chart_values import PodValues
 from tests.spec.stack_config import REMOVED, complaints, settings
 
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
@@ -173,6 +174,35 @@ def test_a_sequence_has_no_canary() -> None:
     assert [line for line in complaints(changes) if line.startswith("gateway")] == [
         "gateway.canaries.resnet50: the requests of a sequence belong to one server, and a canary would tear them apart; "
         "remove it"
+    ]
+
+
+def test_no_request_is_longer_than_a_load_balancer_waits_for_a_target() -> None:
+    """Queue, SLO and stream, and the minute in which connections still come: 600 + 600 + 2340 + 60 s are 3600."""
+    slow = {**MODEL, "sloP95Ms": 600_000, "decoupled": True}
+
+    def told(seconds: int, **changes: Any) -> list[str]:
+        wants = {"resnet50": {**slow, "longestStreamSeconds": seconds}}
+        found = complaints({"gateway": GATEWAY, "models.serving": wants, **changes})
+        return [line for line in found if "longestStreamSeconds" in line]
+
+    assert told(2340) == []
+    assert told(2341) == [
+        "models.serving.resnet50.longestStreamSeconds: with queue and SLO a request takes 3541 s: an Envoy that ends waits "
+        "for it and 60 s more, and a load balancer for a target at most 3600 s; give 2340 or less"
+    ]
+    assert told(2341, gateway=None) == []
+
+
+def test_nor_does_a_pod_wait_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = "spec.settings.relations.gateway.values_of"
+    monkeypatch.setattr(where, lambda _: PodValues(longest_request=3540))
+    settings({"gateway": GATEWAY})
+    monkeypatch.setattr(where, lambda _: PodValues(longest_request=3541))
+    settings()
+    assert complaints({"gateway": GATEWAY}) == [
+        "gateway: drain.longestRequestSeconds of helm-values/triton is 3541 s: an Envoy that ends waits for it and 60 s "
+        "more, and a load balancer for a target at most 3600 s; give 3540 or less there"
     ]
 
 

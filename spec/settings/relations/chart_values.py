@@ -18,11 +18,14 @@ _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
 @dataclass(frozen=True)
 class PodValues:
-    """The sizes of a pod of Triton by the chart and by `helm-values/triton`. Sizes in MiB; the defaults are the chart's.
+    """The sizes and times of Triton's pods, and the objects beside them, by the chart and by `helm-values/triton`. Sizes in
+    MiB; the defaults are the chart's.
 
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
     `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.
     `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
+    `longest_request`: the seconds that a pod which ends waits for requests.
+    `extra_objects`: kind and name of each object that is installed beside the pods.
     """
 
     shm: int = 0
@@ -34,6 +37,8 @@ class PodValues:
     extra_disk: int = 0
     beside_millis: int = 0
     beside: int = 0
+    longest_request: int = 60
+    extra_objects: tuple[str, ...] = ()
 
 
 CHART_DEFAULTS = PodValues()
@@ -49,6 +54,7 @@ def pod_values(environment: str) -> PodValues:
         return CHART_DEFAULTS
     values, default = rendered_values("triton", environment, _ROOT), CHART_DEFAULTS
     copies, arguments = _at(values, "modelCache.headroom"), _at(values, "server.extraArgs")
+    longest = _at(values, "drain.longestRequestSeconds")
     # An init container without a restartPolicy has ended before the server starts.
     inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
     beside = [*_list(values, "extraContainers"), *inits]
@@ -67,6 +73,8 @@ def pod_values(environment: str) -> PodValues:
         ),
         beside_millis=sum(_millis(_at(container, "resources.cpu")) for container in beside),
         beside=sum(_mebibytes(_at(container, "resources.memory"), 0) for container in beside),
+        longest_request=longest if isinstance(longest, int) else default.longest_request,
+        extra_objects=tuple(f"{item.get('kind')} {_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from spec.problem import Problem
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.relations import triton
+from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 from spec.settings.section import Absent
@@ -170,6 +171,18 @@ def _pods_are_compared_within_a_fleet(subject: Subject) -> Iterator[Problem]:
             "monitoring.parityImage",
             "it compares all pods of Triton, and those of several fleets are meant to differ; remove it (alerts on versions "
             "of models work without it), or remove fleets",
+        )
+
+
+@rule
+def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
+    """Refuse extraObjects of the chart with several fleets: the chart of each has the same values, and would own them."""
+    fleets, objects = len(subject.document.each_fleet), values_of(subject.document).extra_objects
+    if fleets > 1 and objects:
+        yield Problem(
+            "fleets",
+            f"extraObjects of helm-values/triton ({', '.join(objects)}) would be owned by each of the {fleets} fleets, and "
+            "go with the first of them that goes; make them elsewhere in the namespace",
         )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from spec.problem import Problem
-from spec.settings.gateway import Canary
+from spec.settings.gateway import LONGEST_DEREGISTRATION_SECONDS, TARGET_LEAVES_SECONDS, Canary
+from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 
@@ -60,6 +61,34 @@ def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
             "prod invariant 'clients are known': whoever sends from an address of allowedCidrs may ask every model; "
             "say who may ask (docs/access.md), or use exposure: internal",
         )
+
+
+@rule
+def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
+    """Refuse longer requests through a gateway than a load balancer waits for at a target that leaves it
+    (docs/traffic.md#when-a-pod-ends).
+    """
+    document = subject.document
+    if document.gateway is None:
+        return
+    most = LONGEST_DEREGISTRATION_SECONDS - TARGET_LEAVES_SECONDS
+    why = (
+        f"an Envoy that ends waits for it and {TARGET_LEAVES_SECONDS} s more, and a load balancer for a target at most "
+        f"{LONGEST_DEREGISTRATION_SECONDS} s"
+    )
+    given = values_of(document).longest_request
+    if given > most:
+        yield Problem(
+            "gateway",
+            f"drain.longestRequestSeconds of helm-values/triton is {given} s: {why}; give {most} or less there",
+        )
+    for name, model in document.models.serving.items():
+        stream, longest = model.longest_stream_seconds, model.longest_request_seconds
+        if stream is not None and longest > most:
+            yield Problem(
+                f"models.serving.{name}.longestStreamSeconds",
+                f"with queue and SLO a request takes {longest} s: {why}; give {most - (longest - stream)} or less",
+            )
 
 
 @warning

@@ -30,6 +30,7 @@ RECORD = "aws:route53/record:Record"
 SECURITY = "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy"
 PROXY = "kubernetes:gateway.envoyproxy.io/v1alpha1:EnvoyProxy"
 HTTP_ROUTE = "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute"
+GRPC_ROUTE = "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute"
 EXTERNAL_SECRET = "kubernetes:external-secrets.io/v1:ExternalSecret"
 
 
@@ -142,11 +143,14 @@ def test_each_model_has_its_policy_before_its_route_and_all_else_is_closed_after
     refusal = up.one(SECURITY, "routes-refusal")
     assert "targetRefs" in refusal.checked["spec"]
     for model in ("first", "second"):
-        policy = up.one(SECURITY, f"routes-{model}-securitypolicy")
-        assert policy.urn in up.one(HTTP_ROUTE, f"routes-{model}-httproute").depends_on
-        assert policy.urn in refusal.depends_on
-        assert order.index(policy.urn) < order.index(refusal.urn)
-    assert len(up.of_type(SECURITY)) == 3
+        for policy, route in (
+            (up.one(SECURITY, f"routes-{model}-securitypolicy"), up.one(HTTP_ROUTE, f"routes-{model}-httproute")),
+            (up.one(SECURITY, f"routes-{model}.grpc-securitypolicy"), up.one(GRPC_ROUTE, f"routes-{model}-grpcroute")),
+        ):
+            assert policy.urn in route.depends_on
+            assert policy.urn in refusal.depends_on
+            assert order.index(policy.urn) < order.index(refusal.urn)
+    assert len(up.of_type(SECURITY)) == 5
 
 
 def test_the_operator_gets_the_role_that_reads_the_keys_and_comes_after_the_gateway(up: Recording) -> None:

@@ -30,10 +30,13 @@ from twin.plugins.kube_objects import FIELD_MANAGER
 
 ISSUER, AUDIENCE = "https://login.example.com/", "inference"
 CLIENTS = {
+    "everything": Client(),
     "team-a": Client(models=(MODEL,)),
     "team-b": Client(models=("another",)),
     "slow": Client.model_validate({"requestsPerSecond": 1}),
 }
+SERVED = (MODEL, "other")
+"""The models of the pods, for the program: over gRPC nobody is let in who may ask one of them alone."""
 PLURALS = {"SecurityPolicy": "securitypolicies", "ClientTrafficPolicy": "clienttrafficpolicies"}
 Keys = Mapping[str, Mapping[str, str]]
 _SECONDS = 10.0
@@ -47,7 +50,7 @@ def by_keys(kube: KubeClient, keys: Keys) -> ModelAccess:
         one for one in client_keys.manifests("triton-local", "us-west-2", CLIENTS) if one["kind"] == "ReferenceGrant"
     )
     _apply(kube, grant)
-    return ModelAccess(CLIENTS, None).of_model(MODEL)
+    return ModelAccess(CLIENTS, None).of_model(MODEL, SERVED)
 
 
 def write_keys(kube: KubeClient, keys: Keys) -> None:
@@ -82,7 +85,8 @@ def closed(kube: KubeClient) -> Iterator[None]:
     try:
         yield
     finally:
-        for metadata in (refusal["metadata"], {"name": MODEL, "namespace": TRITON_NAMESPACE}):
+        own = [{"name": name, "namespace": TRITON_NAMESPACE} for name in (MODEL, f"{MODEL}.grpc")]
+        for metadata in (refusal["metadata"], *own):
             policy = _path("SecurityPolicy", refusal["apiVersion"], metadata)
             if kube.find(policy) is not None:
                 kube.delete(policy, {})
@@ -95,7 +99,7 @@ class Provider:
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(65537, 2048)
         jwt = {"issuer": ISSUER, "jwksUri": f"{ISSUER}keys", "audiences": (AUDIENCE,), "clientClaim": "client_id"}
-        self.access = ModelAccess(CLIENTS, Jwt.model_validate(jwt)).of_model(MODEL)
+        self.access = ModelAccess(CLIENTS, Jwt.model_validate(jwt)).of_model(MODEL, SERVED)
 
     def known(self, policy: dict[str, Any]) -> dict[str, Any]:
         """The policy with this provider's public key in it."""

@@ -585,12 +585,15 @@ def test_rules_and_dashboards_read_what_envoy_calls_its_metrics(gateway: Gateway
 def test_only_who_has_a_key_may_ask_and_each_its_own_models(gateway: Gateway) -> None:
     keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
     access = gateway_clients.by_keys(gateway.kube, keys)
-    ours, theirs = keys["team-a"]["current"], keys["team-b"]["current"]
+    ours, theirs, every = (keys[client]["current"] for client in ("team-a", "team-b", "everything"))
     with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
         until(lambda: gateway_clients.http(gateway.http, ours) == 200, "the key to be known")
+        until(lambda: gateway_clients.grpc(gateway.grpc, every) == ANSWERED, "the key to be known over gRPC")
         envoy = listens(gateway.envoys()[0])
         http, grpc = partial(gateway_clients.http, f"{envoy}:8000"), partial(gateway_clients.grpc, f"{envoy}:8001")
-        assert (http(ours), grpc(ours)) == (200, ANSWERED)
+        assert (http(every), grpc(every)) == (200, ANSWERED)
+        # Its message could ask for the other model of these pods.
+        assert (http(ours), grpc(ours)) == (200, "StatusCode.PERMISSION_DENIED")
         assert http(**{"x-api-key": ours}) == 200
         assert (http(), grpc()) == (401, "StatusCode.UNAUTHENTICATED")
         assert (http("wrong"), grpc("wrong")) == (401, "StatusCode.UNAUTHENTICATED")
@@ -613,18 +616,19 @@ def test_a_route_without_a_policy_of_its_own_is_closed_where_there_are_clients(g
 def test_a_key_is_rotated_under_load_and_no_request_is_lost(gateway: Gateway) -> None:
     keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
     access = gateway_clients.by_keys(gateway.kube, keys)
-    old, new = keys["team-a"]["current"], gateway_clients.new_key()
+    old, new = keys["everything"]["current"], gateway_clients.new_key()
     sent = {"now": old}
     with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
         until(lambda: gateway_clients.http(gateway.http, old) == 200, "the key to be known")
+        until(lambda: gateway_clients.grpc(gateway.grpc, old) == ANSWERED, "the key to be known over gRPC")
         with load(*gateway_clients.asks(gateway.http, gateway.grpc, sent)) as account:
             with gateway.told():
-                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": old, "next": new}})
+                gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": old, "next": new}})
             sent["now"] = new
             with gateway.told():
-                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": new, "previous": old}})
+                gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": new, "previous": old}})
             with gateway.told():
-                gateway_clients.write_keys(gateway.kube, {**keys, "team-a": {"current": new}})
+                gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": new}})
         assert account.answered == account.sent, account.outcomes
         assert account.sent > 100
         assert gateway_clients.http(gateway.http, old) == 401
@@ -647,7 +651,10 @@ def test_a_token_is_checked_for_who_made_it_for_whom_and_when(gateway: Gateway) 
             until(lambda: gateway_clients.http(gateway.http, provider.token()) == 200, "the provider to be known")
             envoy = listens(gateway.envoys()[0])
             http, grpc = partial(gateway_clients.http, f"{envoy}:8000"), partial(gateway_clients.grpc, f"{envoy}:8001")
-            assert (http(provider.token()), grpc(provider.token())) == (200, ANSWERED)
+            everything = provider.token(client_id="everything")
+            until(lambda: grpc(everything) == ANSWERED, "the provider to be known over gRPC")
+            assert (http(provider.token()), http(everything)) == (200, 200)
+            assert grpc(provider.token()) == "StatusCode.PERMISSION_DENIED"
             refused = {
                 "none": http(),
                 "no token": http("x"),
