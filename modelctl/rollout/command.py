@@ -13,7 +13,7 @@ from console.terminal import output, print_json, progress, table
 from modelctl import metrics_server
 from modelctl.release import catalog
 from modelctl.release.pin import pinned
-from modelctl.release.rollback import roll_back
+from modelctl.release.rollback import RollbackError, roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
@@ -133,7 +133,10 @@ def watch(
     reasons = "; ".join(seen.wrong)
     if not take_back:
         raise Bad(f"release {release.id} is bad: {reasons}; `modelctl rollback` pins the one before")
-    back = roll_back(file, store)
+    try:
+        back = roll_back(file, store, release)
+    except RollbackError as failure:
+        raise Bad(f"release {release.id} is bad: {reasons}; it is not taken back: {failure}") from failure
     raise Bad(f"release {release.id} is bad: {reasons}; {file} pins {back.release.id} again, and `pulumi up` rolls it out")
 
 

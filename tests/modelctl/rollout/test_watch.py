@@ -1,16 +1,23 @@
-"""`modelctl watch` where no pod answers. On real servers: tests/system/serving/test_watch.py."""
+"""`modelctl watch` where pods do not answer, or as a test says. On real servers: tests/system/serving/test_watch.py."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from modelctl.release.pin import pin, pinned
+from modelctl.rollout import command
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.watch import NotServed, Watch
 from modelctl.store.bucket import Store
+from spec.failure import Failure
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.rollout.answering_pod import answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.modelctl.rollout.releases import model, publish
+from tests.modelctl.stacks import write_stack
 
 DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="k")
 
@@ -28,3 +35,30 @@ def test_pods_that_do_not_answer_are_no_release_to_judge(store: Store, tmp_path:
     with pytest.raises(NotServed) as refusal:
         watch.run()
     assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
+
+
+def test_a_release_that_was_pinned_meanwhile_stays(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_stack(tmp_path / "stacks", {})
+    earlier = publish(store, tmp_path / "repository", model())
+    watched = publish(store, tmp_path / "repository", model(version=2))
+    later = publish(store, tmp_path / "repository", model(version=3))
+    for manifest in (earlier, watched):
+        pin(file, manifest)
+
+    def wrong(_: str) -> tuple[int, dict[str, Any]]:
+        pin(file, later)  # by somebody else
+        return out(7.0)
+
+    with answering_pod(wrong) as pod:
+        monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([pod]))
+        with pytest.raises(Failure) as failure:
+            command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=True)
+
+    assert (failure.value.exit_code, str(failure.value)) == (
+        1,
+        f"release {watched.id} is bad: a: adder version 2 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05); "
+        f"it is not taken back: {file}: the pin has changed meanwhile, from release {watched.id} to {later.id}; nothing was "
+        "written",
+    )
+    now = pinned(file)
+    assert now is not None and (now.id, now.previous) == (later.id, watched.id)
