@@ -91,11 +91,15 @@ class Watch:
 
     def _prove(self, pod: Pod) -> list[str]:
         wrong = []
+        # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
+        served, watched = self._fleet.release(pod), self._release.manifest.id
+        if served not in {None, watched}:
+            raise NotServed(f"{pod.name} serves release {served}, not {watched}; run `pulumi up` first")
         with PodClient(pod) as client:
             missing = [f"{m} version {v}" for m, v in self._versions.items() if not client.ready(m, v)]
             if missing:
                 raise NotServed(
-                    f"{pod.name} does not serve {', '.join(missing)} of release {self._release.manifest.id}; run this after "
+                    f"{pod.name} does not serve {', '.join(missing)} of release {watched}; run this after "
                     "`pulumi up`, when all pods are ready"
                 )
             for model, golden in self._goldens.items():

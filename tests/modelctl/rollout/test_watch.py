@@ -37,6 +37,25 @@ def test_pods_that_do_not_answer_are_no_release_to_judge(store: Store, tmp_path:
     assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
 
 
+def test_pods_of_a_release_with_the_same_versions_are_not_judged(store: Store, tmp_path: Path) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(7.0)) as pod:
+        watch = Watch(release, IdleFleet([pod], "0123456789ab"), {}, Limits(watch=0), lambda _: None)
+        with pytest.raises(NotServed) as refusal:
+            watch.run()
+    said = f"a serves release 0123456789ab, not {release.manifest.id}; run `pulumi up` first"
+    assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_pods_of_the_release_are_judged_and_those_that_name_none(store: Store, tmp_path: Path, in_place: bool) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(7.0)) as pod:
+        fleet = IdleFleet([pod], None if in_place else release.manifest.id)
+        seen = Watch(release, fleet, {}, Limits(watch=0), lambda _: None).run()
+    assert seen.wrong == ["a: adder version 1 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05)"]
+
+
 def test_a_release_that_was_pinned_meanwhile_stays(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_stack(tmp_path / "stacks", {})
     earlier = publish(store, tmp_path / "repository", model())
