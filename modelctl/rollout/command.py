@@ -56,7 +56,7 @@ class Bad(Failure):
 
 
 class Unjudged(Failure):
-    """A release that serves got too few requests to be judged by."""
+    """A release that serves got too few requests to be judged by, or its pods had no time to answer."""
 
     exit_code = NO_TRAFFIC
 
@@ -126,7 +126,7 @@ def watch(
     for line in seen.figures:
         print(line)
     if seen.open and not seen.wrong:
-        raise Unjudged(f"not enough requests to judge by in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
+        raise Unjudged(f"release {release.id} is not judged in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
     if not seen.wrong:
         print(f"release {release.id} is right")
         return

@@ -21,7 +21,7 @@ from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.repository.golden import Golden, Tensor
 from modelctl.rollout.fleet import Fleet
-from modelctl.rollout.pod_client import PodClient, PodDown, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
 from modelctl.store.journal import Change
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
@@ -113,7 +113,8 @@ class Replay:
         )
         if share > self.may_differ:
             raise Differs(f"{said}; the first: {differing[0]}")
-        left_out = f"; version {change.old} refused {refused} more" if refused else ""
+        why = f"version {change.old} refused them, or the pods had no time"
+        left_out = f"; {refused} more are left out: {why}" if refused else ""
         tell(f"{said}; median {median(new_ms):.1f} ms, version {change.old} {median(old_ms):.1f} ms{left_out}")
 
 
@@ -126,9 +127,14 @@ class _Asked:
 
 
 def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Asked:
-    """Ask both versions on one pod, another one each turn, and each version first every other turn."""
+    """Ask both versions on one pod, another one each turn, and each version first every other turn.
+
+    A pod that is overloaded or hangs says nothing of its versions: another one is asked. Where none has time, both answers
+    are PodOverloaded.
+    """
     pods = fleet.pods()
     down = PodDown("no pod answers")
+    busy: PodOverloaded | None = None
     for number in range(len(pods)):
         try:
             with PodClient(pods[(turn + number) % len(pods)]) as client:
@@ -140,14 +146,21 @@ def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Ask
         except PodDown as error:
             down = error
             continue
+        except (PodHangs, PodOverloaded) as error:
+            busy = PodOverloaded(str(error))
+            continue
         (old, old_ms), (new, new_ms) = answers[versions[0]], answers[versions[1]]
         return _Asked(old, new, old_ms, new_ms)
+    if busy is not None:
+        return _Asked(busy, busy, 0.0, 0.0)
     raise down
 
 
 def _answer(client: PodClient, model: str, version: int, request: Request) -> dict[str, Any] | PodRefuses:
     try:
         return client.infer(model, version, request.body())
+    except PodOverloaded:
+        raise
     except PodRefuses as refusal:
         return refusal
 
