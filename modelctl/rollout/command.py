@@ -30,7 +30,8 @@ from modelctl.rollout.watch import Watch
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.settings import load_stack_file
+from spec.names import TRITON_HEADLESS_SERVICE
+from spec.settings import Settings, load_stack_file
 
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
@@ -43,6 +44,12 @@ class Misused(Failure):
 
 class Unfinished(Failure):
     """The rollout could not go on; the next one does."""
+
+    exit_code = NOT_TRIED
+
+
+class NoPods(Failure):
+    """There is nothing to compare."""
 
     exit_code = NOT_TRIED
 
@@ -88,7 +95,7 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     """Change the models of running pods, or go on with the rollout that was interrupted."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
-    slos = _slos(asked.stacks / f"Pulumi.{asked.stack}.yaml")
+    slos = _slos(load_stack_file(asked.stacks / f"Pulumi.{asked.stack}.yaml"))
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay)
     store = open_store(bucket, endpoint_url)
@@ -113,7 +120,9 @@ def watch(
     take_back: bool,
 ) -> None:
     """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
-    slos = _slos(file)
+    settings = load_stack_file(file)
+    if settings.fleets is not None:
+        raise Misused(f"{file}: has fleets, and a watch knows a stack without fleets alone")
     release = pinned(file)
     name = stack_name(file)
     if release is None or name is None:
@@ -122,7 +131,7 @@ def watch(
     tell = _tell()
     stack_release = StackRelease(catalog.finished(store, release.id), name, store)
     with interruptible("interrupted; nothing was changed"):
-        seen = Watch(stack_release, _fleet(namespace, translation), slos, limits, tell).run()
+        seen = Watch(stack_release, _fleet(namespace, translation), _slos(settings), limits, tell).run()
     for line in seen.figures:
         print(line)
     if seen.open and not seen.wrong:
@@ -149,6 +158,11 @@ def parity(namespace: str, serve: str | None, translation: str | None, *, as_jso
             threading.Event().wait()
         return DONE
     states = fleet_parity.states(fleet)
+    if not states:
+        raise NoPods(
+            f"no pods of the Service {TRITON_HEADLESS_SERVICE} in namespace {namespace}, so there is nothing to compare; "
+            "the pods of a stack with fleets are not compared"
+        )
     differences = fleet_parity.differences(states)
     if as_json:
         pods = {s.pod: {"problem": s.problem, "models": {m.model: m.hashes for m in s.models}} for s in states}
@@ -158,7 +172,7 @@ def parity(namespace: str, serve: str | None, translation: str | None, *, as_jso
         for sentence in differences:
             print(sentence)
         if not differences:
-            print(f"{len(states)} pods serve the same" if states else f"no pods in namespace {namespace}")
+            print(f"{len(states)} pods serve the same")
     return FAILED if differences else DONE
 
 
@@ -182,9 +196,8 @@ def _steps(text: str) -> tuple[int, ...]:
     return tuple(steps[:-1])
 
 
-def _slos(file: Path) -> dict[str, float]:
-    serving = load_stack_file(file).models.serving
-    return {model: float(wants.slo_p95_ms) for model, wants in serving.items()}
+def _slos(settings: Settings) -> dict[str, float]:
+    return {model: float(wants.slo_p95_ms) for model, wants in settings.models.serving.items()}
 
 
 def _fleet(namespace: str, translation: str | None) -> Fleet:
