@@ -53,7 +53,7 @@ def test_what_has_no_requests_is_refused(tmp_path: Path, text: str, said: str) -
 
 
 def _replayed(tmp_path: Path, old: list[Answer], new: list[Answer], lines: int = 1, pods: int = 1) -> list[str]:
-    """What a replay of `lines` requests tells of version 1, which gives the answers `old` in turn, and of version 2."""
+    """Return the lines that a replay of `lines` requests tells, with the answers of versions 1 and 2 in turn."""
     answers = {"1": iter(old), "2": iter(new)}
     told: list[str] = []
     with ExitStack() as stack:
