@@ -97,8 +97,9 @@ def _rollouts(record: Record) -> Iterator[str]:
 
 def _deliveries(record: Record) -> Iterator[str]:
     pace = record["megabytes_per_connection"]
-    yield f"{f'{pace} MB/s for each connection' if pace else 'No limit for a connection'}; the store alone gave "
-    yield f"{record['plain_megabytes_per_second']} MB/s to {record['connections']} of them. [What was done](delivery.md)."
+    limit = f"{pace} MB/s for each connection" if pace else "No limit for a connection"
+    alone = f"{record['plain_megabytes_per_second']} MB/s to {record['connections']} of them"
+    yield f"{limit}; the store alone gave {alone}. [How it was measured](delivery.md)."
     yield ""
     yield "| GiB | way | seconds | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
     yield "|---:|---|---|---|---|---|"

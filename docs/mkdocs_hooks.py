@@ -19,10 +19,12 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/RESULTS.md": "results.md",
+    "benchmarks/delivery.md": "delivery.md",
     "benchmarks/rollout.md": "rollout.md",
     "charts/triton/README.md": "charts/triton.md",
     "charts/worker/README.md": "charts/worker.md",
     "examples/README.md": "examples.md",
+    "examples/packaged/README.md": "packaged.md",
 }
 """Pages outside of docs/, which GitHub shows where they lie: path in the repository -> path in the site."""
 

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import MinLen
+from markdown.extensions.toc import slugify
 from pydantic.fields import FieldInfo
 
 from docs import key_uses
@@ -202,7 +203,9 @@ def _wrapped(text: str) -> str:
 def _title(path: str) -> str:
     """Return the heading that a link leads to: of the page, or below it."""
     page, _, anchor = path.partition("#")
-    return anchor.replace("-", " ") or (ROOT / page).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    return next((text for text in headings if slugify(text, "-") == anchor), headings[0])
 
 
 if __name__ == "__main__":

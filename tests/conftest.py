@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     may_update(config.getoption(OPTION), os.environ)
     os.environ.update(loopback.direct(os.environ))  # a proxy is for the world outside, never for servers of tests
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def pytest_collection_finish() -> None:

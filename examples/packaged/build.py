@@ -7,6 +7,7 @@ being importable from it.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -69,6 +70,7 @@ def _fill(target: Path, models: Sequence[str], sources: Mapping[str, Path]) -> N
 
 
 def _write_characters(target: Path) -> None:
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # it would report to Microsoft (docs/twin.md)
     import onnxruntime  # slow, and needed by nothing else
 
     session = onnxruntime.InferenceSession(target / "text_recognition/1/model.onnx", providers=["CPUExecutionProvider"])

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before a package loads onnxruntime, which would report to Microsoft
 HERE = Path(__file__).parent
 FILE = b"def main() -> None:\n    print('hello')\n\n\nif __name__ == '__main__':\n    main()\n"
 _DATATYPES = {"int32": "INT32", "float32": "FP32", "uint8": "UINT8"}

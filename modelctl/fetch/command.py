@@ -9,7 +9,7 @@ from pathlib import Path
 from console.program import interruptible
 from console.terminal import progress as standard_error
 from modelctl import metrics_server
-from modelctl.fetch.directory import FetchDirectory, told
+from modelctl.fetch.directory import FetchDirectory, refuse_nested, told
 from modelctl.fetch.download import CONNECTIONS, download
 from modelctl.fetch.progress import Progress
 from modelctl.release import catalog
@@ -33,6 +33,8 @@ def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serv
     With a cache it is fetched into that, unless it is there, and copied from it.
     """
     address = metrics_server.address("--serve", serve) if serve is not None else None
+    if cache is not None:
+        refuse_nested(to, cache.directory)
     store = open_store(bucket, endpoint_url, connections=CONNECTIONS)
     manifest = catalog.finished(store, release_id)
     directory = FetchDirectory(to)
@@ -59,7 +61,7 @@ def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serv
         if cache is None or directory.holds(manifest):
             how = fetched(directory)
         else:
-            kept = FetchDirectory(cache.directory)
+            kept = FetchDirectory(cache.directory, is_cache=True)
             with kept.locked(say):
                 kept.make_room(manifest, cache.gib, say)
                 how = f"{fetched(kept)}, copied from {cache.directory}"

@@ -4,7 +4,8 @@ releases/<id>/…      releases that are whole, each file verified
 current              a link to the one of them that was asked for last: the path to give to a server
 .fetching/<id>/      what has arrived of others: `files/…`, and `parts/…` with their journals
 .verified/<id>       the boot of the machine during which the release was verified
-.modelctl-fetch      the lock of whoever is at work here, and the mark that all of this is a fetch's
+.modelctl-fetch      the lock of whoever is at work here, and the mark that all of this is a fetch's: its text says whether
+                     this is a cache (without `current`: any release may make room for another) or the directory of a server
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ _NOT_IN_THE_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _BLOCK = 512
 """The unit of st_blocks."""
 _MARK = ".modelctl-fetch"
+_CACHE = b"a cache\n"
+_SERVED = b"a server's\n"
 _OF_THE_DISK = {"lost+found"}
 
 
 class FetchDirectory:
     """One such directory. Methods raise DiskProblem, or OSError for what `told` turns into one."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_cache: bool = False) -> None:
         self._root = root
+        self._is_cache = is_cache
 
     @property
     def current(self) -> Path:
@@ -46,7 +50,8 @@ class FetchDirectory:
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other fetches out of the directory, which wait; it is made where it is missing.
 
-        Raises DiskProblem for one with files of others: releases are removed here, and `current` is written over.
+        Raises DiskProblem for one with files of others, and for a cache that is to be the directory of a server, or the
+        other way round: releases are removed here, and `current` is written over.
         """
         with told():
             self._root.mkdir(parents=True, exist_ok=True)
@@ -56,8 +61,13 @@ class FetchDirectory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                # The lock may be this very fetch's, under another name: it would wait for itself.
+                self._refuse_the_other_kind(file)
                 say(f"another fetch is at work in {self._root}; waiting for it")
                 fcntl.flock(file, fcntl.LOCK_EX)
+            self._refuse_the_other_kind(file)
+            if not os.fstat(file).st_size:
+                os.pwrite(file, _CACHE if self._is_cache else _SERVED, 0)
             yield
         finally:
             os.close(file)
@@ -158,6 +168,19 @@ class FetchDirectory:
                 "give an empty directory, or one that is not there"
             )
 
+    def _refuse_the_other_kind(self, mark: int) -> None:
+        found = os.pread(mark, len(_SERVED), 0)
+        if self._is_cache and (found == _SERVED or self.current.is_symlink()):
+            raise DiskProblem(
+                f"{self._root} is no cache but the --to of a fetch, and a server may read what a cache removes; give "
+                "another directory as --cache"
+            )
+        if not self._is_cache and found == _CACHE:
+            raise DiskProblem(
+                f"{self._root} is a cache, from which fetches remove releases; give another directory as --to, and this one "
+                "as --cache"
+            )
+
     def _fetching(self, release_id: str) -> Path:
         return self._root / ".fetching" / release_id
 
@@ -177,6 +200,17 @@ class FetchDirectory:
             )
 
 
+def refuse_nested(to: Path, cache: Path) -> None:
+    """Raise DiskProblem for a cache that is the other directory, or when one of them lies inside of the other."""
+    with told():
+        to_, cache_ = to.resolve(), cache.resolve()
+    if to_ == cache_:
+        raise DiskProblem(f"--to and --cache are both {to}: a release is copied from one to the other; give two directories")
+    if to_.is_relative_to(cache_) or cache_.is_relative_to(to_):
+        inner, outer = (to, cache) if to_.is_relative_to(cache_) else (cache, to)
+        raise DiskProblem(f"{inner} lies inside of {outer}; give two directories of which neither holds the other")
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Turn what the system says of files into DiskProblem."""
@@ -187,7 +221,7 @@ def told() -> Iterator[None]:
 
 
 def _copy(source: Path, target: Path, size: int) -> None:
-    """Copy a file in the kernel, which shares its blocks where the file system can."""
+    """Copy a file in the kernel, which shares its blocks where the file system can. Raises DiskProblem for another size."""
     with source.open("rb") as read, target.open("wb") as write:
         left = size
         try:
@@ -196,7 +230,10 @@ def _copy(source: Path, target: Path, size: int) -> None:
         except OSError as error:
             if error.errno not in _NOT_IN_THE_KERNEL:
                 raise
-            shutil.copyfileobj(read, write, PIECE_BYTES)
+        # Some file systems copy less and report the end: https://man7.org/linux/man-pages/man2/copy_file_range.2.html#BUGS
+        shutil.copyfileobj(read, write, PIECE_BYTES)
+    if (found := target.stat().st_size) != size:
+        raise DiskProblem(f"{source}: {found} bytes were copied of {size}; run the same command again")
 
 
 def _boot() -> str | None:

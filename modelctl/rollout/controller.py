@@ -84,8 +84,8 @@ class Controller:
         """Bring live/ and all pods to this release, or go on with that where it was left.
 
         Raises Refused with every reason before anything is changed, UnknownRelease, ManifestError and RetirementError for
-        a release that cannot be used; StoreError, FleetError, LockTaken, StillAsked and PodProblem when it can go on
-        later, by the same command.
+        a release that cannot be used; ReplayError for requests that cannot be replayed; StoreError, FleetError, LockTaken,
+        StillAsked and PodProblem when it can go on later, by the same command.
         """
         self._check_stack(lease.journal)
         unfinished = lease.journal.rollout
@@ -93,6 +93,7 @@ class Controller:
             raise Refused([_unfinished(unfinished)])
         if unfinished is not None:
             self._check_canary(unfinished.changes)
+            self._check_replay(self._release(release_id))
             self._tell(f"going on with the rollout of {release_id}, which was left at: {_place(unfinished)}")
         else:
             if lease.journal.serving == release_id:
@@ -131,6 +132,7 @@ class Controller:
         else:
             changes = plan.changes(self._release(serving), new, needs_golden=not back)
             self._check_canary(changes)
+        self._check_replay(new)
         self._check_live(serving is None, changes)
         begun = Rollout(
             release=release_id,
@@ -164,6 +166,10 @@ class Controller:
                     for model in without
                 ]
             )
+
+    def _check_replay(self, new: StackRelease) -> None:
+        if self._wanted.replay is not None:
+            self._wanted.replay.refuse_unknown(new.manifest)
 
     def _go_on(self, lease: Lease) -> Result:
         """Do the phase that the journal names, record the next one, and so on to the end."""

@@ -49,7 +49,7 @@ class Phases:
     """The work of one rollout from release `old` (None: live/ is empty) to `new`.
 
     Raises PodProblem, WrongContent, Breach and Unjudged when the new versions are no good or cannot be judged;
-    StillAsked, FleetError and StoreError when it can go on later.
+    StillAsked, FleetError, StoreError and ReplayError when it can go on later.
     """
 
     def __init__(self, site: Site, rollout: Rollout, old: StackRelease | None, new: StackRelease) -> None:

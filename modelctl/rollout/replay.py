@@ -23,6 +23,7 @@ from modelctl.repository.golden import Golden, Tensor
 from modelctl.rollout.fleet import Fleet
 from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
 from modelctl.store.journal import Change
+from modelctl.store.manifest import Manifest
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
@@ -83,26 +84,46 @@ class Replay:
             raise ReplayError(f'{path}: has no request; write one a line, like {{"model": "classify", "inputs": {{…}}}}')
         return cls(requests, may_differ)
 
+    def refuse_unknown(self, manifest: Manifest) -> None:
+        """Raise ReplayError with every model that is asked and that the release does not have."""
+        unknown = [
+            f"line {requests[0][0]}: release {manifest.id} has no model {model!r}, but {', '.join(sorted(manifest.models))}"
+            for model, requests in self.requests.items()
+            if model not in manifest.models
+        ]
+        if unknown:
+            raise ReplayError("the file of requests to replay:\n" + "\n".join(unknown))
+
     def compare(
         self, change: Change, tolerance: float, fleet: Fleet, check: Callable[[], None], tell: Callable[[str], None]
     ) -> None:
-        """Ask both versions, and tell what came of it. Raises Differs, PodProblem, and FleetError; `check` as in `Site`."""
+        """Ask both versions, and tell what came of it; `check` as in `Site`.
+
+        Raises Differs, PodProblem, FleetError, and ReplayError where the old version refuses every request.
+        """
         if change.old is None:
             return
         differing: list[str] = []
-        compared, refused = 0, 0
+        compared = 0
+        refused: list[str] = []
         old_ms, new_ms = [], []
         for line, request in self.requests.get(change.model, ()):
             check()
             asked = _ask_both(fleet, change, request, turn=compared)
             if isinstance(asked.old, PodRefuses):
-                refused += 1
+                refused.append(f"line {line}: {asked.old}")
                 continue
             compared += 1
             old_ms.append(asked.old_ms)
             new_ms.append(asked.new_ms)
             if difference := _difference(request, asked.old, asked.new, tolerance):
                 differing.append(f"line {line}: {difference}")
+        if refused and not compared:
+            raise ReplayError(
+                f"{change.model} version {change.old} refuses all of its {len(refused)} requests to replay, or no pod has "
+                f"time for them, so that nothing is compared; the first: {refused[0]}; mend the file, or wait, and run "
+                "the same command again, it goes on, or undo the rollout with `modelctl rollout --back`"
+            )
         if not compared:
             tell(f"{change.model}: no request to replay")
             return
@@ -114,7 +135,7 @@ class Replay:
         if share > self.may_differ:
             raise Differs(f"{said}; the first: {differing[0]}")
         why = f"version {change.old} refused them, or the pods had no time"
-        left_out = f"; {refused} more are left out: {why}" if refused else ""
+        left_out = f"; {len(refused)} more are left out: {why}" if refused else ""
         tell(f"{said}; median {median(new_ms):.1f} ms, version {change.old} {median(old_ms):.1f} ms{left_out}")
 
 

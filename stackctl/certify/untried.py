@@ -82,7 +82,7 @@ UNTRIED: Mapping[str, str] = {
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
     "`modelctl import` makes of an ONNX file, and of a directory of MLflow's, a model that a release takes": _OFFLINE,
     "a Python model finds the packages that it brings": _MODELS,
-    "a canary is judged rightly: bad ones are found, right ones are not taken back": _DISRUPTIVE,
+    "a canary is judged by its requests: bad ones are found, and few right ones are taken back": _DISRUPTIVE,
     "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,
     "`modelctl watch` finds a release that answers wrongly or fails, and pins the one before": _DISRUPTIVE,
     "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "

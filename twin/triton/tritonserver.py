@@ -116,6 +116,9 @@ class TritonServer:
             "LANG": "C.UTF-8",
             # The GPU metrics' library would write /var/log/nv-hostengine.log, with a GPU or without one.
             "__DCGM_DBG_FILE": os.devnull,
+            # onnxruntime from PyPI reports to Microsoft what it runs, and on what
+            # (https://github.com/microsoft/onnxruntime/pull/27379).
+            "ORT_DISABLE_TELEMETRY": "1",
             **env,
             # The stub takes its prefix, hence numpy, from the first python3 in PATH.
             "PATH": os.pathsep.join([str(self.python_bin), env.get("PATH", inherited)]),

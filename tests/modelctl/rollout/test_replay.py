@@ -1,18 +1,27 @@
 """Files of requests to replay, as people write them, and what comes of pods that are overloaded meanwhile."""
 
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from modelctl.rollout.controller import Controller, Wanted
 from modelctl.rollout.fleet import Pod
+from modelctl.rollout.lease import Lease
 from modelctl.rollout.pod_client import PodClient, PodHangs, PodOverloaded
 from modelctl.rollout.replay import Differs, Replay, ReplayError, Request, _ask_both
-from modelctl.store.journal import Change
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change, Journal, Phase, Rollout
+from modelctl.store.live import LiveRepository
 from tests.modelctl.rollout.answering_pod import FULL, answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
+from tests.modelctl.rollout.releases import model, publish
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -100,3 +109,67 @@ def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.M
 def test_an_error_of_the_new_version_alone_is_a_difference(tmp_path: Path) -> None:
     with pytest.raises(Differs, match="the first: line 1: pod-0: boom"):
         _replayed(tmp_path, [out(1.0)], [(500, {"error": "boom"})])
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_model_that_the_release_lacks_is_refused_before_anything_is_changed(
+    goes_on: bool, store: Store, s3: Any, tmp_path: Path
+) -> None:
+    first = publish(store, tmp_path / "repository", model("adder", 1), model("other", 1))
+    second = publish(store, tmp_path / "repository", model("adder", 2), model("other", 1))
+    live = LiveRepository(store)
+    changes = (Change(model="adder", old=1, new=2),)
+    left = Rollout(release=second.id, phase=Phase.COPY, changes=changes, started=datetime.now(UTC)) if goes_on else None
+    live.write_journal(Journal(stack="local", serving=first.id, rollout=left), None)
+    lines = [LINE.replace('"a"', f'"{name}"') for name in ("adder", "ader", "other", "ader", "oter")]
+    replay = Replay.read(_file(tmp_path, *lines), 0)
+
+    with pytest.raises(ReplayError) as error, Lease(live) as lease:
+        Controller(store, IdleFleet([]), Wanted("local", replay=replay)).rollout(second.id, lease)
+
+    assert str(error.value).splitlines() == [
+        "the file of requests to replay:",
+        f"line 2: release {second.id} has no model 'ader', but adder, other",
+        f"line 5: release {second.id} has no model 'oter', but adder, other",
+    ]
+    assert live.read_journal()[0].rollout == left
+    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=store.place.bucket, Prefix="live/")["Contents"]] == [
+        "live/rollout.json"
+    ]
+
+
+@pytest.fixture
+def picky() -> Iterator[Pod]:
+    """A pod whose versions refuse every request with a 400, as Triton does for an input that a model has not."""
+
+    class Refuses(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(b"{\"error\": \"unexpected inference input 'X' for model 'a'\"}")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refuses)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    yield Pod("pod", "1", url, url, "")
+    server.shutdown()
+    server.server_close()
+
+
+def test_requests_that_the_old_version_refuses_all_compare_nothing_and_stop_it(picky: Pod, tmp_path: Path) -> None:
+    replay = Replay.read(_file(tmp_path, "", LINE, LINE), 0)
+    told: list[str] = []
+    with pytest.raises(ReplayError) as error:
+        replay.compare(Change(model="a", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)
+    assert str(error.value) == (
+        "a version 1 refuses all of its 2 requests to replay, or no pod has time for them, so that nothing is compared; the "
+        "first: line 2: pod: unexpected inference input 'X' for model 'a'; mend the file, or wait, and run the "
+        "same command again, it goes on, or undo "
+        "the rollout with `modelctl rollout --back`"
+    )
+    replay.compare(Change(model="b", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)
+    assert told == ["b: no request to replay"]

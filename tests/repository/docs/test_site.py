@@ -91,7 +91,8 @@ def test_mermaid_names_a_diagram_that_it_cannot_draw() -> None:
 def test_links_that_lead_nowhere_fail_the_build(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for folder in ("docs", *{str(Path(path).parent) for path in PAGES} - {"."}):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, project / folder, ignore=ignored, dirs_exist_ok=True)
     for path in [*(path for path in PAGES if "/" not in path), "mkdocs.yml"]:
         shutil.copy(ROOT / path, project / path)
     (project / "docs" / "not-in-the-navigation.md").write_text("# A page\n", encoding="utf-8")

@@ -135,7 +135,8 @@ def test_only_the_pods_environment_passes(tmp_path: Path, monkeypatch: pytest.Mo
         ["tritonserver"], "127.0.0.1", tmp_path, {"AWS_REGION": "us-west-2", "LD_LIBRARY_PATH": "/extra"}
     )
 
-    assert set(command.env) == {"AWS_REGION", "HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "__DCGM_DBG_FILE"}
+    names = {"AWS_REGION", "HOME", "LANG", "LD_LIBRARY_PATH", "ORT_DISABLE_TELEMETRY", "PATH", "__DCGM_DBG_FILE"}
+    assert set(command.env) == names
     assert command.env["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     libraries = command.env["LD_LIBRARY_PATH"].split(":")
     assert libraries[0].endswith("/nvidia_pytriton.libs")
