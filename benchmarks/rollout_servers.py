@@ -58,6 +58,9 @@ class LocalFleet:
                 records.append(_Record(**json.loads(path.read_text())))
         return records
 
+    def release(self, pod: Pod) -> str | None:  # noqa: ARG002 (they serve live/)
+        return None
+
     def restart(self, pod: Pod) -> None:
         """SIGTERM, and SIGKILL at the end of the grace period; a server whose load hangs needs that."""
         record = next((r for r in self.records() if r.uid == pod.uid), None)

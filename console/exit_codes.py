@@ -18,7 +18,7 @@ MEANINGS: Mapping[int, str] = {
     DONE: "done, or the answer is yes",
     FAILED: "tried and failed, or the answer is no",
     NOT_TRIED: "could not be tried: command line, file, credentials, network or a missing program",
-    NO_TRAFFIC: "a new version got too few requests to be judged by: a canary is undone, a watched release stays",
+    NO_TRAFFIC: "a new version got too few requests or answers to be judged by: a canary is undone, a watched release stays",
     PROGRAM_ERROR: "an error of the program itself",
     INTERRUPTED: "Ctrl-C",
     CLOSED_PIPE: "nobody reads the output any more",

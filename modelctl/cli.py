@@ -237,7 +237,7 @@ def watch(
 ) -> None:
     """Judge the release that FILE pins, after `pulumi up`: its golden inferences on every pod, then failures and latency.
 
-    Exit code 1 when it is bad, 3 when it got too few requests to tell.
+    Exit code 1 when it is bad, 3 when it got too few requests, or gave too few answers, to tell.
     """
     from modelctl.rollout import command
 

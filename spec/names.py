@@ -26,6 +26,8 @@ TRITON_CHART = "triton"
 TRITON_RELEASE = TRITON_CHART
 """The Helm release. It is called like its chart, so the chart calls its objects the same (`triton.fullname`)."""
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
+POD_RELEASE_LABEL = "triton-eks/release"
+"""The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
 TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
 """Resolves to every pod, so that a gRPC client balances over them."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002

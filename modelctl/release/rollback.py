@@ -37,13 +37,15 @@ class RolledBack:
     changes: list[str]
 
 
-def roll_back(file: Path, store: Store) -> RolledBack:
+def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBack:
     """Pin the release that the file names as the previous one, and make the pinned one the previous one.
 
-    Raises RollbackError and RetirementError when that cannot be served as things are; UnknownRelease and ManifestError when
-    it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has mistakes.
+    `seen` is what the file pinned when the release was judged; without it: what it pins now. Raises RollbackError and
+    RetirementError when that cannot be served as things are, or the file pins something else by then; UnknownRelease and
+    ManifestError when it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has
+    mistakes.
     """
-    now = pinned(file)
+    now = seen or pinned(file)
     if now is None:
         raise RollbackError(f"{file}: pins no release, so there is none to go back from; run `modelctl pin` first")
     if now.previous is None:
@@ -55,6 +57,11 @@ def roll_back(file: Path, store: Store) -> RolledBack:
     refuse_retired(manifest, store)
     _refuse_other_wants(file, now, manifest, store)
     left = store.manifest(now.id)
+    if (found := pinned(file)) != now:
+        raise RollbackError(
+            f"{file}: the pin has changed meanwhile, from release {now.id} to {found.id if found else 'none'}; nothing was "
+            "written"
+        )
     return RolledBack(
         release=manifest,
         left=now.id,

@@ -13,7 +13,7 @@ from console.terminal import output, print_json, progress, table
 from modelctl import metrics_server
 from modelctl.release import catalog
 from modelctl.release.pin import pinned
-from modelctl.release.rollback import roll_back
+from modelctl.release.rollback import RollbackError, roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
@@ -30,7 +30,8 @@ from modelctl.rollout.watch import Watch
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.settings import load_stack_file
+from spec.names import TRITON_HEADLESS_SERVICE
+from spec.settings import Settings, load_stack_file
 
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
@@ -47,6 +48,12 @@ class Unfinished(Failure):
     exit_code = NOT_TRIED
 
 
+class NoPods(Failure):
+    """There is nothing to compare."""
+
+    exit_code = NOT_TRIED
+
+
 class Undone(Failure):
     """The rollout was taken back, because of what its pods answered."""
 
@@ -56,7 +63,7 @@ class Bad(Failure):
 
 
 class Unjudged(Failure):
-    """A release that serves got too few requests to be judged by."""
+    """A release that serves got too few requests to be judged by, or its pods had no time to answer."""
 
     exit_code = NO_TRAFFIC
 
@@ -88,7 +95,7 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     """Change the models of running pods, or go on with the rollout that was interrupted."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
-    slos = _slos(asked.stacks / f"Pulumi.{asked.stack}.yaml")
+    slos = _slos(load_stack_file(asked.stacks / f"Pulumi.{asked.stack}.yaml"))
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay)
     store = open_store(bucket, endpoint_url)
@@ -113,7 +120,9 @@ def watch(
     take_back: bool,
 ) -> None:
     """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
-    slos = _slos(file)
+    settings = load_stack_file(file)
+    if settings.fleets is not None:
+        raise Misused(f"{file}: has fleets, and a watch knows a stack without fleets alone")
     release = pinned(file)
     name = stack_name(file)
     if release is None or name is None:
@@ -122,18 +131,21 @@ def watch(
     tell = _tell()
     stack_release = StackRelease(catalog.finished(store, release.id), name, store)
     with interruptible("interrupted; nothing was changed"):
-        seen = Watch(stack_release, _fleet(namespace, translation), slos, limits, tell).run()
+        seen = Watch(stack_release, _fleet(namespace, translation), _slos(settings), limits, tell).run()
     for line in seen.figures:
         print(line)
     if seen.open and not seen.wrong:
-        raise Unjudged(f"not enough requests to judge by in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
+        raise Unjudged(f"release {release.id} is not judged in {limits.watch:g} s: {'; '.join(seen.open)}; it stays")
     if not seen.wrong:
         print(f"release {release.id} is right")
         return
     reasons = "; ".join(seen.wrong)
     if not take_back:
         raise Bad(f"release {release.id} is bad: {reasons}; `modelctl rollback` pins the one before")
-    back = roll_back(file, store)
+    try:
+        back = roll_back(file, store, release)
+    except RollbackError as failure:
+        raise Bad(f"release {release.id} is bad: {reasons}; it is not taken back: {failure}") from failure
     raise Bad(f"release {release.id} is bad: {reasons}; {file} pins {back.release.id} again, and `pulumi up` rolls it out")
 
 
@@ -146,6 +158,11 @@ def parity(namespace: str, serve: str | None, translation: str | None, *, as_jso
             threading.Event().wait()
         return DONE
     states = fleet_parity.states(fleet)
+    if not states:
+        raise NoPods(
+            f"no pods of the Service {TRITON_HEADLESS_SERVICE} in namespace {namespace}, so there is nothing to compare; "
+            "the pods of a stack with fleets are not compared"
+        )
     differences = fleet_parity.differences(states)
     if as_json:
         pods = {s.pod: {"problem": s.problem, "models": {m.model: m.hashes for m in s.models}} for s in states}
@@ -155,7 +172,7 @@ def parity(namespace: str, serve: str | None, translation: str | None, *, as_jso
         for sentence in differences:
             print(sentence)
         if not differences:
-            print(f"{len(states)} pods serve the same" if states else f"no pods in namespace {namespace}")
+            print(f"{len(states)} pods serve the same")
     return FAILED if differences else DONE
 
 
@@ -179,9 +196,8 @@ def _steps(text: str) -> tuple[int, ...]:
     return tuple(steps[:-1])
 
 
-def _slos(file: Path) -> dict[str, float]:
-    serving = load_stack_file(file).models.serving
-    return {model: float(wants.slo_p95_ms) for model, wants in serving.items()}
+def _slos(settings: Settings) -> dict[str, float]:
+    return {model: float(wants.slo_p95_ms) for model, wants in settings.models.serving.items()}
 
 
 def _fleet(namespace: str, translation: str | None) -> Fleet:

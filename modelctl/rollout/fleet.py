@@ -71,6 +71,9 @@ class Fleet(Protocol):
     def pods(self) -> list[Pod]:
         """Return every pod that has an address and is not on its way out, ready or not, by name."""
 
+    def release(self, pod: Pod) -> str | None:
+        """Return the id of the release that it was started with; None where rollouts change it in place, or it is gone."""
+
     def restart(self, pod: Pod) -> None:
         """End this pod, draining it; whatever looks after pods puts another in its place. Returns when it is gone."""
 

@@ -20,7 +20,7 @@ from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
-from spec.names import SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
+from spec.names import POD_RELEASE_LABEL, SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
 from spec.reading import Unreadable
 
 _HTTP_PORT_NAME = "http"
@@ -69,6 +69,20 @@ class KubernetesFleet:
                 uid = str(target.uid)
                 found[uid] = self._pod(str(target.name), uid, endpoint.addresses[0], port)
         return sorted(found.values(), key=lambda pod: pod.name)
+
+    def release(self, pod: Pod) -> str | None:
+        """See `Fleet`."""
+        with self._sentences():
+            try:
+                found = self._core.read_namespaced_pod(pod.name, self._namespace, _request_timeout=_TIMEOUT)
+            except ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
+        if found.metadata.uid != pod.uid:
+            return None
+        label: str | None = (found.metadata.labels or {}).get(POD_RELEASE_LABEL)
+        return label
 
     def restart(self, pod: Pod) -> None:
         """Delete the pod and wait until it is no longer an endpoint; its end is its own affair."""

@@ -1,7 +1,7 @@
 """One pod's HTTP API: health, model control, config, inference, metrics.
 
 Every method raises PodDown when nothing answers (the pod starts, ends or died), PodHangs when the answer does not come in
-time, and PodRefuses with the server's own words when it answers with an error.
+time, and PodRefuses with the server's own words when it answers with an error: PodOverloaded, which is one, with 503.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class PodHangs(PodProblem):
 
 class PodRefuses(PodProblem):
     """The server answered with an error."""
+
+
+class PodOverloaded(PodRefuses):
+    """The queue is full, or the wait in it was too long; see docs/facts/triton-server.md#queues."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,8 @@ class PodClient:
         with self._named():
             answer = self._http.request(method, self.pod.http + path, json=json, timeout=httpx.Timeout(10.0, read=seconds))
         if answer.status_code != httpx.codes.OK:
-            raise PodRefuses(f"{self.pod.name}: {_words(answer)}")
+            overloaded = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+            raise (PodOverloaded if overloaded else PodRefuses)(f"{self.pod.name}: {_words(answer)}")
         return answer
 
     def _value(self, answer: httpx.Response, form: Any) -> Any:

@@ -21,7 +21,7 @@ from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.repository.golden import Golden, Tensor
 from modelctl.rollout.fleet import Fleet
-from modelctl.rollout.pod_client import PodClient, PodDown, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
 from modelctl.store.journal import Change
 from modelctl.store.manifest import Manifest
 from spec import reading
@@ -120,9 +120,9 @@ class Replay:
                 differing.append(f"line {line}: {difference}")
         if refused and not compared:
             raise ReplayError(
-                f"{change.model} version {change.old} refuses all of its {len(refused)} requests to replay, so that nothing "
-                f"is compared; the first: {refused[0]}; mend the file and run the same command again, it goes on, or undo "
-                "the rollout with `modelctl rollout --back`"
+                f"{change.model} version {change.old} refuses all of its {len(refused)} requests to replay, or no pod has "
+                f"time for them, so that nothing is compared; the first: {refused[0]}; mend the file, or wait, and run "
+                "the same command again, it goes on, or undo the rollout with `modelctl rollout --back`"
             )
         if not compared:
             tell(f"{change.model}: no request to replay")
@@ -134,7 +134,8 @@ class Replay:
         )
         if share > self.may_differ:
             raise Differs(f"{said}; the first: {differing[0]}")
-        left_out = f"; version {change.old} refused {len(refused)} more" if refused else ""
+        why = f"version {change.old} refused them, or the pods had no time"
+        left_out = f"; {len(refused)} more are left out: {why}" if refused else ""
         tell(f"{said}; median {median(new_ms):.1f} ms, version {change.old} {median(old_ms):.1f} ms{left_out}")
 
 
@@ -147,9 +148,14 @@ class _Asked:
 
 
 def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Asked:
-    """Ask both versions on one pod, another one each turn, and each version first every other turn."""
+    """Ask both versions on one pod, another one each turn, and each version first every other turn.
+
+    A pod that is overloaded or hangs says nothing of its versions: another one is asked. Where none has time, both answers
+    are PodOverloaded.
+    """
     pods = fleet.pods()
     down = PodDown("no pod answers")
+    busy: PodOverloaded | None = None
     for number in range(len(pods)):
         try:
             with PodClient(pods[(turn + number) % len(pods)]) as client:
@@ -161,14 +167,21 @@ def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Ask
         except PodDown as error:
             down = error
             continue
+        except (PodHangs, PodOverloaded) as error:
+            busy = PodOverloaded(str(error))
+            continue
         (old, old_ms), (new, new_ms) = answers[versions[0]], answers[versions[1]]
         return _Asked(old, new, old_ms, new_ms)
+    if busy is not None:
+        return _Asked(busy, busy, 0.0, 0.0)
     raise down
 
 
 def _answer(client: PodClient, model: str, version: int, request: Request) -> dict[str, Any] | PodRefuses:
     try:
         return client.infer(model, version, request.body())
+    except PodOverloaded:
+        raise
     except PodRefuses as refusal:
         return refusal
 

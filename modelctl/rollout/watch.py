@@ -14,7 +14,7 @@ from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodRefuses
+from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
 from modelctl.rollout.pods import Pods
 from spec.failure import NOT_TRIED, Failure
 
@@ -27,7 +27,9 @@ class NotServed(Failure):
 
 @dataclass(frozen=True)
 class Seen:
-    """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests left open."""
+    """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
+    without time for their golden inferences, left open.
+    """
 
     wrong: list[str]
     open: list[str]
@@ -61,6 +63,7 @@ class Watch:
             if configs.keeps_state(release.config(model)) is None and (golden := release.golden(model)) is not None
         }
         self._proven: set[str] = set()
+        self._unproven: list[str] = []
 
     def run(self) -> Seen:
         """Watch for `limits.watch` seconds, or until something is wrong. Raises NotServed, FleetError and StoreError."""
@@ -72,13 +75,14 @@ class Watch:
             self._gate.look(pods.counters())
             if wrong := [*wrong, *self._gate.breaches()]:
                 return Seen(wrong, [], self._gate.figures())
-        if not self._proven:
+        if not self._proven and not self._unproven:
             raise NotServed(f"no pod answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
-        return Seen([], self._gate.undecided(), self._gate.figures())
+        return Seen([], [*self._unproven, *self._gate.undecided()], self._gate.figures())
 
     def _prove_new_pods(self) -> list[str]:
-        """Ask each pod that was not asked before for its golden inferences; return what is wrong with the answers."""
-        wrong = []
+        """Ask each pod that has not given its golden inferences before; return what is wrong with the answers."""
+        wrong: list[str] = []
+        self._unproven = []
         for pod in self._fleet.pods():
             if pod.uid in self._proven:
                 continue
@@ -86,26 +90,40 @@ class Watch:
                 wrong += self._prove(pod)
             except PodDown:  # it starts, or ends
                 continue
+            except (PodHangs, PodOverloaded) as problem:  # which a right release does too, under load
+                self._unproven.append(f"{problem}, where its golden inferences were asked for")
+                continue
             self._proven.add(pod.uid)
         return wrong
 
     def _prove(self, pod: Pod) -> list[str]:
+        """Return what is wrong with a pod's answers. Raises PodHangs and PodOverloaded when the others are right."""
         wrong = []
+        busy: PodProblem | None = None
+        # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
+        served, watched = self._fleet.release(pod), self._release.manifest.id
+        if served not in {None, watched}:
+            raise NotServed(f"{pod.name} serves release {served}, not {watched}; run `pulumi up` first")
         with PodClient(pod) as client:
             missing = [f"{m} version {v}" for m, v in self._versions.items() if not client.ready(m, v)]
             if missing:
                 raise NotServed(
-                    f"{pod.name} does not serve {', '.join(missing)} of release {self._release.manifest.id}; run this after "
+                    f"{pod.name} does not serve {', '.join(missing)} of release {watched}; run this after "
                     "`pulumi up`, when all pods are ready"
                 )
             for model, golden in self._goldens.items():
                 try:
                     answer = client.infer(model, self._versions[model], golden.request())
-                except (PodRefuses, PodHangs) as problem:
+                except (PodHangs, PodOverloaded) as problem:
+                    busy = problem
+                    continue
+                except PodRefuses as problem:
                     wrong.append(f"{problem}, which is the answer of {model} to its golden inference")
                     continue
                 if difference := golden.difference(answer):
                     wrong.append(f"{pod.name}: {model} version {self._versions[model]} answers wrongly: {difference}")
+        if busy is not None and not wrong:
+            raise busy
         self._tell(
             f"{pod.name}: {len(self._goldens)} golden inferences, {'as released' if not wrong else 'not as released'}"
         )

@@ -6,15 +6,19 @@ from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 
 
 class IdleFleet:
-    """`pods`: at which nothing answers; None: they cannot be listed."""
+    """`pods`: at which nothing answers; None: they cannot be listed. `release`: the one that they all were started with."""
 
-    def __init__(self, pods: list[Pod] | None) -> None:
+    def __init__(self, pods: list[Pod] | None, release: str | None = None) -> None:
         self._pods = pods
+        self._release = release
 
     def pods(self) -> list[Pod]:
         if self._pods is None:
             raise FleetError("the cluster cannot be reached")
         return self._pods
+
+    def release(self, pod: Pod) -> str | None:
+        return self._release
 
     def restart(self, pod: Pod) -> None:
         raise AssertionError("nothing is restarted")

@@ -1,7 +1,8 @@
-"""Files of requests to replay, as people write them."""
+"""Files of requests to replay, as people write them, and what comes of pods that are overloaded meanwhile."""
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,12 +14,16 @@ import pytest
 from modelctl.rollout.controller import Controller, Wanted
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.lease import Lease
-from modelctl.rollout.replay import Replay, ReplayError
+from modelctl.rollout.pod_client import PodClient, PodHangs, PodOverloaded
+from modelctl.rollout.replay import Differs, Replay, ReplayError, Request, _ask_both
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository
+from tests.modelctl.rollout.answering_pod import FULL, answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.modelctl.rollout.releases import model, publish
+
+Answer = tuple[int, dict[str, Any]]
 
 LINE = '{"model": "a", "inputs": {"X": {"datatype": "FP32", "shape": [1, 2], "data": [1, 2.5]}}}'
 
@@ -54,6 +59,56 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
 def test_what_has_no_requests_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ReplayError, match=re.escape(f"{tmp_path}/requests.jsonl{said}")):
         Replay.read(_file(tmp_path, text), 0)
+
+
+def _replayed(tmp_path: Path, old: list[Answer], new: list[Answer], lines: int = 1, pods: int = 1) -> list[str]:
+    """Return the lines that a replay of `lines` requests tells, with the answers of versions 1 and 2 in turn."""
+    answers = {"1": iter(old), "2": iter(new)}
+    told: list[str] = []
+    with ExitStack() as stack:
+        each = [
+            stack.enter_context(answering_pod(lambda path: next(answers[path.split("/")[-2]]), f"pod-{number}"))
+            for number in range(pods)
+        ]
+        Replay.read(_file(tmp_path, *[LINE] * lines), 0).compare(
+            Change(model="a", old=1, new=2), 1e-5, IdleFleet(each), lambda: None, told.append
+        )
+    return [re.sub(r"\d+\.\d ms", "… ms", line) for line in told]
+
+
+def test_another_pod_is_asked_where_one_is_overloaded(tmp_path: Path) -> None:
+    assert _replayed(tmp_path, [out(1.0), out(1.0)], [FULL, out(1.0)], pods=2) == [
+        "a version 2 answers 0 of 1 replayed requests otherwise than version 1, 0% may; median … ms, version 1 … ms"
+    ]
+
+
+@pytest.mark.parametrize(("old", "new"), [([FULL], [out(7.0)]), ([out(1.0)], [FULL])])
+def test_a_request_for_which_no_pod_has_time_is_left_out(tmp_path: Path, old: list[Answer], new: list[Answer]) -> None:
+    assert _replayed(tmp_path, [*old, out(1.0)], [*new, out(1.0)], lines=2) == [
+        "a version 2 answers 0 of 1 replayed requests otherwise than version 1, 0% may; median … ms, version 1 … ms; 1 more "
+        "are left out: version 1 refused them, or the pods had no time"
+    ]
+
+
+def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(*_: object) -> None:
+        raise PodHangs("pod-0: no answer in time")
+
+    monkeypatch.setattr(PodClient, "infer", hangs)
+    asked = _ask_both(
+        IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key="k")]),
+        Change(model="a", old=1, new=2),
+        Request.model_validate_json(LINE),
+        0,
+    )
+    assert [(type(answer), str(answer)) for answer in (asked.old, asked.new)] == [
+        (PodOverloaded, "pod-0: no answer in time")
+    ] * 2
+
+
+def test_an_error_of_the_new_version_alone_is_a_difference(tmp_path: Path) -> None:
+    with pytest.raises(Differs, match="the first: line 1: pod-0: boom"):
+        _replayed(tmp_path, [out(1.0)], [(500, {"error": "boom"})])
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
@@ -111,8 +166,9 @@ def test_requests_that_the_old_version_refuses_all_compare_nothing_and_stop_it(p
     with pytest.raises(ReplayError) as error:
         replay.compare(Change(model="a", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)
     assert str(error.value) == (
-        "a version 1 refuses all of its 2 requests to replay, so that nothing is compared; the first: line 2: pod: "
-        "unexpected inference input 'X' for model 'a'; mend the file and run the same command again, it goes on, or undo "
+        "a version 1 refuses all of its 2 requests to replay, or no pod has time for them, so that nothing is compared; the "
+        "first: line 2: pod: unexpected inference input 'X' for model 'a'; mend the file, or wait, and run the "
+        "same command again, it goes on, or undo "
         "the rollout with `modelctl rollout --back`"
     )
     replay.compare(Change(model="b", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)

@@ -1,17 +1,28 @@
-"""`modelctl watch` where no pod answers. On real servers: tests/system/serving/test_watch.py."""
+"""`modelctl watch` where pods do not answer, or as a test says. On real servers: tests/system/serving/test_watch.py."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from modelctl.release.pin import pin, pinned
+from modelctl.rollout import command
+from modelctl.rollout import watch as watch_module
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.plan import StackRelease
+from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.watch import NotServed, Watch
 from modelctl.store.bucket import Store
+from spec.failure import Failure
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.rollout.answering_pod import FULL, answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.modelctl.rollout.releases import model, publish
+from tests.modelctl.stacks import write_stack
 
+WRONG = "adder version 1 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05)"
 DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="k")
 
 
@@ -28,3 +39,93 @@ def test_pods_that_do_not_answer_are_no_release_to_judge(store: Store, tmp_path:
     with pytest.raises(NotServed) as refusal:
         watch.run()
     assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
+
+
+def test_pods_of_a_release_with_the_same_versions_are_not_judged(store: Store, tmp_path: Path) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(7.0)) as pod:
+        watch = Watch(release, IdleFleet([pod], "0123456789ab"), {}, Limits(watch=0), lambda _: None)
+        with pytest.raises(NotServed) as refusal:
+            watch.run()
+    said = f"a serves release 0123456789ab, not {release.manifest.id}; run `pulumi up` first"
+    assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_pods_of_the_release_are_judged_and_those_that_name_none(store: Store, tmp_path: Path, in_place: bool) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(7.0)) as pod:
+        fleet = IdleFleet([pod], None if in_place else release.manifest.id)
+        seen = Watch(release, fleet, {}, Limits(watch=0), lambda _: None).run()
+    assert seen.wrong == [f"a: {WRONG}"]
+
+
+@pytest.mark.parametrize(("wrong_at_last", "wrong"), [(1.0, []), (7.0, [f"a: {WRONG}"])])
+def test_a_pod_without_time_is_asked_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_at_last: float, wrong: list[str]
+) -> None:
+    monkeypatch.setattr(watch_module, "until", lambda *_: range(4))  # looks
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    answers = iter([FULL, FULL])
+    with answering_pod(lambda _: next(answers, out(wrong_at_last))) as pod:
+        told: list[str] = []
+        seen = Watch(release, IdleFleet([pod]), {}, Limits(), told.append).run()
+    assert seen.wrong == wrong
+    assert told == [f"a: 1 golden inferences, {'not as released' if wrong else 'as released'}"]
+    assert seen.open == ([] if wrong else ["adder version 1 got 0 of 100 requests"])
+
+
+def test_pods_that_have_no_time_leave_a_release_unjudged(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_stack(tmp_path / "stacks", {})
+    release = publish(store, tmp_path / "repository", model())
+    pin(file, release)
+    end = threading.Event()
+
+    def hangs(_: str) -> tuple[int, dict[str, Any]]:
+        end.wait(10)
+        return out(1.0)
+
+    monkeypatch.setitem(PodClient._ask.__kwdefaults__, "seconds", 0.1)
+    with answering_pod(lambda _: FULL) as full, answering_pod(hangs, "b") as hanging:
+        monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([full, hanging]))
+        before = file.read_text()
+        with pytest.raises(Failure) as failure:
+            command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=True)
+        end.set()
+
+    asked = "where its golden inferences were asked for"
+    assert (failure.value.exit_code, str(failure.value)) == (
+        3,
+        f"release {release.id} is not judged in 0 s: a: Exceeds maximum queue size, {asked}; b: no answer in time, {asked}; "
+        "adder version 1 got 0 of 100 requests; it stays",
+    )
+    assert file.read_text() == before
+
+
+def test_a_release_that_was_pinned_meanwhile_stays(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_stack(tmp_path / "stacks", {})
+    earlier = publish(store, tmp_path / "repository", model())
+    watched = publish(store, tmp_path / "repository", model(version=2))
+    later = publish(store, tmp_path / "repository", model(version=3))
+    for manifest in (earlier, watched):
+        pin(file, manifest)
+
+    def wrong(_: str) -> tuple[int, dict[str, Any]]:
+        pin(file, later)  # by somebody else
+        return out(7.0)
+
+    with answering_pod(wrong) as pod:
+        monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([pod]))
+        with pytest.raises(Failure) as failure:
+            command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=True)
+
+    assert (failure.value.exit_code, str(failure.value)) == (
+        1,
+        f"release {watched.id} is bad: a: adder version 2 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05); "
+        f"it is not taken back: {file}: the pin has changed meanwhile, from release {watched.id} to {later.id}; nothing was "
+        "written",
+    )
+    now = pinned(file)
+    assert now is not None and (now.id, now.previous) == (later.id, watched.id)

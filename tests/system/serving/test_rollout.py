@@ -325,7 +325,7 @@ def test_replayed_requests_are_answered_as_before_or_the_rollout_is_undone(site:
     (told,) = [said for said in site.told if "replayed" in said and said.startswith("adder version 3")]
     assert re.fullmatch(
         r"adder version 3 answers 0 of 3 replayed requests otherwise than version 1, 0% may; median [0-9.]+ ms, "
-        r"version 1 [0-9.]+ ms; version 1 refused 1 more",
+        r"version 1 [0-9.]+ ms; 1 more are left out: version 1 refused them, or the pods had no time",
         told,
     ), told
 

@@ -94,13 +94,14 @@ def test_a_wrong_answer_takes_the_release_back(served: Served, file: Path) -> No
 def test_a_release_without_requests_is_not_judged_and_stays(served: Served, file: Path) -> None:
     site = served({})
     before = file.read_text()
+    _, now = pinned_releases(file)
 
     with pytest.raises(Failure) as failure:
         _watch(site, file, take_back=True)
 
     assert (failure.value.exit_code, str(failure.value)) == (
         3,
-        "not enough requests to judge by in 4 s: adder version 2 got 0 of 20 requests; it stays",
+        f"release {now} is not judged in 4 s: adder version 2 got 0 of 20 requests; it stays",
     )
     assert file.read_text() == before
 

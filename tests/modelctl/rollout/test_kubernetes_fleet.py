@@ -1,0 +1,73 @@
+"""`KubernetesFleet` and an API server's answers. On a real one: tests/system/serving/test_rollout_kubernetes.py."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from modelctl.rollout.fleet import Pod
+from modelctl.rollout.kubernetes_fleet import KubernetesFleet
+
+RELEASE = "0123456789ab"
+PODS = {
+    "rolling": {"uid": "uid-rolling", "labels": {"triton-eks/release": RELEASE}},
+    "in-place": {"uid": "uid-in-place", "labels": {"app.kubernetes.io/name": "triton"}},
+    "bare": {"uid": "uid-bare"},
+}
+
+
+class _Api(BaseHTTPRequestHandler):
+    """Answers for each of PODS, and 404 for others."""
+
+    def do_GET(self) -> None:
+        name = self.path.removeprefix("/api/v1/namespaces/triton/pods/")
+        status, body = 404, {"kind": "Status", "message": f'pods "{name}" not found'}
+        if name in PODS:
+            status, body = 200, {"metadata": {"name": name, **PODS[name]}}
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    user = {"name": "c", "user": {}}
+    kubeconfig.write_text(
+        json.dumps({"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [user]})
+    )
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    try:
+        yield KubernetesFleet("triton")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "release"),
+    [
+        ("rolling", "uid-rolling", RELEASE),
+        ("rolling", "uid-of-the-one-before", None),
+        ("in-place", "uid-in-place", None),
+        ("bare", "uid-bare", None),
+        ("gone", "uid-gone", None),
+    ],
+)
+def test_the_release_of_a_pod_is_its_label(fleet: KubernetesFleet, name: str, uid: str, release: str | None) -> None:
+    assert fleet.release(Pod(name, uid, http="", metrics="", admin_key="")) == release
