@@ -124,12 +124,19 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
 
 
 @pytest.mark.parametrize(
-    ("autoscaling", "pins"),
-    [(False, pinned.MONITORING), (True, pinned.HPA), (False, pinned.OLD_KUBERNETES), (False, pinned.LOCAL_DISK)],
-    ids=["monitoring", "hpa", "upgrades", "delivery"],
+    ("asked", "pins"),
+    [
+        ("", pinned.MONITORING),
+        ("autoscaling", pinned.HPA),
+        ("", pinned.OLD_KUBERNETES),
+        ("", pinned.LOCAL_DISK),
+        ("gateway", pinned.GATEWAY),
+    ],
+    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway"],
 )
-def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, autoscaling: bool, pins: dict[str, object]) -> None:
-    stack_files.ask_for_autoscaling(home, autoscaling)
+def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, asked: str, pins: dict[str, object]) -> None:
+    stack_files.ask_for_autoscaling(home, asked == "autoscaling")
+    stack_files.ask_for_gateway(home, asked == "gateway")
     for key, value in pins.items():
         stack_files.pin(home, "local", key, value)
     settings_of(stack_files.config(home, "local"), "local")
