@@ -47,11 +47,6 @@ LOCAL_DISK: dict[str, Any] = {
     },
 }
 
-_SLOW = {"device": "cpu", "sloP95Ms": 1000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
-GATEWAY: dict[str, Any] = {"triton-eks:models.serving": {"normalize": _SLOW, "classify": _SLOW}}
-"""For the stack of `make up GATEWAY=1`: Triton refuses what has waited for three times the SLO, and on a busy machine requests
-wait for longer than 300 ms."""
-
 OLD_KUBERNETES: dict[str, Any] = {
     "triton-eks:cluster.version": "1.34",
     "triton-eks:triton.replicas": 2,

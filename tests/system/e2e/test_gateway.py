@@ -32,7 +32,7 @@ from spec.prometheus import gateway as rules
 from spec.settings import Settings, load_stack_file
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
-from tests.system.e2e import gateway_clients, gateway_load, pinned
+from tests.system.e2e import gateway_clients, gateway_load
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from tests.system.e2e.sockets import listening
@@ -196,8 +196,6 @@ def within_chance(chosen: int, of: int, share: float) -> bool:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A twin that is up with a gateway. Tests leave it as they found it."""
     twin = Twin(TwinHome(tmp_path_factory.mktemp("gateway") / "home"))
-    for key, value in pinned.GATEWAY.items():
-        twin.pin(key, value)
     try:
         done = twin.run("up", "--gateway", seconds=UP_SECONDS)
         assert done.returncode == 0, done.stdout[-4000:]

@@ -130,7 +130,7 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         ("autoscaling", pinned.HPA),
         ("", pinned.OLD_KUBERNETES),
         ("", pinned.LOCAL_DISK),
-        ("gateway", pinned.GATEWAY),
+        ("gateway", {}),
     ],
     ids=["monitoring", "hpa", "upgrades", "delivery", "gateway"],
 )
