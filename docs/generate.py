@@ -207,7 +207,7 @@ def _request() -> str:
     lines += [
         '  client(["client"])',
         f'  nlb["load balancer<br/><small>{scheme} NLB, TLS ends here</small>"]',
-        f'  envoy["Envoy<br/><small>{gateway.inputs["metadata"]["namespace"]}, one pod per request</small>"]',
+        f'  envoy["Envoy<br/><small>{gateway.inputs["metadata"]["namespace"]}, a pod for each request</small>"]',
         '  triton["Triton<br/><small>Deployment triton</small>"]',
         f'  client -- "HTTPS {ports["http"]}, gRPC {ports["grpc"]}" --> nlb --> envoy',
     ]
