@@ -30,13 +30,12 @@ from statistics import mean, stdev
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
+from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
 from modelctl.loadgen.requests import request_of  # noqa: E402
 from modelctl.repository.load import load  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
@@ -62,11 +61,7 @@ _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 
 """97.5th percentile of Student's t by the number of rounds."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Climb(_Record):
+class Climb(Record):
     """One climb of the ladder; `rate` is the last one that held, 0 when the first did not."""
 
     round: int
@@ -74,7 +69,7 @@ class Climb(_Record):
     loads: list[LoadRecord]
 
 
-class Variant(_Record):
+class Variant(Record):
     """A configuration. `times`: how many times its rate the tuned one is, with its interval; None for tuned itself, and
     where a climb held no rate.
     """
@@ -85,7 +80,7 @@ class Variant(_Record):
     times: tuple[float, float, float] | None
 
 
-class Comparison(_Record):
+class Comparison(Record):
     """All configurations of one model; `evidence` is the tuning's own record."""
 
     model: str
@@ -95,7 +90,7 @@ class Comparison(_Record):
     variants: list[Variant]
 
 
-class Report(_Record):
+class Report(Record):
     """The whole run."""
 
     kind: str = "batching"

@@ -25,12 +25,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 import typer
-from pydantic import BaseModel, ConfigDict
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks.measurement import RESULTS, write  # noqa: E402
+from benchmarks.measurement import RESULTS, Record, write  # noqa: E402
 from modelctl.rollout.gate import Canary, Gate  # noqa: E402
 from modelctl.rollout.limits import Limits  # noqa: E402
 from modelctl.rollout.metrics import Counters, VersionOf  # noqa: E402
@@ -77,11 +76,7 @@ CASES = (
 )
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Row(_Record):
+class Row(Record):
     """The ends of the rollouts of one canary. `interval`: of the share taken back (95 %, Wilson)."""
 
     name: str
@@ -96,7 +91,7 @@ class Row(_Record):
     reached: bool
 
 
-class Report(_Record):
+class Report(Record):
     """The whole simulation."""
 
     kind: str = "canary gate"

@@ -28,13 +28,17 @@ _POLICIES = {
 }
 
 
-class Conditions(BaseModel):
+class Record(BaseModel):
+    """A part of a record in `results/`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Conditions(Record):
     """How a measurement was made. `scheduling`: policy, priority and nice value (`chrt`, `nice`) of it and its servers.
 
     `busy`: the machine had other work at the beginning, and the figures are no figures of the servers.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     command: str
     scheduling: str

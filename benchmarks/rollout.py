@@ -27,13 +27,12 @@ import boto3
 import httpx
 import numpy as np
 import typer
-from pydantic import BaseModel, ConfigDict
 from tritonclient.grpc import InferInput
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
+from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
 from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
 from modelctl.release.publish import release  # noqa: E402
@@ -91,11 +90,7 @@ Way = Literal["rollout", "poll", "load at once"]
 WAYS: tuple[Way, ...] = ("rollout", "poll", "load at once")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Run(_Record):
+class Run(Record):
     """One change of version under load: requests = answered + failed + shed.
 
     `wrong`: answers of the old version to requests sent after the new one had answered somewhere. `width_ms`: from the first
@@ -117,7 +112,7 @@ class Run(_Record):
     max_ms: float | None
 
 
-class Report(_Record):
+class Report(Record):
     """The whole measurement."""
 
     kind: str = "rollout"
