@@ -5,7 +5,7 @@
 The gate is the real one, and is given counters as pods export them. What is simulated are the requests: Poisson arrivals,
 times in the model that vary from request to request and with the load of the machine, failures, and the clock.
 
-Fixed before the first run, and changed by a new entry in RESULTS.md only:
+Fixed before the first run; who changes one of them says so in docs/canary-gate.md, beside the table:
 
 * metric: of 200 rollouts of each canary the share that is taken back, with its interval; the share that ends for want of
   requests; and the median time until either, or until all requests are given to it and watched;
