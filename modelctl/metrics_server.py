@@ -26,7 +26,7 @@ def address(option: str, text: str) -> tuple[str, int]:
     """Return host and port of `ADDRESS:PORT`. Raises WrongAddress, which names the option."""
     host, separator, port = text.rpartition(":")
     if not separator or not _PORT.fullmatch(port) or int(port) > _LARGEST_PORT:
-        raise WrongAddress(f"{option} {text!r} is no address; write ADDRESS:PORT, like 0.0.0.0:9108") from None
+        raise WrongAddress(f"{option} {text!r} is no address; write ADDRESS:PORT, like 0.0.0.0:9108")
     return host.strip("[]"), int(port)
 
 
