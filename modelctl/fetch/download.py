@@ -61,19 +61,12 @@ def download(release_id: str, files: Sequence[PartialFile], store: Store, progre
     Raises WrongFile for a file whose hash is not that of the manifest, StoreError and DiskProblem. What has arrived stays
     for the next time, but of a wrong file nothing does.
     """
-    wrong = _pass(release_id, files, store, progress)
-    # What an earlier process has left may be wrong where the bucket is right: the machine crashed before it was on the disk.
-    doubtful = [file for file in wrong if file.resumed]
-    for file in wrong:
-        file.begin_again()
-    wrong = [file for file in wrong if file not in doubtful]
+    doubtful, wrong = _pass(release_id, files, store, progress)
     if doubtful and not wrong:
         size = sum(file.entry.bytes for file in doubtful)
         progress.add(verified=-size, files=-len(doubtful))
         progress.say(f"what was here of {', '.join(file.key for file in doubtful)} is damaged; it is fetched again")
-        wrong = _pass(release_id, doubtful, store, progress)
-        for file in wrong:
-            file.begin_again()
+        _, wrong = _pass(release_id, doubtful, store, progress)  # begun again, none of them is a resumed one
     if wrong:
         first = wrong[0]
         raise WrongFile(
@@ -83,13 +76,26 @@ def download(release_id: str, files: Sequence[PartialFile], store: Store, progre
         )
 
 
-def _pass(release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress) -> list[PartialFile]:
-    """Return the files whose hash is wrong; it goes on after a resumed one, and ends with the first of the others."""
-    return _Pass(release_id, files, store, progress).run()
+def _pass(
+    release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress
+) -> tuple[list[PartialFile], list[PartialFile]]:
+    """Return the files whose hash is wrong, the resumed ones and the others; nothing of them stays.
+
+    What an earlier process has left may be wrong where the bucket is right: the machine crashed before it was on the disk.
+    """
+    wrong = _Pass(release_id, files, store, progress).run()
+    doubtful = [file for file in wrong if file.resumed]
+    others = [file for file in wrong if not file.resumed]
+    for file in wrong:
+        file.begin_again()
+    return doubtful, others
 
 
 class _Pass:
-    """Threads that receive parts in order, and others that hash behind them."""
+    """Threads that receive parts in order, and others that hash behind them.
+
+    A pass goes on after a resumed file whose hash is wrong, and ends with the first of the others.
+    """
 
     def __init__(self, release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress) -> None:
         self._release_id = release_id
