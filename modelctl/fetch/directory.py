@@ -53,10 +53,9 @@ class FetchDirectory:
         Raises DiskProblem for one with files of others, and for a cache that is to be the directory of a server, or the
         other way round: releases are removed here, and `current` is written over.
         """
-        with told():
-            self._root.mkdir(parents=True, exist_ok=True)
-            self._refuse_that_of_others()
-            file = os.open(self._root / _MARK, os.O_RDWR | os.O_CREAT, 0o644)
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._refuse_that_of_others()
+        file = os.open(self._root / _MARK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
