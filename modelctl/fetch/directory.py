@@ -76,9 +76,9 @@ class FetchDirectory:
 
         Files that were written before a crash may have lost what was in memory only.
         """
-        mark, release = self._mark(manifest.id), self._release(manifest.id)
+        verified, release = self._verified(manifest.id), self._release(manifest.id)
         boot = _boot()
-        if boot is None or not mark.is_file() or mark.read_text() != boot:
+        if boot is None or not verified.is_file() or verified.read_text() != boot:
             return False
         paths = [(release / key, entry.bytes) for key, entry in manifest.objects.items()]
         return all(path.is_file() and path.stat().st_size == size for path, size in paths)
@@ -90,7 +90,7 @@ class FetchDirectory:
             if other.name != manifest.id:
                 shutil.rmtree(other)
         own, release = self._fetching(manifest.id), self._release(manifest.id)
-        self._mark(manifest.id).unlink(missing_ok=True)
+        self._verified(manifest.id).unlink(missing_ok=True)
         files = [
             PartialFile(key, entry, own / "files" / key, own / "parts" / key) for key, entry in manifest.objects.items()
         ]
@@ -111,8 +111,8 @@ class FetchDirectory:
         own, release = self._fetching(manifest.id), self._release(manifest.id)
         release.parent.mkdir(exist_ok=True)
         (own / "files").rename(release)
-        self._mark(manifest.id).parent.mkdir(exist_ok=True)
-        self._mark(manifest.id).write_text(_boot() or "")
+        self._verified(manifest.id).parent.mkdir(exist_ok=True)
+        self._verified(manifest.id).write_text(_boot() or "")
         shutil.rmtree(own)
 
     def copy_from(self, other: FetchDirectory, manifest: Manifest) -> None:
@@ -142,15 +142,17 @@ class FetchDirectory:
             )
         releases = self._root / RELEASES_PREFIX
         others = [path for path in releases.iterdir() if path.name != manifest.id] if releases.is_dir() else []
-        others.sort(key=lambda path: self._mark(path.name).stat().st_mtime if self._mark(path.name).is_file() else 0.0)
+        others.sort(
+            key=lambda path: self._verified(path.name).stat().st_mtime if self._verified(path.name).is_file() else 0.0
+        )
         sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in others}
         while others and manifest.bytes + sum(sizes[path] for path in others) > most_bytes:
             oldest = others.pop(0)
-            self._mark(oldest.name).unlink(missing_ok=True)
+            self._verified(oldest.name).unlink(missing_ok=True)
             shutil.rmtree(oldest)
             say(f"removed release {oldest.name} from {self._root}, to make room for {manifest.id}")
-        if self._mark(manifest.id).is_file():
-            self._mark(manifest.id).touch()
+        if self._verified(manifest.id).is_file():
+            self._verified(manifest.id).touch()
 
     def switch(self, manifest: Manifest) -> None:
         """Let `current` lead to the release, in one step: whoever opens a path below it sees one release or the other."""
@@ -186,7 +188,7 @@ class FetchDirectory:
     def _release(self, release_id: str) -> Path:
         return self._root / RELEASES_PREFIX / release_id
 
-    def _mark(self, release_id: str) -> Path:
+    def _verified(self, release_id: str) -> Path:
         return self._root / ".verified" / release_id
 
     def _refuse_a_small_disk(self, files: Sequence[PartialFile]) -> None:
