@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelctl.fetch.download import DiskProblem
-from modelctl.fetch.partial_file import PIECE_BYTES, PartialFile
+from modelctl.fetch.partial_file import PIECE_BYTES, PartialFile, has_size
 from modelctl.store.manifest import Manifest
 from spec.names import CURRENT_RELEASE, RELEASES_PREFIX
 
@@ -80,8 +80,7 @@ class FetchDirectory:
         boot = _boot()
         if boot is None or not verified.is_file() or verified.read_text() != boot:
             return False
-        paths = [(release / key, entry.bytes) for key, entry in manifest.objects.items()]
-        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
+        return all(has_size(release / key, entry.bytes) for key, entry in manifest.objects.items())
 
     def begin(self, manifest: Manifest) -> list[PartialFile]:
         """Return the release's files, opened, with all that is here of them. What is left of other releases goes."""
@@ -99,7 +98,7 @@ class FetchDirectory:
             own.mkdir(parents=True)
             release.rename(own / "files")
             for file in files:
-                if file.path.is_file() and file.path.stat().st_size == file.entry.bytes:
+                if has_size(file.path, file.entry.bytes):
                     file.trust()
         for file in files:
             file.open()

@@ -46,7 +46,7 @@ class PartialFile:
         """Make the file in its whole size, or take up what an earlier process has left of it."""
         for file in (self.path, self._journal):
             file.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_file() and self.path.stat().st_size == self.entry.bytes and self._journal.is_file():
+        if has_size(self.path, self.entry.bytes) and self._journal.is_file():
             arrived = self._journal.read_bytes()
             if len(arrived) == len(self._arrived):
                 self._arrived = bytearray(arrived)
@@ -117,3 +117,8 @@ class PartialFile:
                     on_bytes(size)
                     left -= size
         return digest.hexdigest()
+
+
+def has_size(path: Path, size: int) -> bool:
+    """Return whether there is a file of this size."""
+    return path.is_file() and path.stat().st_size == size
