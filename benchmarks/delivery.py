@@ -37,6 +37,7 @@ from modelctl.fetch.partial_file import PART_BYTES  # noqa: E402
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
 from modelctl.tune.evidence import Machine, Versions  # noqa: E402
+from spec.names import CURRENT_RELEASE, RELEASE_MANIFEST, RELEASES_PREFIX  # noqa: E402
 from twin.triton import tritonserver  # noqa: E402
 
 GIB = 1024**3
@@ -57,10 +58,10 @@ class TritonPythonModel:
 
 class Run(BaseModel):
     """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
-    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory.
 
-       `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun
-       again; the seconds are of both.
+    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory. `sent`: bytes that
+    the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun again; the seconds
+    are of both.
     """
 
     way: str
@@ -132,7 +133,7 @@ def main(
 
 
 def _told(run: Run) -> Run:
-    run.load = os.getloadavg()[0]
+    run.load = record.load_average()
     print(run.model_dump_json(), flush=True)
     return run
 
@@ -152,9 +153,9 @@ def _release(bucket: Path, gib: int) -> str:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         objects[str(path.relative_to(making))] = ObjectEntry(sha256=sha256, bytes=path.stat().st_size)
     manifest = Manifest.of(objects, {"big": ModelEntry(version=1, backend="python")}, datetime.now(UTC))
-    (making / "manifest.json").write_text(manifest.to_json())
-    (bucket / "releases").mkdir(exist_ok=True)
-    making.rename(bucket / "releases" / manifest.id)
+    (making / RELEASE_MANIFEST).write_text(manifest.to_json())
+    (bucket / RELEASES_PREFIX).mkdir(exist_ok=True)
+    making.rename(bucket / RELEASES_PREFIX / manifest.id)
     return manifest.id
 
 
@@ -184,7 +185,7 @@ def _plain(url: str, release: str, gib: int) -> float:
 
     def read(first: int) -> None:
         with socket.create_connection((host, int(port))) as connection:
-            path = f"/{BUCKET}/releases/{release}/big/1/weights.bin"
+            path = f"/{BUCKET}/{RELEASES_PREFIX}{release}/big/1/weights.bin"
             span = f"Range: bytes={first}-{first + share - 1}"
             connection.sendall(f"GET {path} HTTP/1.1\r\nHost: s3\r\n{span}\r\nConnection: close\r\n\r\n".encode())
             buffer, left = bytearray(1024 * 1024), share
@@ -202,7 +203,7 @@ def _plain(url: str, release: str, gib: int) -> float:
 
 def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
     before, begun = _sent(url), time.monotonic()
-    repository = f"s3://{url}/{BUCKET}/releases/{release}"
+    repository = f"s3://{url}/{BUCKET}/{RELEASES_PREFIX}{release}"
     if killed:
         with _server(work, repository) as (process, _):
             _until_half_is_sent(url, before, gib)
@@ -252,7 +253,7 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
             time.sleep(0.02)
         assert process.returncode == 0
         fetched = time.monotonic() - begun
-        with _server(work, str(to / "current")) as (server, address):
+        with _server(work, str(to / CURRENT_RELEASE)) as (server, address):
             _until_ready(server, address)
             seconds, peak = time.monotonic() - begun, _peak_mib(server.pid)
     finally:
