@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from modelctl.loadgen.result import rank
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
@@ -116,7 +117,7 @@ class Goal:
 
         The lower end of Wilson's interval, 95 % confidence on both sides.
         """
-        z, share = 1.96, math.ceil(round(self.objective * requests, 6)) / requests
+        z, share = 1.96, rank(100 * self.objective, requests) / requests
         centre = share + z**2 / (2 * requests)
         spread = z * math.sqrt(share * (1 - share) / requests + z**2 / (4 * requests**2))
         return (centre - spread) / (1 + z**2 / requests)
