@@ -100,6 +100,11 @@ class Goal:
         """Return the share of the requests that has to be in time by the SLO that is the harder one to measure."""
         return objectives.LATENCY if self.slo_p99_ms is None else objectives.TAIL_LATENCY
 
+    @property
+    def objective_ms(self) -> float:
+        """Return the time in which that share has to be answered."""
+        return self.slo_p95_ms if self.slo_p99_ms is None else self.slo_p99_ms
+
     def requests(self, late: int) -> int:
         """Return how many requests a load needs so that so many of them may be late."""
         return math.ceil(round(late / (1 - self.objective), 6))
@@ -156,8 +161,8 @@ class Search:
         self._search()
         self._try_the_neighbours()
         self._measure_the_best_again()
-        winner = choose(self.trials)
-        winner = winner and self._claimed(winner)
+        chosen = choose(self.trials)
+        winner = self._claimed(chosen) if chosen is not None else None
         if winner is None and any(trial.rate for trial in self.trials):
             best = max(self.trials, key=lambda trial: trial.rate)
             raise SloUnreachable(
