@@ -177,7 +177,13 @@ def nearest_rank(values: Iterable[float], percent: float) -> float:
     ordered = sorted(values)
     if not ordered or not 0 < percent <= 100:
         raise ValueError("a percentile needs values and a percentage over 0 and up to 100")
-    return ordered[math.ceil(round(percent * len(ordered) / 100, 9)) - 1]
+    return ordered[rank(percent, len(ordered)) - 1]
+
+
+def rank(percent: float, count: int) -> int:
+    """Return the smallest number of values that is at least `percent` of `count`."""
+    # Rounded: 2.2 * 1500 / 100 is a float a little over 33, and would come to 34.
+    return math.ceil(round(percent * count / 100, 9))
 
 
 def _finite(value: float) -> float | None:

@@ -41,7 +41,7 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
     by_name = {model.name: model for model in models}
     texts: dict[str, str] = {}
     problems: list[Problem] = []
-    unpacked = _unpacked_mib(models)
+    unpacked = _unpacked_mib(models) if stacks else {}
     for stack in stacks:
         problems += _environments_without_room(stack, unpacked)
         problems += _where_files_are_missing(stack, models)

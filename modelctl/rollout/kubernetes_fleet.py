@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,14 +72,8 @@ class KubernetesFleet:
 
     def release(self, pod: Pod) -> str | None:
         """See `Fleet`."""
-        with self._sentences():
-            try:
-                found = self._core.read_namespaced_pod(pod.name, self._namespace, _request_timeout=_TIMEOUT)
-            except ApiException as error:
-                if error.status == 404:
-                    return None
-                raise
-        if found.metadata.uid != pod.uid:
+        found = self._found(self._core.read_namespaced_pod, pod.name)
+        if found is None or found.metadata.uid != pod.uid:
             return None
         label: str | None = (found.metadata.labels or {}).get(POD_RELEASE_LABEL)
         return label
@@ -136,9 +130,13 @@ class KubernetesFleet:
                 raise
 
     def _config_map(self) -> Any:
+        return self._found(self._core.read_namespaced_config_map, SERVED_VERSIONS)
+
+    def _found(self, read: Callable[..., Any], name: str) -> Any:
+        """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():
             try:
-                return self._core.read_namespaced_config_map(SERVED_VERSIONS, self._namespace, _request_timeout=_TIMEOUT)
+                return read(name, self._namespace, _request_timeout=_TIMEOUT)
             except ApiException as error:
                 if error.status == 404:
                     return None

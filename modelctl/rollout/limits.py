@@ -25,7 +25,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, unless the name says otherwise.
+    """Seconds, all but `terms`.
 
     `load`: one model on one pod, with its download and warm-up; a pod that is starting has as long. `restart`: until
     another pod stands and serves in a restarted one's place, a new node included. `canary`: until the requests of a step

@@ -109,7 +109,7 @@ class Replay:
         old_ms, new_ms = [], []
         for line, request in self.requests.get(change.model, ()):
             check()
-            asked = _ask_both(fleet, change, request, turn=compared)
+            asked = _ask_both(fleet, request, (change.old, change.new), turn=compared)
             if isinstance(asked.old, PodRefuses):
                 refused.append(f"line {line}: {asked.old}")
                 continue
@@ -147,8 +147,8 @@ class _Asked:
     new_ms: float
 
 
-def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Asked:
-    """Ask both versions on one pod, another one each turn, and each version first every other turn.
+def _ask_both(fleet: Fleet, request: Request, versions: tuple[int, int], turn: int) -> _Asked:
+    """Ask the old and the new version on one pod, another one each turn, and each version first every other turn.
 
     A pod that is overloaded or hangs says nothing of its versions: another one is asked. Where none has time, both answers
     are PodOverloaded.
@@ -159,11 +159,10 @@ def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Ask
     for number in range(len(pods)):
         try:
             with PodClient(pods[(turn + number) % len(pods)]) as client:
-                versions = [change.old or 0, change.new]
                 answers: dict[int, tuple[dict[str, Any] | PodRefuses, float]] = {}
                 for version in versions if turn % 2 else reversed(versions):
                     began = time.monotonic()
-                    answers[version] = (_answer(client, change.model, version, request), (time.monotonic() - began) * 1000)
+                    answers[version] = (_answer(client, version, request), (time.monotonic() - began) * 1000)
         except PodDown as error:
             down = error
             continue
@@ -177,19 +176,17 @@ def _ask_both(fleet: Fleet, change: Change, request: Request, turn: int) -> _Ask
     raise down
 
 
-def _answer(client: PodClient, model: str, version: int, request: Request) -> dict[str, Any] | PodRefuses:
+def _answer(client: PodClient, version: int, request: Request) -> dict[str, Any] | PodRefuses:
     try:
-        return client.infer(model, version, request.body())
+        return client.infer(request.model, version, request.body())
     except PodOverloaded:
         raise
     except PodRefuses as refusal:
         return refusal
 
 
-def _difference(
-    request: Request, old: dict[str, Any] | PodRefuses, new: dict[str, Any] | PodRefuses, tolerance: float
-) -> str | None:
-    if isinstance(old, PodRefuses) or isinstance(new, PodRefuses):
+def _difference(request: Request, old: dict[str, Any], new: dict[str, Any] | PodRefuses, tolerance: float) -> str | None:
+    if isinstance(new, PodRefuses):
         return str(new)
     try:
         outputs = {

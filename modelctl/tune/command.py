@@ -69,7 +69,7 @@ def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server
     print(f"{winner.candidate}: {held}")
     print(
         f"judged by {winner.requests} requests: {goal.within_at_least(winner.requests):.1%} or more of them are within "
-        f"{goal.slo_p95_ms if goal.slo_p99_ms is None else goal.slo_p99_ms:g} ms in the long run (95 % confidence)"
+        f"{goal.objective_ms:g} ms in the long run (95 % confidence)"
     )
     print(f"evidence: {file} and {file.with_suffix('.svg').name}")
     if stack is not None:
@@ -80,11 +80,9 @@ def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server
 
 def _making(model: Model, stack: Path | None, goal: Goal) -> Callable[[Candidate], ModelConfig]:
     """Return how the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
-    return (
-        partial(configured, model.config)
-        if stack is None
-        else stack_file.wanted(stack, model, goal.slo_p95_ms, goal.slo_p99_ms)
-    )
+    if stack is None:
+        return partial(configured, model.config)
+    return stack_file.wanted(stack, model, goal.slo_p95_ms, goal.slo_p99_ms)
 
 
 def _model(models: Path, name: str) -> Model:

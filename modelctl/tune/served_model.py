@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -13,6 +12,7 @@ from tritonclient.grpc import InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.loadgen import Outcome, RequestFailed, Schedule, Send, grpc_sender, run
+from modelctl.loadgen.result import nearest_rank, rank
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from modelctl.tune.server import TuningServer
@@ -77,7 +77,7 @@ class ServedModel:
         for number in range(LONE_REQUESTS):
             latencies.append(await self._one(number))
             await asyncio.sleep(LONE_GAP_SECONDS)
-        return sorted(latencies)[math.ceil(0.95 * LONE_REQUESTS) - 1]
+        return nearest_rank(latencies, 95)
 
     async def _one(self, number: int) -> float:
         """Return the latency in ms of a request with nothing else in flight."""
@@ -129,7 +129,7 @@ def breaks_slo(schedule: Schedule, slos_ms: Mapping[float, float]) -> Callable[[
     `slos_ms`: by percentile, like 95.
     """
     due = sum(moment >= WARM_UP_SECONDS for moment in schedule.due)
-    left = {percent: due - math.ceil(round(percent * due / 100, 9)) for percent in slos_ms}
+    left = {percent: due - rank(percent, due) for percent in slos_ms}
 
     def broken(outcome: Outcome) -> bool:
         if outcome.due >= WARM_UP_SECONDS:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from modelctl.loadgen.result import rank
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
@@ -99,6 +100,11 @@ class Goal:
         """Return the share of the requests that has to be in time by the SLO that is the harder one to measure."""
         return objectives.LATENCY if self.slo_p99_ms is None else objectives.TAIL_LATENCY
 
+    @property
+    def objective_ms(self) -> float:
+        """Return the time in which that share has to be answered."""
+        return self.slo_p95_ms if self.slo_p99_ms is None else self.slo_p99_ms
+
     def requests(self, late: int) -> int:
         """Return how many requests a load needs so that so many of them may be late."""
         return math.ceil(round(late / (1 - self.objective), 6))
@@ -116,7 +122,7 @@ class Goal:
 
         The lower end of Wilson's interval, 95 % confidence on both sides.
         """
-        z, share = 1.96, math.ceil(round(self.objective * requests, 6)) / requests
+        z, share = 1.96, rank(100 * self.objective, requests) / requests
         centre = share + z**2 / (2 * requests)
         spread = z * math.sqrt(share * (1 - share) / requests + z**2 / (4 * requests**2))
         return (centre - spread) / (1 + z**2 / requests)
@@ -155,8 +161,8 @@ class Search:
         self._search()
         self._try_the_neighbours()
         self._measure_the_best_again()
-        winner = choose(self.trials)
-        winner = winner and self._claimed(winner)
+        chosen = choose(self.trials)
+        winner = self._claimed(chosen) if chosen is not None else None
         if winner is None and any(trial.rate for trial in self.trials):
             best = max(self.trials, key=lambda trial: trial.rate)
             raise SloUnreachable(

@@ -97,8 +97,8 @@ def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.M
     monkeypatch.setattr(PodClient, "infer", hangs)
     asked = _ask_both(
         IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key="k")]),
-        Change(model="a", old=1, new=2),
         Request.model_validate_json(LINE),
+        (1, 2),
         0,
     )
     assert [(type(answer), str(answer)) for answer in (asked.old, asked.new)] == [
