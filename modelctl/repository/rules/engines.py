@@ -45,14 +45,17 @@ def check(config: ModelConfig) -> Iterator[str]:
     for field in ("backend", "name", "platform"):
         if _PLACE.search(value := getattr(config, field)):
             yield f"{field}: {value} is a place of a template that is not filled; {_FILL}"
-    for key in _MANDATORY.get(backend_of(config) or "", ()):
-        if key in config.parameters and _PLACE.search(value := config.parameters[key].string_value):
+    backend = backend_of(config)
+    for key in _MANDATORY.get(backend or "", ()):
+        # Not read where it is missing: that would put an empty one into the config.
+        value = config.parameters[key].string_value if key in config.parameters else ""
+        if _PLACE.search(value):
             yield f"parameters[{key}]: {value} is a place of a template that is not filled; {_FILL}"
-        elif backend_of(config) == "tensorrtllm" and not config.parameters[key].string_value:
+        elif backend == "tensorrtllm" and not value:
             yield f"parameters[{key}]: missing; the tensorrtllm backend does not start without it"
-    if backend_of(config) == "vllm" and not config.model_transaction_policy.decoupled:
+    if backend == "vllm" and not config.model_transaction_policy.decoupled:
         yield "model_transaction_policy: the vllm backend loads decoupled models alone; write decoupled: true"
-    if backend_of(config) == "vllm" and config.max_batch_size:
+    if backend == "vllm" and config.max_batch_size:
         yield f"max_batch_size: {config.max_batch_size}, but vLLM makes the batches; leave it out"
 
 
