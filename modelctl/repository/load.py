@@ -157,9 +157,12 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     selection = read_selection(models_dir, names)
     problems += selection.problems
     drafts = {name: _read_model(models_dir, name, selection) for name in names}
-    steps = any(draft.config is not None and backends.backend_of(draft.config) == "tensorrtllm" for draft in drafts.values())
+    configs = [draft.config for draft in drafts.values() if draft.config is not None]
+    # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
+    # waits for the engine.
+    queues = all(backends.backend_of(config) != "tensorrtllm" for config in configs)
     for draft in drafts.values():
-        _check_model(draft, steps_of_an_engine=steps)
+        _check_model(draft, queues=queues)
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -232,17 +235,11 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
     return draft
 
 
-def _check_model(draft: _Draft, *, steps_of_an_engine: bool) -> None:
-    """Note what is wrong with the config and the files of a model.
-
-    `steps_of_an_engine`: the release has a model of TensorRT-LLM, and NVIDIA's Python models around it have no queues of
-    their own: what they may hold is bounded where it waits for the engine.
-    """
+def _check_model(draft: _Draft, *, queues: bool) -> None:
+    """Note what is wrong with the config and the files of a model. `queues`: whether a queue has to be bounded."""
     directory = draft.directory
     if draft.config is not None:
-        messages = config_messages(
-            draft.config, directory, draft.versions, draft.own_backends, queues=not steps_of_an_engine
-        )
+        messages = config_messages(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
         draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
