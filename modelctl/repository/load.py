@@ -140,8 +140,19 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        files_of = (draft.files, draft.left_out, draft.own_backends, draft.onnx)
-        models.append(Model(name, draft.directory, draft.versions, draft.config, text, *files_of))
+        models.append(
+            Model(
+                name,
+                draft.directory,
+                draft.versions,
+                draft.config,
+                text,
+                files=draft.files,
+                left_out=draft.left_out,
+                own_backends=draft.own_backends,
+                onnx=draft.onnx,
+            )
+        )
     return models
 
 
@@ -188,7 +199,7 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     for path in paths:
         if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
             wrong = tree.link_problem(models_dir, path) if path.is_symlink() else None
-            if message := None if wrong else model_name_problem(path.name):
+            if wrong is None and (message := model_name_problem(path.name)):
                 wrong = Problem(path, message)
             if wrong is None:
                 names.append(path.name)
