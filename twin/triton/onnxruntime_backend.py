@@ -92,8 +92,8 @@ class TritonPythonModel:
         fed = {name: self._to_model(name, [given[name] for given in arrays]) for name in arrays[0]}
         made = dict(zip(self._outputs, self._session.run(list(self._outputs), fed), strict=True))
         responses, begin = [], 0
-        for request in requests:
-            end = begin + (len(next(iter(_given(request).values()))) if self._max_batch_size else 0)
+        for request, given in zip(requests, arrays, strict=True):
+            end = begin + (len(next(iter(given.values()))) if self._max_batch_size else 0)
             own = {name: self._from_model(name, value, begin, end) for name, value in made.items()}
             self._states.write(request, own)
             wanted = [name for name in request.requested_output_names() if name in own]
