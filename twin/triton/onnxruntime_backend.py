@@ -2,9 +2,9 @@
 
 Triton runs this file as a python-based backend
 (https://github.com/triton-inference-server/backend/blob/main/docs/python_based_backends.md), so it imports nothing of this
-repository. It takes and refuses the configs that the real backend takes and refuses
-(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), but for what NOT_HERE says: a
-release that loads here loads there. It completes no config: pods run with --disable-auto-complete-config.
+repository. Its rules for configs are written after the source of the real backend
+(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), but for what NOT_HERE says, so
+that a config which loads here should load there. It completes none: pods run with --disable-auto-complete-config.
 """
 
 from __future__ import annotations
