@@ -140,8 +140,19 @@ def load(models_dir: Path) -> list[Model]:
         if draft.config is None or not draft.versions:
             raise AssertionError(f"{name} has neither a problem nor a config and version")
         text = _completed(draft.config_text, draft.additions)
-        files_of = (draft.files, draft.left_out, draft.own_backends, draft.onnx)
-        models.append(Model(name, draft.directory, draft.versions, draft.config, text, *files_of))
+        models.append(
+            Model(
+                name,
+                draft.directory,
+                draft.versions,
+                draft.config,
+                text,
+                files=draft.files,
+                left_out=draft.left_out,
+                own_backends=draft.own_backends,
+                onnx=draft.onnx,
+            )
+        )
     return models
 
 
@@ -157,9 +168,12 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     selection = read_selection(models_dir, names)
     problems += selection.problems
     drafts = {name: _read_model(models_dir, name, selection) for name in names}
-    steps = any(draft.config is not None and backends.backend_of(draft.config) == "tensorrtllm" for draft in drafts.values())
+    configs = [draft.config for draft in drafts.values() if draft.config is not None]
+    # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
+    # waits for the engine.
+    queues = all(backends.backend_of(config) != "tensorrtllm" for config in configs)
     for draft in drafts.values():
-        _check_model(draft, steps_of_an_engine=steps)
+        _check_model(draft, queues=queues)
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -185,7 +199,7 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
     for path in paths:
         if path.is_dir() and path.name not in _TOP_LEVEL_FILES:
             wrong = tree.link_problem(models_dir, path) if path.is_symlink() else None
-            if message := None if wrong else model_name_problem(path.name):
+            if wrong is None and (message := model_name_problem(path.name)):
                 wrong = Problem(path, message)
             if wrong is None:
                 names.append(path.name)
@@ -232,17 +246,11 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
     return draft
 
 
-def _check_model(draft: _Draft, *, steps_of_an_engine: bool) -> None:
-    """Note what is wrong with the config and the files of a model.
-
-    `steps_of_an_engine`: the release has a model of TensorRT-LLM, and NVIDIA's Python models around it have no queues of
-    their own: what they may hold is bounded where it waits for the engine.
-    """
+def _check_model(draft: _Draft, *, queues: bool) -> None:
+    """Note what is wrong with the config and the files of a model. `queues`: whether a queue has to be bounded."""
     directory = draft.directory
     if draft.config is not None:
-        messages = config_messages(
-            draft.config, directory, draft.versions, draft.own_backends, queues=not steps_of_an_engine
-        )
+        messages = config_messages(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
         draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)

@@ -2,9 +2,9 @@
 
 Triton runs this file as a python-based backend
 (https://github.com/triton-inference-server/backend/blob/main/docs/python_based_backends.md), so it imports nothing of this
-repository. It takes and refuses the configs that the real backend takes and refuses
-(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), but for what NOT_HERE says: a
-release that loads here loads there. It completes no config: pods run with --disable-auto-complete-config.
+repository. Its rules for configs are written after the source of the real backend
+(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), but for what NOT_HERE says, so
+that a config which loads here should load there. It completes none: pods run with --disable-auto-complete-config.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class TritonPythonModel:
         fed = {name: self._to_model(name, [given[name] for given in arrays]) for name in arrays[0]}
         made = dict(zip(self._outputs, self._session.run(list(self._outputs), fed), strict=True))
         responses, begin = [], 0
-        for request in requests:
-            end = begin + (len(next(iter(_given(request).values()))) if self._max_batch_size else 0)
+        for request, given in zip(requests, arrays, strict=True):
+            end = begin + (len(next(iter(given.values()))) if self._max_batch_size else 0)
             own = {name: self._from_model(name, value, begin, end) for name, value in made.items()}
             self._states.write(request, own)
             wanted = [name for name in request.requested_output_names() if name in own]

@@ -137,27 +137,25 @@ def _instances(draft: _Draft) -> Iterator[str]:
 def _optimization(draft: _Draft) -> Iterator[str]:
     wants, backend = draft.wants, backend_of(draft.base)
     optimization = draft.config.optimization
+    accelerators = optimization.execution_accelerators.gpu_execution_accelerator
+    tensorrt = next((accelerator for accelerator in accelerators if accelerator.name == "tensorrt"), None)
     if wants.tensorrt_fp16:
         if backend != "onnxruntime":
             yield f"tensorrtFp16: the {backend} backend has no such accelerator, only onnxruntime; leave it out"
         else:
-            accelerators = optimization.execution_accelerators.gpu_execution_accelerator
-            accelerator = next((a for a in accelerators if a.name == "tensorrt"), None)
-            if accelerator is None:
-                accelerator = accelerators.add(name="tensorrt")
-            accelerator.parameters["precision_mode"] = "FP16"
+            if tensorrt is None:
+                tensorrt = accelerators.add(name="tensorrt")
+            tensorrt.parameters["precision_mode"] = "FP16"
     if wants.tensorrt_engine_cache:
-        accelerators = optimization.execution_accelerators.gpu_execution_accelerator
-        accelerator = next((a for a in accelerators if a.name == "tensorrt"), None)
-        if backend != "onnxruntime" or accelerator is None:
+        if backend != "onnxruntime" or tensorrt is None:
             yield (
                 "tensorrtEngineCache: only ONNX models that run through TensorRT have engines built; leave it out, or write "
                 'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt" } ] } } in '
                 "config.pbtxt"
             )
         else:
-            accelerator.parameters["trt_engine_cache_enable"] = "1"
-            accelerator.parameters["trt_engine_cache_path"] = _ENGINE_CACHE
+            tensorrt.parameters["trt_engine_cache_enable"] = "1"
+            tensorrt.parameters["trt_engine_cache_path"] = _ENGINE_CACHE
     if wants.cuda_graphs:
         if backend != "tensorrt":
             yield f"cudaGraphs: the {backend} backend ignores them, only tensorrt has CUDA graphs; leave it out"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
+from modelctl.repository.backends import backend_of, model_file_of
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules.files import FETCHED_RELEASE, served_path_problem
 from spec.settings.language_model import LanguageModel
@@ -45,14 +45,17 @@ def check(config: ModelConfig) -> Iterator[str]:
     for field in ("backend", "name", "platform"):
         if _PLACE.search(value := getattr(config, field)):
             yield f"{field}: {value} is a place of a template that is not filled; {_FILL}"
-    for key in _MANDATORY.get(backend_of(config) or "", ()):
-        if key in config.parameters and _PLACE.search(value := config.parameters[key].string_value):
+    backend = backend_of(config)
+    for key in _MANDATORY.get(backend or "", ()):
+        # Not read where it is missing: that would put an empty one into the config.
+        value = config.parameters[key].string_value if key in config.parameters else ""
+        if _PLACE.search(value):
             yield f"parameters[{key}]: {value} is a place of a template that is not filled; {_FILL}"
-        elif backend_of(config) == "tensorrtllm" and not config.parameters[key].string_value:
+        elif backend == "tensorrtllm" and not value:
             yield f"parameters[{key}]: missing; the tensorrtllm backend does not start without it"
-    if backend_of(config) == "vllm" and not config.model_transaction_policy.decoupled:
+    if backend == "vllm" and not config.model_transaction_policy.decoupled:
         yield "model_transaction_policy: the vllm backend loads decoupled models alone; write decoupled: true"
-    if backend_of(config) == "vllm" and config.max_batch_size:
+    if backend == "vllm" and config.max_batch_size:
         yield f"max_batch_size: {config.max_batch_size}, but vLLM makes the batches; leave it out"
 
 
@@ -71,11 +74,11 @@ def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[P
         return
     if message := _model_problem(arguments.get("model"), folder):
         yield Problem(path, f"model: {message}")
-    sizes = {key: arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")}
+    sizes = _splits(arguments)
     wrong = {key: size for key, size in sizes.items() if not _is_count(size)}
     for key, size in wrong.items():
         yield Problem(path, f"{key}: {size!r} is no number of GPUs; a whole number from 1")
-    gpus = 1 if wrong else sizes["tensor_parallel_size"] * sizes["pipeline_parallel_size"]
+    gpus = 1 if wrong else math.prod(sizes.values())
     if gpus > 1 and any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group):
         yield Problem(path, f"{gpus} GPUs, and KIND_GPU in config.pbtxt is for one; write KIND_MODEL there")
     share = arguments.get("gpu_memory_utilization", 0.9)
@@ -96,7 +99,7 @@ def against_wants(config: ModelConfig, directory: Path, version: int, wants: Lan
     if not isinstance(arguments, dict):
         return
     place = f"{version}/{path.name}"
-    sizes = [arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")]
+    sizes = _splits(arguments).values()
     if all(map(_is_count, sizes)) and math.prod(sizes) != wants.gpus:
         yield f"llm.gpus: {wants.gpus}, but {place} splits the model over {math.prod(sizes)}; give the same"
     for key, given, path_of in (
@@ -120,7 +123,7 @@ def names_the_release(config: ModelConfig, directory: Path, versions: Iterable[i
 
 
 def _arguments_file(config: ModelConfig, folder: Path) -> Path:
-    return folder / (config.default_model_filename or str(DEFAULT_MODEL_FILES["vllm"]))
+    return folder / str(model_file_of(config))
 
 
 def _arguments(path: Path) -> Any:
@@ -130,6 +133,11 @@ def _arguments(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _splits(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return into how many parts, each on a GPU of its own, the arguments split a model in either way; unchecked."""
+    return {key: arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")}
 
 
 def _model_problem(model: Any, folder: Path) -> str | None:

@@ -19,7 +19,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from modelctl.repository.backends import backend_of, is_ensemble, model_file_of
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import environments, golden
-from modelctl.repository.rules.environments import MODEL_DIRECTORY as _MODEL_DIRECTORY
+from modelctl.repository.rules.environments import MODEL_DIRECTORY
 
 LARGEST_PYTHON_BYTES = 4 * 1024**2
 _CONFIG = "config.pbtxt"
@@ -183,14 +183,14 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
     for key in sorted(config.parameters):
         value = config.parameters[key].string_value
         where = f"parameters[{key}]"
-        if value.startswith(_MODEL_DIRECTORY):
-            name = value.removeprefix(_MODEL_DIRECTORY).lstrip("/")
+        if value.startswith(MODEL_DIRECTORY):
+            name = value.removeprefix(MODEL_DIRECTORY).lstrip("/")
             if name and (wrong := place_problem(name)):
                 yield f"{where}: {_quoted(value)} {wrong}"
             elif name and (wrong := released.missing(Path(name))):
                 yield f"{where}: {released.directory.name}/{name} is {wrong}"
-        elif key == "EXECUTION_ENV_PATH" and value:
-            right = f"put the archive there and write {_MODEL_DIRECTORY}/<its name>"
+        elif key == environments.PARAMETER and value:
+            right = f"put the archive there and write {MODEL_DIRECTORY}/<its name>"
             yield f"{where}: {_quoted(value)} is not in the model; {right}"
         elif value and _NAMES_A_PLACE.fullmatch(key) and (wrong := place_problem(value)):
             if served := served_path_problem(value, released.directory.parent):

@@ -27,7 +27,7 @@ DIRECTION_WIDTH = 192
 LEAST_WIDTH = 320
 BATCH = 8
 LINES_APART = 10
-"""Points between the tops of two boxes that are no longer one line of text."""
+"""Pixels between the tops of two boxes that are no longer one line of text."""
 
 
 class TritonPythonModel:
@@ -129,7 +129,7 @@ def _scaled(picture):
 
 
 def _resized(picture, rows, columns):
-    """Return the picture in another size, by the two nearest rows and columns of each point."""
+    """Return the picture in another size, by the two nearest rows and columns of each pixel."""
     for axis, size in ((0, rows), (1, columns)):
         place = (np.arange(size) + 0.5) * picture.shape[axis] / size - 0.5
         place = np.clip(place, 0, picture.shape[axis] - 1)
@@ -141,7 +141,7 @@ def _resized(picture, rows, columns):
 
 
 def _boxes(likelihoods, shape):
-    """Return left, top, right and bottom of each line that the likelihoods show, in points of the picture."""
+    """Return left, top, right and bottom of each line that the likelihoods show, in pixels of the picture."""
     boxes = []
     for left, top, right, bottom in _islands(_grown(likelihoods > IS_TEXT))[:MOST_LINES]:
         wide, high = right - left, bottom - top
@@ -158,13 +158,13 @@ def _boxes(likelihoods, shape):
 
 
 def _grown(mask):
-    """Return the mask with each point grown by one to the right and down, so that words of one line hold together."""
+    """Return the mask with each pixel grown by one to the right and down, so that words of one line hold together."""
     padded = np.pad(mask, ((1, 0), (1, 0)))
     return padded[1:, 1:] | padded[:-1, 1:] | padded[1:, :-1] | padded[:-1, :-1]
 
 
 def _islands(mask):
-    """Return left, top, right and bottom of each group of points that touch, also at a corner."""
+    """Return left, top, right and bottom of each group of pixels that touch, also at a corner."""
     boxes, group_of = [], []
     before = []
     for row in range(len(mask)):
