@@ -86,3 +86,11 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 result[key] = value
     return result
+
+
+def value_at(values: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path like `resources.requests.cpu`; None where there is none."""
+    found: Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

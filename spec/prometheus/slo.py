@@ -106,11 +106,11 @@ def _latency(model: str, want: ModelServing) -> list[Rule]:
     if want.latency_histogram:
         tail = want.slo_p99_ms
         burns = _late("TritonLatencyBudgetBurn", model, want.slo_p95_ms, objectives.LATENCY, _SLOW_RATIO, _SLOW)
-        told, bounds, quiet = _of(_SLOW, model), f"{want.slo_p95_ms} ms", "TritonLatencyBudgetBurn stays"
+        told, bounds, quiet = _of(_SLOW, model), f"{want.slo_p95_ms} ms", "TritonLatencyBudgetBurn"
         if tail is not None:
             burns += _late("TritonTailLatencyBudgetBurn", model, tail, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
             told = f"({told} and on (namespace, model) {_of(_SLOW_TAIL, model)})"
-            bounds, quiet = f"{bounds} and with one at {tail} ms", f"{quiet.removesuffix(' stays')} or its like of p99 stays"
+            bounds, quiet = f"{bounds} and with one at {tail} ms", f"{quiet} or its like of p99"
         return [
             *burns,
             alert(
@@ -121,7 +121,7 @@ def _latency(model: str, want: ModelServing) -> list[Rule]:
                 labels={"model": model},
                 summary=f"The latency SLO of {model} is not measured",
                 description=f"{model} has traffic, but no pod exports its latency histogram with a bucket that ends at "
-                f"{bounds}. However slow it becomes, {quiet} quiet.",
+                f"{bounds}. However slow it becomes, {quiet} stays quiet.",
             ),
         ]
     if want.decoupled:

@@ -158,9 +158,10 @@ class Document(Section):
             Fleet(seen_by(keys, self), keys.__dict__.get("name", ""), keys, index) for index, keys in enumerate(self.fleets)
         )
         # Who starts nodes is one for all of them: where any fleet is scaled, Karpenter.
-        for fleet in found:
-            with suppress(Absent):
-                fleet.stack.__dict__["nodes"] = self.nodes.model_copy(update={"autoscaler": self.node_autoscaler})
+        with suppress(Absent):
+            nodes = self.nodes.model_copy(update={"autoscaler": self.node_autoscaler})
+            for fleet in found:
+                fleet.stack.__dict__["nodes"] = nodes
         return found
 
     @property

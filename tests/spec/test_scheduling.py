@@ -125,7 +125,7 @@ def test_no_server_and_no_placeholder_takes_the_place_of_what_routes_scales_or_o
     chart: str, path: str, level: str
 ) -> None:
     """Triton, workers and pods that hold nodes ready have priority 0 and less; Karpenter's chart has its class itself."""
-    assert pods._at(helm_values.base_values(chart, ROOT), path) == f"system-{level}-critical"
+    assert helm_values.value_at(helm_values.base_values(chart, ROOT), path) == f"system-{level}-critical"
 
 
 @pytest.mark.parametrize("chart", sorted(pod_sets.CHARTS))
@@ -133,10 +133,10 @@ def test_every_path_in_the_values_of_a_chart_is_there(chart: str) -> None:
     """A misspelt path would count nothing."""
     values = helm_values.base_values(chart, ROOT) if pod_sets.CHARTS[chart] else {}
     for one in pod_sets.CHARTS[chart]:
-        asked = requested(pods._at(values, str(one.request)))
+        asked = requested(helm_values.value_at(values, str(one.request)))
         assert asked.millis > 0 < asked.mib, one
         if isinstance(one.count, str) and one.count != pod_sets.REPLICAS_OF_MONITORING:
-            assert pods._at(values, one.count) > 0, one
+            assert helm_values.value_at(values, one.count) > 0, one
 
 
 PROD_AS_IT_WAS = {

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spec.helm_values import local_chart, rendered_values
+from spec.helm_values import local_chart, rendered_values, value_at
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
 
@@ -53,28 +53,30 @@ def pod_values(environment: str) -> PodValues:
     if not environment or not (_ROOT / local_chart("triton")).is_dir():
         return CHART_DEFAULTS
     values, default = rendered_values("triton", environment, _ROOT), CHART_DEFAULTS
-    copies, arguments = _at(values, "modelCache.headroom"), _at(values, "server.extraArgs")
-    longest = _at(values, "drain.longestRequestSeconds")
+    copies, arguments = value_at(values, "modelCache.headroom"), value_at(values, "server.extraArgs")
+    longest = value_at(values, "drain.longestRequestSeconds")
     # An init container without a restartPolicy has ended before the server starts.
     inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
     beside = [*_list(values, "extraContainers"), *inits]
     volumes = [volume.get("emptyDir") for volume in _list(values, "extraVolumes")]
     return PodValues(
-        shm=_mebibytes(_at(values, "shm.size"), default.shm),
-        server=_mebibytes(_at(values, "shm.memoryMargin"), default.server),
-        tmp=_mebibytes(_at(values, "tmp.size"), default.tmp),
+        shm=_mebibytes(value_at(values, "shm.size"), default.shm),
+        server=_mebibytes(value_at(values, "shm.memoryMargin"), default.server),
+        tmp=_mebibytes(value_at(values, "tmp.size"), default.tmp),
         cache_copies=copies if isinstance(copies, int) else default.cache_copies,
-        smallest_cache=_mebibytes(_at(values, "modelCache.minimumSize"), default.smallest_cache),
+        smallest_cache=_mebibytes(value_at(values, "modelCache.minimumSize"), default.smallest_cache),
         extra_args=tuple(str(argument) for argument in arguments) if isinstance(arguments, list) else (),
         extra_disk=sum(
             _mebibytes(volume.get("sizeLimit"), 0)
             for volume in volumes
             if isinstance(volume, Mapping) and volume.get("medium") != "Memory"
         ),
-        beside_millis=sum(_millis(_at(container, "resources.cpu")) for container in beside),
-        beside=sum(_mebibytes(_at(container, "resources.memory"), 0) for container in beside),
+        beside_millis=sum(_millis(value_at(container, "resources.cpu")) for container in beside),
+        beside=sum(_mebibytes(value_at(container, "resources.memory"), 0) for container in beside),
         longest_request=longest if isinstance(longest, int) else default.longest_request,
-        extra_objects=tuple(f"{item.get('kind')} {_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")),
+        extra_objects=tuple(
+            f"{item.get('kind')} {value_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")
+        ),
     )
 
 
@@ -82,13 +84,6 @@ def values_of(document: Document) -> PodValues:
     """Return what the pods of a stack have; the chart's defaults where its environment is missing or misspelt."""
     said: str | None = document.__dict__.get("environment")
     return pod_values(said or "")
-
-
-def _at(values: Mapping[str, Any], path: str) -> Any:
-    found: Any = values
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
 
 
 def _list(values: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -15,17 +15,11 @@ _GIB = 1024**3
 def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
     """Refuse rollouts in place of a release that is mounted, or copied once."""
     access = subject.document.models.access
-    if access == "local" and subject.document.triton.rollout == "in-place":
+    if access != "s3" and subject.document.triton.rollout == "in-place":
+        does = "copies one release before the server starts" if access == "local" else "mounts one release"
         yield Problem(
             "models.access",
-            "'local' copies one release before the server starts, and rollout: in-place changes it under running pods; "
-            "use s3, or rollout: rolling",
-        )
-    elif access != "s3" and subject.document.triton.rollout == "in-place":
-        yield Problem(
-            "models.access",
-            f"'{access}' mounts one release, and rollout: in-place changes it under running pods; "
-            "use s3, or rollout: rolling",
+            f"'{access}' {does}, and rollout: in-place changes it under running pods; use s3, or rollout: rolling",
         )
 
 

@@ -9,7 +9,7 @@ from spec.catalog import InstanceType
 from spec.problem import Problem
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
-from spec.settings.nodes import CPU_POOL_NAME, CpuPool
+from spec.settings.nodes import CPU_POOL_NAME, CpuPool, NodeGroup
 from spec.settings.section import Absent
 from spec.stack_names import environments_in_name
 
@@ -72,9 +72,14 @@ def nodes_of(subject: Subject) -> tuple[GpuPool | CpuPool, list[InstanceType]]:
     cpu = subject.document.nodes.__dict__.get("cpu")
     if cpu is None or subject.document.triton.pool != CPU_POOL_NAME:
         return pool_of(subject)
-    if not cpu.types or len(cpu.types) != len(cpu.instance_types):
+    return cpu, types_of(cpu)
+
+
+def types_of(group: NodeGroup) -> list[InstanceType]:
+    """Return the instance types of a group; raises Absent when one of them is not known."""
+    if not group.types or len(group.types) != len(group.instance_types):
         raise Absent("instanceTypes")
-    return cpu, cpu.types
+    return group.types
 
 
 def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:

@@ -6,23 +6,16 @@ from collections.abc import Iterator, Sequence
 from spec.catalog import INSTANCE_TYPES, InstanceType
 from spec.problem import Problem
 from spec.settings.nodes import NodeGroup
-from spec.settings.relations.subject import Subject
+from spec.settings.relations.subject import Subject, types_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import after_losing_a_zone, room_of, surge, total, without_room
 from spec.settings.scheduling.pods import Pods, daemons, envoys, fleets_without_gpus, on_system_nodes, workers
-from spec.settings.section import Absent
 from spec.subnets import zone_names
 from spec.wording import one_of
 
 _WITHOUT_A_ZONE = ("staging", "prod")
 _MOST_NODES = 100
 _MOST_NAMED = 4
-
-
-def _types(group: NodeGroup) -> list[InstanceType]:
-    if not group.types or len(group.types) != len(group.instance_types):
-        raise Absent("instanceTypes")
-    return group.types
 
 
 @rule
@@ -39,7 +32,7 @@ def _a_worker_fits_a_node(subject: Subject) -> Iterator[Problem]:
 
 
 def _fits_a_node(subject: Subject, section: str, pods: Sequence[Pods], group: NodeGroup) -> Iterator[Problem]:
-    room = room_of(_types(group), daemons(subject.document, gpu=False))
+    room = room_of(types_of(group), daemons(subject.document, gpu=False))
     for one in pods:
         most = room.free + one.beside * -1
         left = f"more than a {_names(group)} of the {group.called} has left beside the kubelet and the add-ons; use at most"
@@ -60,7 +53,7 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
     """
     document = subject.document
     system = document.nodes.system
-    types, others = _types(system), on_system_nodes(document)
+    types, others = types_of(system), on_system_nodes(document)
     here = workers(document) if document.nodes.cpu is None else []
     pods = [*others, *here]
     grows = document.node_autoscaler == "cluster-autoscaler"
@@ -105,7 +98,7 @@ def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
     group = document.nodes.cpu
     if group is None:
         return
-    room, pods = room_of(_types(group), daemons(document, gpu=False)), [*workers(document), *fleets_without_gpus(document)]
+    room, pods = room_of(types_of(group), daemons(document, gpu=False)), [*workers(document), *fleets_without_gpus(document)]
     wanted = [*pods, *surge(pods)]
     if any(not room.holds(one.request) for one in pods):
         return  # told with the worker's key, or the fleet's

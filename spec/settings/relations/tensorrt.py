@@ -6,16 +6,14 @@ where the server allows it: https://docs.nvidia.com/deeplearning/tensorrt/latest
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from spec.helm_values import local_chart, rendered_values
 from spec.problem import Problem
 from spec.settings.model import Document
+from spec.settings.relations.chart_values import pod_values
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
 from spec.versions import TRITON_RELEASES
 
-_ROOT = Path(__file__).resolve().parents[3]
 _COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 _STRONGLY_TYPED = (11,)
 """Since this version precision is that of the network alone, and nothing switches half precision on."""
@@ -35,9 +33,7 @@ def runtime(document: Document) -> Runtime | None:
     version = document.triton.tensorrt or (release.tensorrt if release is not None else None)
     if version is None:
         return None
-    has_chart = (_ROOT / local_chart("triton")).is_dir()
-    arguments = rendered_values("triton", document.environment, _ROOT)["server"]["extraArgs"] if has_chart else ()
-    return Runtime(version, _COMPATIBLE in arguments)
+    return Runtime(version, _COMPATIBLE in pod_values(document.environment).extra_args)
 
 
 def mistake(built: str, runs: Runtime) -> str | None:

@@ -158,7 +158,7 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     smallest = min(types, key=lambda known: _disk_for_pods_gib(pool, known))
     triton, values = subject.document.triton, values_of(subject.document)
     limit = _disk_for_pods_gib(pool, smallest)
-    wanted = pod_disk_gib(release.bytes, triton.rollout, access=access, values=values)
+    wanted = _disk_of_a_pod_gib(subject.document)
     if wanted > limit:
         kept = pool.model_cache_gib if isinstance(pool, GpuPool) else None
         cache = f", {kept} GiB of modelCacheGiB" if kept is not None else ""

@@ -138,20 +138,13 @@ def _pods(pods: PodSet, values: Mapping[str, Any], document: Document) -> Pods:
     if count == REPLICAS_OF_MONITORING:
         count = document.monitoring.replicas if document.monitoring is not None else 0
     elif isinstance(count, str):
-        count = int(_at(values, count) or 0)
+        count = int(helm_values.value_at(values, count) or 0)
     return Pods(pods.name, _request(pods, values), int(count), pods.surges, pods.apart)
 
 
 def _request(pods: PodSet, values: Mapping[str, Any]) -> Request:
-    own = requested(_at(values, pods.request) or {}) if isinstance(pods.request, str) else pods.request
+    own = requested(helm_values.value_at(values, pods.request) or {}) if isinstance(pods.request, str) else pods.request
     return own + pods.beside
-
-
-def _at(values: Mapping[str, Any], path: str) -> Any:
-    found: Any = values
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
 
 
 @cache
