@@ -17,7 +17,6 @@ from datetime import datetime
 from typing import Any
 
 import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from console import aws_errors
@@ -26,9 +25,8 @@ from spec.failure import Failure
 from spec.names import KEY_SLOTS, client_secret, cluster_name
 from spec.ownership import Ownership, own_tags, tags_of
 from spec.settings import Settings
-from stackctl.account.read_only import AwsUnusable, error_code
+from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable, error_code
 
-_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 _KEY_BYTES = 32
 _RECOVERY_DAYS = 7
 
@@ -55,7 +53,7 @@ class KeyStore:
         self._owner = Ownership.of(settings)
         self._tags = own_tags(settings)
         with _explained(self.name("*")):
-            self._client: Any = boto3.client("secretsmanager", region_name=settings.region, config=_CONFIG)
+            self._client: Any = boto3.client("secretsmanager", region_name=settings.region, config=CLIENT_CONFIG)
             refuse_others_answers(self._client)
 
     def name(self, client: str) -> str:
