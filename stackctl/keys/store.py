@@ -85,10 +85,7 @@ class KeyStore:
                     f"{client} has keys already ({name}); `stackctl keys rotate` gives it another one"
                 ) from None
             except self._client.exceptions.InvalidRequestException:
-                raise KeysRefused(
-                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
-                    "them back"
-                ) from None
+                raise _being_deleted(client, name) from None
 
     def read(self, client: str) -> Kept:
         """Return the keys of a client. Raises KeysRefused where it has none that this program has made."""
@@ -102,10 +99,7 @@ class KeyStore:
             except self._client.exceptions.ResourceNotFoundException:
                 raise KeysRefused(f"{client} has no keys; `stackctl keys create` makes the first") from None
             except self._client.exceptions.InvalidRequestException:
-                raise KeysRefused(
-                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
-                    "them back"
-                ) from None
+                raise _being_deleted(client, name) from None
         return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"])
 
     def write(self, client: str, keys: Keys) -> None:
@@ -122,6 +116,12 @@ class KeyStore:
 def new_key() -> str:
     """Return a key that nobody can guess: 32 random bytes as 43 letters that a header takes."""
     return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def _being_deleted(client: str, name: str) -> KeysRefused:
+    return KeysRefused(
+        f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings them back"
+    )
 
 
 def _written(keys: Keys) -> str:
