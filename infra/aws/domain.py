@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.stack import Stack
+from spec.names import GATEWAY, GATEWAY_NAMESPACE
 from spec.settings.domain import Domain
 
 _VALIDATION_TTL_SECONDS = 300
@@ -69,5 +70,5 @@ def address(gateway_status: Mapping[str, Any] | None) -> str:
         return str(found["value"])
     raise ValueError(
         "the Gateway has no address, so that the domain cannot lead to it; "
-        "`kubectl --namespace envoy-gateway-system describe gateway inference` says what it waits for"
+        f"`kubectl --namespace {GATEWAY_NAMESPACE} describe gateway {GATEWAY}` says what it waits for"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
+from spec.iam_policy import Statement, document
 from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE, client_secret
 from spec.versions import EXTERNAL_SECRETS_OPERATOR
 
@@ -64,13 +64,13 @@ def policy(account: Account, cluster: str) -> str:
     They are encrypted with AWS's own key for Secrets Manager, for which no right is needed.
     """
     secrets = f"arn:{account.partition}:secretsmanager:{account.region}:{account.id}:secret:{client_secret(cluster, '*')}"
-    statement = {
+    statement: Statement = {
         "Sid": "KeysOfClients",
         "Effect": "Allow",
         "Action": ["secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"],
         "Resource": secrets,
     }
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    return document(statement)
 
 
 def manifests(cluster: str, region: str, clients: Iterable[str]) -> list[Manifest]:

@@ -120,10 +120,6 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
     """Return every model of the release, in order, with what the stack says of it and the fleets that serve it; none without
     a release. Without `fleets`, Triton's one Service is asked.
     """
-    services = {
-        name: tuple((fleet.release, fleet.weight(name)) for fleet in fleets if fleet.serves(name))
-        for name in (models.release.models if models.release is not None and fleets else ())
-    }
     versions = models.release.models if models.release is not None else {}
     least = min((one.peak_rate for one in models.serving.values()), default=None)
     access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
@@ -136,10 +132,14 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             least,
             models.is_decoupled(name),
             None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
-            services.get(name, ((TRITON_SERVICE, 1),)),
+            _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
         )
         for name, version in sorted(versions.items())
     )
+
+
+def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str, int], ...]:
+    return tuple((fleet.release, fleet.weight(model)) for fleet in fleets if fleet.serves(model))
 
 
 def _served_beside(model: str, models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]]) -> frozenset[str] | None:

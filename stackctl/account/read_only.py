@@ -17,7 +17,8 @@ from spec.iam_policy import allow, document
 Operations = Mapping[str, Mapping[str, str]]
 """Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
 
-_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+CLIENT_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
+"""How long a client of AWS waits, and how often it asks again."""
 _LONGEST = 300
 _Answer = TypeVar("_Answer")
 NO_OBJECT = ("404", "NoSuchBucket", "NoSuchKey", "NotFound")
@@ -57,7 +58,7 @@ class Readers:
         key = (service, region or self.region)
         if key not in self._clients:
             try:
-                client = self._session.client(service, region_name=key[1], config=_CONFIG)
+                client = self._session.client(service, region_name=key[1], config=CLIENT_CONFIG)
             except (BotoCoreError, ValueError) as error:  # the latter for an address that is none
                 raise AwsUnusable(str(aws_errors.explain(error))) from None
             # Before anything else that may look at the call, and so before a request could be made.

@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.filesize import decimal
 
 from console import aws_errors
 from console.not_aws import refuse_others_answers
-from stackctl.account.read_only import AwsUnusable
+from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable
 from stackctl.images.registry import Blob, Manifest, NoSuchImage, Registry, RegistryFailed
 
 REPOSITORY = "nvidia/tritonserver"
-_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 
 
 def ecr(region: str, tags: Mapping[str, str]) -> Registry:
@@ -27,7 +25,7 @@ def ecr(region: str, tags: Mapping[str, str]) -> Registry:
     Its tags cannot be pushed again, and what is pushed is scanned.
     """
     try:
-        client: Any = boto3.client("ecr", region_name=region, config=_CONFIG)
+        client: Any = boto3.client("ecr", region_name=region, config=CLIENT_CONFIG)
         refuse_others_answers(client)
         with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
             client.create_repository(

@@ -17,7 +17,6 @@ from datetime import datetime
 from typing import Any
 
 import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from console import aws_errors
@@ -26,9 +25,8 @@ from spec.failure import Failure
 from spec.names import KEY_SLOTS, client_secret, cluster_name
 from spec.ownership import Ownership, own_tags, tags_of
 from spec.settings import Settings
-from stackctl.account.read_only import AwsUnusable, error_code
+from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable, error_code
 
-_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 _KEY_BYTES = 32
 _RECOVERY_DAYS = 7
 
@@ -55,7 +53,7 @@ class KeyStore:
         self._owner = Ownership.of(settings)
         self._tags = own_tags(settings)
         with _explained(self.name("*")):
-            self._client: Any = boto3.client("secretsmanager", region_name=settings.region, config=_CONFIG)
+            self._client: Any = boto3.client("secretsmanager", region_name=settings.region, config=CLIENT_CONFIG)
             refuse_others_answers(self._client)
 
     def name(self, client: str) -> str:
@@ -87,10 +85,7 @@ class KeyStore:
                     f"{client} has keys already ({name}); `stackctl keys rotate` gives it another one"
                 ) from None
             except self._client.exceptions.InvalidRequestException:
-                raise KeysRefused(
-                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
-                    "them back"
-                ) from None
+                raise _being_deleted(client, name) from None
 
     def read(self, client: str) -> Kept:
         """Return the keys of a client. Raises KeysRefused where it has none that this program has made."""
@@ -104,10 +99,7 @@ class KeyStore:
             except self._client.exceptions.ResourceNotFoundException:
                 raise KeysRefused(f"{client} has no keys; `stackctl keys create` makes the first") from None
             except self._client.exceptions.InvalidRequestException:
-                raise KeysRefused(
-                    f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings "
-                    "them back"
-                ) from None
+                raise _being_deleted(client, name) from None
         return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"])
 
     def write(self, client: str, keys: Keys) -> None:
@@ -124,6 +116,12 @@ class KeyStore:
 def new_key() -> str:
     """Return a key that nobody can guess: 32 random bytes as 43 letters that a header takes."""
     return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def _being_deleted(client: str, name: str) -> KeysRefused:
+    return KeysRefused(
+        f"the keys of {client} are being deleted; `aws secretsmanager restore-secret --secret-id {name}` brings them back"
+    )
 
 
 def _written(keys: Keys) -> str:

@@ -191,10 +191,18 @@ version of each. A fetched release is there once, with room beside it for direct
 {{- $total -}}
 {{- end }}
 
+{{/* What a container of the pod may do. */}}
+{{- define "triton.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
 {{/* A container beside the server: what it asks for is all that it may have, and it has the server's rights. */}}
 {{- define "triton.extraContainer" -}}
 {{- $resources := dict "requests" .resources "limits" .resources -}}
-{{- $rights := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- $rights := include "triton.containerSecurityContext" . | fromYaml -}}
 {{- list (merge (dict "resources" $resources "securityContext" $rights) (omit . "resources")) | toYaml -}}
 {{- end }}
 

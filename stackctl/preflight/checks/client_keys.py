@@ -15,24 +15,25 @@ def check(subject: Subject) -> Iterator[Finding]:
     if settings.gateway is None or not settings.gateway.has_keys:
         yield ok("not needed: no client of the gateway has keys")
         return
-    clients, secrets = tuple(settings.gateway.clients or ()), subject.readers("secretsmanager")
-    missing = False
+    clients, complete = tuple(settings.gateway.clients or ()), True
     for client in clients:
-        name = client_secret(settings.cluster_name, client)
-
-        def ask(name: str = name) -> dict[str, object]:
-            return dict(secrets.describe_secret(SecretId=name))
-
-        found = or_none(ask, "ResourceNotFoundException")
-        if found is None:
-            missing = True
-            yield fail(
-                f"the client {client} has no keys ({name})", f"python3 -m stackctl keys create {settings.stack} {client}"
-            )
-        elif "DeletedDate" in found:
-            missing = True
-            yield fail(
-                f"the keys of the client {client} are being deleted", f"aws secretsmanager restore-secret --secret-id {name}"
-            )
-    if not missing:
+        problem = _problem(subject, client)
+        if problem is not None:
+            complete = False
+            yield problem
+    if complete:
         yield ok(f"{len(clients)} clients have keys")
+
+
+def _problem(subject: Subject, client: str) -> Finding | None:
+    settings, secrets = subject.settings, subject.readers("secretsmanager")
+    name = client_secret(settings.cluster_name, client)
+    found = or_none(lambda: secrets.describe_secret(SecretId=name), "ResourceNotFoundException")
+    if found is None:
+        remedy = f"python3 -m stackctl keys create {settings.stack} {client}"
+        return fail(f"the client {client} has no keys ({name})", remedy)
+    if "DeletedDate" in found:
+        return fail(
+            f"the keys of the client {client} are being deleted", f"aws secretsmanager restore-secret --secret-id {name}"
+        )
+    return None

@@ -59,8 +59,20 @@ def _certificate(gateway: Gateway, zone: str, found: Mapping[str, Any], records:
             f"the zone {zone} is private, and ACM asks DNS from outside", "give gateway.certificateArn or tlsSecret too"
         )
         return
-    # The nearest name with CAA records counts: https://www.rfc-editor.org/rfc/rfc8659#section-3.
-    name = gateway.domain.name
+    name, values = _nearest_caa(gateway.domain.name, zone, records)
+    issuers = [value.split(maxsplit=2)[2].strip('"') for value in values if value.split(maxsplit=2)[1] == "issue"]
+    if issuers and not any(issuer.partition(";")[0].strip() in _AMAZON for issuer in issuers):
+        yield fail(
+            f"the CAA records of {name} let {', '.join(issuers)} make certificates, and not Amazon",
+            f'add 0 issue "{_AMAZON[0]}" to them',
+        )
+
+
+def _nearest_caa(name: str, zone: str, records: Records) -> tuple[str, list[str]]:
+    """Return the nearest name at or above this one that has CAA records, which are those that count, and what they say.
+
+    https://www.rfc-editor.org/rfc/rfc8659#section-3
+    """
     while f".{name}".endswith(f".{zone}"):
         values = [
             value["Value"]
@@ -68,12 +80,7 @@ def _certificate(gateway: Gateway, zone: str, found: Mapping[str, Any], records:
             if record["Type"] == "CAA" and record["Name"].rstrip(".") == name
             for value in record["ResourceRecords"]
         ]
-        issuers = [value.split(maxsplit=2)[2].strip('"') for value in values if value.split(maxsplit=2)[1] == "issue"]
         if values:
-            if issuers and not any(issuer.partition(";")[0].strip() in _AMAZON for issuer in issuers):
-                yield fail(
-                    f"the CAA records of {name} let {', '.join(issuers)} make certificates, and not Amazon",
-                    f'add 0 issue "{_AMAZON[0]}" to them',
-                )
-            return
+            return name, values
         name = name.partition(".")[2]
+    return name, []

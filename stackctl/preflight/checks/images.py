@@ -25,22 +25,16 @@ def check(subject: Subject) -> Iterator[Finding]:
         f"python3 -m stackctl image {triton.version} --stack {subject.settings.stack} --mirror copies it there and pins it"
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
-    if worker is not None:
-        yield _image(
-            subject,
-            "worker.image",
-            worker.image,
-            "docker build --file worker/Dockerfile, push it, and pin the digest that the push prints",
-            "aws ecr create-repository --region {region} --repository-name {repository}; ",
-        )
-    if fetcher is not None:
-        yield _image(
-            subject,
-            "models.fetcher.image",
-            fetcher.image,
-            "docker build --file modelctl/Dockerfile, push it, and pin the digest that the push prints",
-            "aws ecr create-repository --region {region} --repository-name {repository}; ",
-        )
+    built = [("worker.image", worker, "worker"), ("models.fetcher.image", fetcher, "modelctl")]
+    for key, section, folder in built:
+        if section is not None:
+            yield _image(
+                subject,
+                key,
+                section.image,
+                f"docker build --file {folder}/Dockerfile, push it, and pin the digest that the push prints",
+                "aws ecr create-repository --region {region} --repository-name {repository}; ",
+            )
 
 
 def _image(subject: Subject, key: str, image: str, remedy: str, make_repository: str = "") -> Finding:
