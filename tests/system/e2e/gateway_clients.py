@@ -24,7 +24,7 @@ from infra.serving.model_access import ModelAccess
 from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE
 from spec.settings.clients import Client, Jwt
 from spec.settings.gateway import Gateway as Section
-from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Ask, infer_path, tensors
+from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, infer_path, tensors
 from twin.cluster.kube_api import KubeClient, object_path
 from twin.plugins.kube_objects import FIELD_MANAGER
 
@@ -144,36 +144,6 @@ def grpc(address: str, credential: str | None = None) -> str:
         except InferenceServerException as error:
             return str(error.status())
     return ANSWERED
-
-
-def asks(http_address: str, grpc_address: str, key: Mapping[str, str]) -> tuple[Ask, Ask, Ask]:
-    """Loads with whatever is key["now"] when a request is sent: on kept connections, on new ones, and over gRPC."""
-    kept = httpx.Client(trust_env=False, timeout=_SECONDS)
-    channel, inputs = triton.InferenceServerClient(grpc_address), tensors()
-
-    def over_http(client: httpx.Client | None) -> str:
-        post = httpx.post if client is None else client.post
-        options: dict[str, Any] = {"trust_env": False, "timeout": _SECONDS} if client is None else {}
-        try:
-            answer = post(
-                f"http://{http_address}{infer_path()}",
-                json=BODY,
-                headers={"authorization": f"Bearer {key['now']}"},
-                **options,
-            )
-        except httpx.HTTPError as error:
-            return f"{type(error).__name__}: {error}"
-        return ANSWERED if answer.status_code == 200 else f"HTTP {answer.status_code}"
-
-    def over_grpc() -> str:
-        named = {**headers(MODEL), "authorization": f"Bearer {key['now']}"}
-        try:
-            channel.infer(MODEL, inputs, headers=named, client_timeout=_SECONDS)
-        except InferenceServerException as error:
-            return f"{error.status()}: {error.message()[:100]}"
-        return ANSWERED
-
-    return (lambda: over_http(kept)), (lambda: over_http(None)), over_grpc
 
 
 def _apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:

@@ -405,7 +405,7 @@ def test_a_sequence_stays_on_one_pod(gateway: Gateway) -> None:
         for number in range(12):
             before = served(pods)
             named = {"x-sequence-id": str(number)}
-            asks = [over_http(f"{listens(envoy)}:8000", reused=True, **named) for envoy in gateway.envoys()]
+            asks = [over_http(f"{listens(envoy)}:8000", reused=True, named=named) for envoy in gateway.envoys()]
             outcomes = [ask() for _ in range(4) for ask in asks]
             assert outcomes == [ANSWERED] * 8, outcomes
             after = served(pods)
@@ -617,14 +617,15 @@ def test_a_key_is_rotated_under_load_and_no_request_is_lost(gateway: Gateway) ->
     keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
     access = gateway_clients.by_keys(gateway.kube, keys)
     old, new = keys["everything"]["current"], gateway_clients.new_key()
-    sent = {"now": old}
+    sent = {"authorization": f"Bearer {old}"}
+    asks = [over_http(gateway.http, reused=reused, named=sent) for reused in (True, False)]
     with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
         until(lambda: gateway_clients.http(gateway.http, old) == 200, "the key to be known")
         until(lambda: gateway_clients.grpc(gateway.grpc, old) == ANSWERED, "the key to be known over gRPC")
-        with load(*gateway_clients.asks(gateway.http, gateway.grpc, sent)) as account:
+        with load(*asks, over_grpc(gateway.grpc, named=sent)) as account:
             with gateway.told():
                 gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": old, "next": new}})
-            sent["now"] = new
+            sent["authorization"] = f"Bearer {new}"
             with gateway.told():
                 gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": new, "previous": old}})
             with gateway.told():
