@@ -32,7 +32,7 @@ from spec.prometheus import gateway as rules
 from spec.settings import Settings, load_stack_file
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
-from tests.system.e2e import gateway_clients, gateway_load
+from tests.system.e2e import gateway_clients, gateway_load, gateway_objects
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from tests.system.e2e.sockets import listening
@@ -42,11 +42,9 @@ from twin.cluster.kube_api import KubeClient, object_path
 from twin.cluster.pod_addresses import loopback
 from twin.host import processes
 from twin.host.home import TwinHome
-from twin.plugins.kube_objects import FIELD_MANAGER
 
 SECONDS = 60.0
 """How long a change may take from the API server to every Envoy, on a busy machine."""
-PLURALS = {"BackendTrafficPolicy": "backendtrafficpolicies", "SecurityPolicy": "securitypolicies"}
 NOT_INFERENCE = (
     "/metrics",
     "/v2",
@@ -120,10 +118,7 @@ class Gateway:
         )
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
-        metadata = manifest["metadata"]
-        path = object_path(manifest["apiVersion"], plural, metadata["namespace"], metadata["name"])
-        self.kube.apply(path, manifest, manager=FIELD_MANAGER)  # whose fields go when they are not in it any more
+        gateway_objects.apply(self.kube, manifest)
 
     def generations(self) -> list[str]:
         """The clusters, endpoints, listeners and routes of each Envoy: another value after every change."""
