@@ -99,7 +99,7 @@ def _section(
     """Yield a section and those in it; of one that stands on the page already, where."""
     there = described.setdefault(section, path)
     if there != path:
-        yield f"{level} {path}\n\nThe keys of [{there}](#{there.replace(':', '').replace('.', '').lower()}).\n"
+        yield f"{level} {path}\n\nThe keys of [{there}](#{slugify(there, '-')}).\n"
         return
     paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
     if section.guide:

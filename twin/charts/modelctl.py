@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-
-from twin.host.home import REPOSITORY
+from twin.charts import own_images
 from twin.pods.pod_spec import SpecError
 from twin.pods.program import Launch, LocalCommand, PodProgram
 
 _COMMAND = ["python", "-m", "modelctl", "fetch"]
 _ENDPOINT = "--endpoint-url="
-_LOOPBACK = re.compile(r"https?://(127(?:\.\d+){3}|localhost):\d+")
 
 
 def command(launch: Launch) -> LocalCommand:
@@ -24,14 +19,13 @@ def command(launch: Launch) -> LocalCommand:
     if words[: len(_COMMAND)] != _COMMAND:
         raise SpecError("RunContainerError", f"modelctl runs here as {' '.join(_COMMAND)!r} …, not as {' '.join(words)!r}")
     endpoint = next((word.removeprefix(_ENDPOINT) for word in words if word.startswith(_ENDPOINT)), "")
-    if not _LOOPBACK.fullmatch(endpoint):
+    if not own_images.calls_the_twin(endpoint):
         raise SpecError(
             "RunContainerError",
             f"{_ENDPOINT}{endpoint} is not the twin's S3: modelctl would call the real AWS, which the twin never does "
             "(setting models.s3Endpoint)",
         )
-    own = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
-    return LocalCommand((sys.executable, *words[1:]), {**own, **launch.env})
+    return own_images.python(words[1:], launch.env)
 
 
 MODELCTL = PodProgram("modelctl", "modelctl", command, sidecar=True)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-
-from twin.host.home import REPOSITORY
+from twin.charts import own_images
 from twin.pods.pod_spec import SpecError
 from twin.pods.program import Launch, LocalCommand, PodProgram
 
 _COMMAND = ["python", "-m", "worker"]
-_LOOPBACK = re.compile(r"https?://(127(?:\.\d+){3}|localhost):\d+")
 _CLUSTER_NAME = "dns:///"
 TRITON_URLS, AWS_URL = ("WORKER_TRITON_URL", "WORKER_TRITON_FLEETS"), "AWS_ENDPOINT_URL"
 
@@ -24,7 +19,7 @@ def command(launch: Launch) -> LocalCommand:
     if list(launch.words) != _COMMAND:
         words = " ".join(launch.words)
         raise SpecError("RunContainerError", f"the worker is started by {' '.join(_COMMAND)!r}, not by {words!r}")
-    if not _LOOPBACK.fullmatch(launch.env.get(AWS_URL, "")):
+    if not own_images.calls_the_twin(launch.env.get(AWS_URL, "")):
         raise SpecError(
             "RunContainerError",
             f"{AWS_URL} is {launch.env.get(AWS_URL, 'not set')}: the worker would call the real AWS, which the twin never "
@@ -32,8 +27,7 @@ def command(launch: Launch) -> LocalCommand:
         )
     here = f"dns://127.0.0.1:{launch.dns_port}/"
     urls = {name: launch.env[name].replace(_CLUSTER_NAME, here) for name in TRITON_URLS if name in launch.env}
-    own = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
-    return LocalCommand((sys.executable, *_COMMAND[1:]), {**own, **launch.env, **urls})
+    return own_images.python(_COMMAND[1:], {**launch.env, **urls})
 
 
 WORKER = PodProgram("worker", "triton-worker", command)

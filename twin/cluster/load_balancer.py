@@ -21,7 +21,7 @@ import httpx
 from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeApi, Object, object_path
 from twin.cluster.kube_errors import KubeError
-from twin.cluster.services import of_service
+from twin.cluster.services import follow_slices
 
 log = logging.getLogger("twin.load-balancer")
 _CLASS = "service.k8s.aws/nlb"
@@ -163,17 +163,8 @@ class LoadBalancers:
             listener.close()
 
     async def _follow_targets(self, key: tuple[str, str], balancer: _Balancer) -> None:
-        namespace, service = key
-        slices: dict[str, Object] = {}
-        path = object_path("discovery.k8s.io/v1", "endpointslices", namespace)
-        async for kind, changed in self._api.watch(path, labelSelector=of_service(service)):
-            if kind == "SYNC":
-                slices = {item["metadata"]["name"]: item for item in changed["items"]}
-            elif kind == "DELETED":
-                slices.pop(changed["metadata"]["name"], None)
-            else:
-                slices[changed["metadata"]["name"]] = changed
-            wanted = targets(slices.values())
+        async for slices in follow_slices(self._api, *key):
+            wanted = targets(slices)
             for address in balancer.targets.keys() - wanted:
                 del balancer.targets[address]
                 balancer.checks.pop(address).cancel()

@@ -1,12 +1,13 @@
 """The cluster's Services by their names, and where their ready pods listen on this machine.
 
-One look-up for all that answer for a Service: the cluster's DNS (dns.py), its HTTP proxy (proxy.py) and the load generator.
+One look-up for all that answer for a Service: the cluster's DNS (dns.py), its HTTP proxy (proxy.py), its load balancers
+(load_balancer.py) and the load generator.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from twin.cluster import pod_addresses
 from twin.cluster.kube_api import KubeApi, Object
@@ -66,19 +67,25 @@ class ClusterServices:
 
     async def follow(self, namespace: str, service: str, tell: Callable[[list[str]], None]) -> None:
         """Tell where the ready pods of a Service listen, sorted: at once, and whenever that changes, for ever."""
-        slices: dict[str, Object] = {}
         told: list[str] | None = None
-        async for kind, changed in self._api.watch(_slices(namespace), labelSelector=of_service(service)):
-            if kind == "SYNC":
-                slices = {item["metadata"]["name"]: item for item in changed["items"]}
-            elif kind == "DELETED":
-                slices.pop(changed["metadata"]["name"], None)
-            else:
-                slices[changed["metadata"]["name"]] = changed
-            addresses = _listening(slices.values())
+        async for slices in follow_slices(self._api, namespace, service):
+            addresses = _listening(slices)
             if addresses != told:
                 told = addresses
                 tell(addresses)
+
+
+async def follow_slices(api: KubeApi, namespace: str, service: str) -> AsyncIterator[list[Object]]:
+    """Yield all EndpointSlices of a Service: at once, and after each change of one of them, for ever."""
+    slices: dict[str, Object] = {}
+    async for kind, changed in api.watch(_slices(namespace), labelSelector=of_service(service)):
+        if kind == "SYNC":
+            slices = {item["metadata"]["name"]: item for item in changed["items"]}
+        elif kind == "DELETED":
+            slices.pop(changed["metadata"]["name"], None)
+        else:
+            slices[changed["metadata"]["name"]] = changed
+        yield list(slices.values())
 
 
 def of_service(service: str) -> str:

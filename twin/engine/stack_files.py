@@ -76,7 +76,7 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
     pins = read(path)
     (pins.get("triton-eks:models") or {}).pop("release", None)
     _write(path, {"config": pins})
-    mark = _autoscaling_mark(home)
+    mark = _mark(home, AUTOSCALING_FILE)
     if wanted:
         mark.touch()
     else:
@@ -85,12 +85,12 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
 
 def autoscaling(home: TwinHome) -> bool:
     """Return whether the last `make up` asked for autoscaling."""
-    return _autoscaling_mark(home).exists()
+    return _mark(home, AUTOSCALING_FILE).exists()
 
 
 def ask_for_gateway(home: TwinHome, wanted: bool) -> None:
     """Make this twin's stack one with GATEWAY_FILE laid over the tracked one, or from now on one without."""
-    mark = _gateway_mark(home)
+    mark = _mark(home, GATEWAY_FILE)
     if wanted:
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
@@ -100,7 +100,7 @@ def ask_for_gateway(home: TwinHome, wanted: bool) -> None:
 
 def gateway(home: TwinHome) -> bool:
     """Return whether the last `make up` asked for a gateway."""
-    return _gateway_mark(home).exists()
+    return _mark(home, GATEWAY_FILE).exists()
 
 
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
@@ -112,10 +112,10 @@ def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
     """Return what stands below `config` in the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
-    asked_for = [(gateway, GATEWAY_FILE), (autoscaling, AUTOSCALING_FILE)] if stack == AUTOSCALED_STACK else []
-    for is_wanted, file in asked_for:
-        if is_wanted(home):
-            tracked = _merge_patch(tracked, read(file))
+    if stack == AUTOSCALED_STACK:
+        for changes in (GATEWAY_FILE, AUTOSCALING_FILE):
+            if _mark(home, changes).exists():
+                tracked = _merge_patch(tracked, read(changes))
     return _lay_over(tracked, read(pins_file(home, stack)))
 
 
@@ -134,12 +134,9 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
     return merged_file
 
 
-def _autoscaling_mark(home: TwinHome) -> Path:
-    return pins_file(home, AUTOSCALED_STACK).with_name("autoscaling")
-
-
-def _gateway_mark(home: TwinHome) -> Path:
-    return pins_file(home, AUTOSCALED_STACK).with_name("gateway")
+def _mark(home: TwinHome, changes: Path) -> Path:
+    """Return the file that is there when the last `make up` asked for these changes."""
+    return pins_file(home, AUTOSCALED_STACK).with_name(changes.stem)
 
 
 def _merge_patch(target: Any, patch: Any) -> Any:

@@ -24,9 +24,9 @@ from infra.serving.model_access import ModelAccess
 from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE
 from spec.settings.clients import Client, Jwt
 from spec.settings.gateway import Gateway as Section
-from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Ask, infer_path, tensors
-from twin.cluster.kube_api import KubeClient, object_path
-from twin.plugins.kube_objects import FIELD_MANAGER
+from tests.system.e2e import gateway_objects
+from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, infer_path, tensors
+from twin.cluster.kube_api import KubeClient
 
 ISSUER, AUDIENCE = "https://login.example.com/", "inference"
 CLIENTS = {
@@ -37,19 +37,18 @@ CLIENTS = {
 }
 SERVED = (MODEL, "other")
 """The models of the pods, for the program: over gRPC nobody is let in who may ask one of them alone."""
-PLURALS = {"SecurityPolicy": "securitypolicies", "ClientTrafficPolicy": "clienttrafficpolicies"}
 Keys = Mapping[str, Mapping[str, str]]
 _SECONDS = 10.0
 
 
 def by_keys(kube: KubeClient, keys: Keys) -> ModelAccess:
     """Put the clients' keys where the operator puts them; return who may ask MODEL by them."""
-    _apply(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EXTERNAL_SECRETS.namespace}})
+    gateway_objects.apply(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EXTERNAL_SECRETS.namespace}})
     write_keys(kube, keys)
     grant = next(
         one for one in client_keys.manifests("triton-local", "us-west-2", CLIENTS) if one["kind"] == "ReferenceGrant"
     )
-    _apply(kube, grant)
+    gateway_objects.apply(kube, grant)
     return ModelAccess(CLIENTS, None).of_model(MODEL, SERVED)
 
 
@@ -61,7 +60,7 @@ def write_keys(kube: KubeClient, keys: Keys) -> None:
         for slot, key in own.items()
     }
     metadata = {"name": CLIENT_KEYS, "namespace": EXTERNAL_SECRETS.namespace}
-    _apply(kube, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data})
+    gateway_objects.apply(kube, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data})
 
 
 def new_key() -> str:
@@ -77,20 +76,20 @@ def closed(kube: KubeClient) -> Iterator[None]:
     """
     refusal = model_access.refusal()
     section = Section.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "clients": {"a": {}}})
-    path = _path("ClientTrafficPolicy", "gateway.envoyproxy.io/v1alpha1", refusal["metadata"])
+    path = gateway_objects.path("ClientTrafficPolicy", "gateway.envoyproxy.io/v1alpha1", refusal["metadata"])
     before = kube.get(path)
     shown = {"apiVersion": before["apiVersion"], "kind": before["kind"], "metadata": refusal["metadata"]}
-    _apply(kube, {**shown, "spec": platform.client_policy_spec(section)})
-    _apply(kube, refusal)
+    gateway_objects.apply(kube, {**shown, "spec": platform.client_policy_spec(section)})
+    gateway_objects.apply(kube, refusal)
     try:
         yield
     finally:
         own = [{"name": name, "namespace": TRITON_NAMESPACE} for name in (MODEL, f"{MODEL}.grpc")]
         for metadata in (refusal["metadata"], *own):
-            policy = _path("SecurityPolicy", refusal["apiVersion"], metadata)
+            policy = gateway_objects.path("SecurityPolicy", refusal["apiVersion"], metadata)
             if kube.find(policy) is not None:
                 kube.delete(policy, {})
-        _apply(kube, {**shown, "spec": before["spec"]})
+        gateway_objects.apply(kube, {**shown, "spec": before["spec"]})
 
 
 class Provider:
@@ -144,42 +143,3 @@ def grpc(address: str, credential: str | None = None) -> str:
         except InferenceServerException as error:
             return str(error.status())
     return ANSWERED
-
-
-def asks(http_address: str, grpc_address: str, key: Mapping[str, str]) -> tuple[Ask, Ask, Ask]:
-    """Loads with whatever is key["now"] when a request is sent: on kept connections, on new ones, and over gRPC."""
-    kept = httpx.Client(trust_env=False, timeout=_SECONDS)
-    channel, inputs = triton.InferenceServerClient(grpc_address), tensors()
-
-    def over_http(client: httpx.Client | None) -> str:
-        post = httpx.post if client is None else client.post
-        options: dict[str, Any] = {"trust_env": False, "timeout": _SECONDS} if client is None else {}
-        try:
-            answer = post(
-                f"http://{http_address}{infer_path()}",
-                json=BODY,
-                headers={"authorization": f"Bearer {key['now']}"},
-                **options,
-            )
-        except httpx.HTTPError as error:
-            return f"{type(error).__name__}: {error}"
-        return ANSWERED if answer.status_code == 200 else f"HTTP {answer.status_code}"
-
-    def over_grpc() -> str:
-        named = {**headers(MODEL), "authorization": f"Bearer {key['now']}"}
-        try:
-            channel.infer(MODEL, inputs, headers=named, client_timeout=_SECONDS)
-        except InferenceServerException as error:
-            return f"{error.status()}: {error.message()[:100]}"
-        return ANSWERED
-
-    return (lambda: over_http(kept)), (lambda: over_http(None)), over_grpc
-
-
-def _apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:
-    kube.apply(_path(manifest["kind"], manifest["apiVersion"], manifest["metadata"]), dict(manifest), manager=FIELD_MANAGER)
-
-
-def _path(kind: str, api_version: str, metadata: Mapping[str, Any]) -> str:
-    plural = PLURALS.get(kind, f"{kind.lower()}s")
-    return object_path(api_version, plural, metadata.get("namespace"), metadata["name"])

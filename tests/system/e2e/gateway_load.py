@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,8 +54,11 @@ def infer_path(model: str = MODEL) -> str:
     return f"/v2/models/{model}/infer"
 
 
-def over_http(address: str, *, reused: bool, **named: str) -> Ask:
-    """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own; with these headers."""
+def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = None) -> Ask:
+    """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own.
+
+    `named` are their headers, as they are when a request is sent.
+    """
     client = httpx.Client(trust_env=False, timeout=_SECONDS)
 
     def ask() -> str:
@@ -81,13 +84,13 @@ def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
     return [tensor]
 
 
-def over_grpc(address: str) -> Ask:
-    """Requests to host:port over gRPC, on one channel, which reconnects by itself."""
+def over_grpc(address: str, *, named: Mapping[str, str] | None = None) -> Ask:
+    """Requests to host:port over gRPC, on one channel, which reconnects by itself; headers as over HTTP."""
     client, inputs = triton.InferenceServerClient(address), tensors()
 
     def ask() -> str:
         try:
-            client.infer(MODEL, inputs, headers=headers(MODEL), client_timeout=_SECONDS)
+            client.infer(MODEL, inputs, headers={**headers(MODEL), **(named or {})}, client_timeout=_SECONDS)
         except InferenceServerException as error:
             return f"{error.status()}: {error.message()[:100]}"
         return ANSWERED

@@ -32,7 +32,7 @@ from spec.prometheus import gateway as rules
 from spec.settings import Settings, load_stack_file
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing, Sequence
-from tests.system.e2e import gateway_clients, gateway_load
+from tests.system.e2e import gateway_clients, gateway_load, gateway_objects
 from tests.system.e2e.conftest import UP_SECONDS, Twin
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from tests.system.e2e.sockets import listening
@@ -42,11 +42,9 @@ from twin.cluster.kube_api import KubeClient, object_path
 from twin.cluster.pod_addresses import loopback
 from twin.host import processes
 from twin.host.home import TwinHome
-from twin.plugins.kube_objects import FIELD_MANAGER
 
 SECONDS = 60.0
 """How long a change may take from the API server to every Envoy, on a busy machine."""
-PLURALS = {"BackendTrafficPolicy": "backendtrafficpolicies", "SecurityPolicy": "securitypolicies"}
 NOT_INFERENCE = (
     "/metrics",
     "/v2",
@@ -120,10 +118,7 @@ class Gateway:
         )
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
-        metadata = manifest["metadata"]
-        path = object_path(manifest["apiVersion"], plural, metadata["namespace"], metadata["name"])
-        self.kube.apply(path, manifest, manager=FIELD_MANAGER)  # whose fields go when they are not in it any more
+        gateway_objects.apply(self.kube, manifest)
 
     def generations(self) -> list[str]:
         """The clusters, endpoints, listeners and routes of each Envoy: another value after every change."""
@@ -405,7 +400,7 @@ def test_a_sequence_stays_on_one_pod(gateway: Gateway) -> None:
         for number in range(12):
             before = served(pods)
             named = {"x-sequence-id": str(number)}
-            asks = [over_http(f"{listens(envoy)}:8000", reused=True, **named) for envoy in gateway.envoys()]
+            asks = [over_http(f"{listens(envoy)}:8000", reused=True, named=named) for envoy in gateway.envoys()]
             outcomes = [ask() for _ in range(4) for ask in asks]
             assert outcomes == [ANSWERED] * 8, outcomes
             after = served(pods)
@@ -617,14 +612,15 @@ def test_a_key_is_rotated_under_load_and_no_request_is_lost(gateway: Gateway) ->
     keys = {client: {"current": gateway_clients.new_key()} for client in gateway_clients.CLIENTS}
     access = gateway_clients.by_keys(gateway.kube, keys)
     old, new = keys["everything"]["current"], gateway_clients.new_key()
-    sent = {"now": old}
+    sent = {"authorization": f"Bearer {old}"}
+    asks = [over_http(gateway.http, reused=reused, named=sent) for reused in (True, False)]
     with gateway_clients.closed(gateway.kube), gateway.routed(gateway.model(access=access)):
         until(lambda: gateway_clients.http(gateway.http, old) == 200, "the key to be known")
         until(lambda: gateway_clients.grpc(gateway.grpc, old) == ANSWERED, "the key to be known over gRPC")
-        with load(*gateway_clients.asks(gateway.http, gateway.grpc, sent)) as account:
+        with load(*asks, over_grpc(gateway.grpc, named=sent)) as account:
             with gateway.told():
                 gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": old, "next": new}})
-            sent["now"] = new
+            sent["authorization"] = f"Bearer {new}"
             with gateway.told():
                 gateway_clients.write_keys(gateway.kube, {**keys, "everything": {"current": new, "previous": old}})
             with gateway.told():

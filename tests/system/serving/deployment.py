@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import tritonclient.grpc.aio as triton
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from modelctl.loadgen import RequestFailed, Send
+from modelctl.loadgen import RequestFailed, Result, Schedule, Send, run
 from tests.charts import rendering
 from tests.system.serving.pods import START_SECONDS, Pod
 
 DEADLINE_SECONDS = 60.0
+LONGEST_SECONDS = 240.0
+"""Of a change under load."""
 
 
 class RolloutStuck(Exception):
@@ -100,3 +102,19 @@ async def round_robin(deployment: Deployment, model: str = "echo") -> AsyncItera
     finally:
         for channel in channels.values():
             await channel.close()
+
+
+async def under_load(send: Send, rate: float, change: Callable[[], Awaitable[None]]) -> Result:
+    """Constant load, open loop, from a second before the change to two seconds after it; every request has its outcome."""
+    end = asyncio.Event()
+    schedule = Schedule.constant(rate, 2 * LONGEST_SECONDS)
+    load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))
+    try:
+        async with asyncio.timeout(LONGEST_SECONDS):
+            await asyncio.sleep(1)
+            await change()
+            await asyncio.sleep(2)
+    finally:
+        end.set()
+        result = await load
+    return result

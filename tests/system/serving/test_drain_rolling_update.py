@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelctl.loadgen import Account, Result, Schedule, run
+from modelctl.loadgen import Account, Result
 from tests.system.serving import models
-from tests.system.serving.deployment import DEADLINE_SECONDS, Deployment, RolloutStuck, round_robin
+from tests.system.serving.deployment import Deployment, RolloutStuck, round_robin, under_load
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 
@@ -19,7 +19,6 @@ PROPAGATION_SECONDS = 0.5
 """Less than the preStop hook of local.yaml, as it has to be."""
 TIMING = Timing(seconds=0.02, load_seconds=0.5, queue=64)
 RATE = 20.0
-LONGEST_SECONDS = 240.0
 
 
 @pytest.fixture
@@ -38,21 +37,9 @@ def make_release(kubelet: Kubelet, tmp_path: Path) -> Callable[..., Callable[[],
     return release
 
 
-async def under_load(deployment: Deployment, change: Callable[[], Awaitable[None]]) -> Result:
-    """Constant load, open loop, from a second before the change to two seconds after it; every request has its outcome."""
-    end = asyncio.Event()
+async def asked_during(deployment: Deployment, change: Callable[[], Awaitable[None]]) -> Result:
     async with round_robin(deployment) as send:
-        schedule = Schedule.constant(RATE, 2 * LONGEST_SECONDS)
-        load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))
-        try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                await asyncio.sleep(1)
-                await change()
-                await asyncio.sleep(2)
-        finally:
-            end.set()
-            result = await load
-    return result
+        return await under_load(send, RATE, change)
 
 
 @pytest.mark.parametrize("spare_gpu", [False, True], ids=["the-old-pod-goes-first", "surge"])
@@ -64,7 +51,7 @@ def test_a_rolling_update_fails_no_request(make_release: Callable[..., Callable[
         pod.until_ready()
     deployment = Deployment(pods, overrides, PROPAGATION_SECONDS)
 
-    result = asyncio.run(under_load(deployment, lambda: deployment.roll_out(second)))
+    result = asyncio.run(asked_during(deployment, lambda: deployment.roll_out(second)))
 
     sent = len(result.outcomes)
     assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors
@@ -100,7 +87,7 @@ def test_a_broken_release_stops_at_its_first_pod_and_the_old_version_goes_on_ser
         await asyncio.to_thread(again.until_ready)
         deployment.endpoints.append(again)
 
-    result = asyncio.run(under_load(deployment, change))
+    result = asyncio.run(asked_during(deployment, change))
 
     sent = len(result.outcomes)
     assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors

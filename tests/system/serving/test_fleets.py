@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import numpy as np
-import tritonclient.grpc.aio as triton
-from tritonclient.grpc import InferInput
-from tritonclient.utils import InferenceServerException
-
-from modelctl.loadgen import Account, RequestFailed, Schedule, Send, run
+from modelctl.loadgen import Account, Send
 from tests.charts import rendering
 from tests.system.serving import models
-from tests.system.serving.deployment import DEADLINE_SECONDS, Deployment
+from tests.system.serving.deployment import Deployment, round_robin, under_load
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 
 PROPAGATION_SECONDS = 0.5
 RATE = 30.0
-LONGEST_SECONDS = 240.0
 MOVING, LEFT, RIGHT = "moving", "left", "right"
 
 
@@ -35,28 +28,18 @@ def fleet(kubelet: Kubelet, repository: Path, *served: str) -> Callable[[], Pod]
 @contextlib.asynccontextmanager
 async def asking(routes: dict[str, Deployment]) -> AsyncIterator[Send]:
     """Requests for each model in turn, to the pods of the fleet that its route leads to, each of which is tried once."""
-    tensor = InferInput("IN", [1, 1], "FP32")
-    tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
-    turns = itertools.count()
-    channels: dict[str, triton.InferenceServerClient] = {}
+    names, fleets = sorted(routes), set(routes.values())
+    async with contextlib.AsyncExitStack() as stack:
+        senders = {
+            (model, fleet): await stack.enter_async_context(round_robin(fleet, model)) for model in names for fleet in fleets
+        }
 
-    async def send(number: int) -> str:
-        model = sorted(routes)[number % len(routes)]
-        endpoints = routes[model].endpoints
-        pod = endpoints[next(turns) % len(endpoints)]
-        if pod.grpc not in channels:
-            channels[pod.grpc] = triton.InferenceServerClient(pod.grpc, channel_args=[("grpc.enable_retries", 0)])
-        try:
-            await channels[pod.grpc].infer(model, [tensor], client_timeout=DEADLINE_SECONDS)
-        except InferenceServerException as error:
-            raise RequestFailed(f"{model}: {error}") from None
-        return model
+        async def send(number: int) -> str:
+            model = names[number % len(names)]
+            await senders[model, routes[model]](number)
+            return model
 
-    try:
         yield send
-    finally:
-        for channel in channels.values():
-            await channel.close()
 
 
 def test_a_model_moves_to_another_fleet_and_no_request_fails(kubelet: Kubelet, tmp_path: Path) -> None:
@@ -78,23 +61,13 @@ def test_a_model_moves_to_another_fleet_and_no_request_fails(kubelet: Kubelet, t
         # 2: the old fleet loses it.
         await old.roll_out(fleet(kubelet, repository, LEFT))
 
-    async def under_load() -> None:
-        end = asyncio.Event()
+    async def moved_under_load() -> None:
         async with asking(routes) as send:
-            schedule = Schedule.constant(RATE, 2 * LONGEST_SECONDS)
-            load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))
-            try:
-                async with asyncio.timeout(LONGEST_SECONDS):
-                    await asyncio.sleep(1)
-                    await move()
-                    await asyncio.sleep(1)
-            finally:
-                end.set()
-                result = await load
+            result = await under_load(send, RATE, move)
         sent = len(result.outcomes)
         assert result.account() == Account(sent, answered=sent, failed=0, shed=0), result.errors
         assert set(result.tags) == {MOVING, LEFT, RIGHT}
         assert min(result.tags.values()) > 50, "every model was asked all the time"
 
-    asyncio.run(under_load())
+    asyncio.run(moved_under_load())
     assert not {pod for pods in first for pod in pods} & {*old.pods, *new.pods}, "every pod was replaced"

@@ -27,7 +27,6 @@ from tests.system.serving.pods import Pod, running_kubelet
 ONNX = ("filetype", "speech", "text_detection", "text_direction", "text_recognition")
 WANTS = {"sloP95Ms": 5000, "warmup": []}
 """A picture takes two seconds on two processors."""
-KINDS = [("staging", ModelInstanceGroup.KIND_GPU), ("local", ModelInstanceGroup.KIND_CPU)]
 
 
 @pytest.fixture(scope="module")
