@@ -158,7 +158,9 @@ def _of_language_model(model: str, wants: LanguageModel, given: Target, deployme
 
 def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:
     """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
-    return wants.instances * (settings.triton.gpus if settings.models.is_per_gpu(model) else 1)
+    release = settings.models.release
+    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
+    return wants.instances * (settings.triton.gpus if each else 1)
 
 
 def pending_target(wants: ModelServing, instances: int) -> int:

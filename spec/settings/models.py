@@ -191,13 +191,6 @@ class Models(Section):
             waiting += [step for step in self.ensembles.get(name, ()) if step not in seen]
         return False
 
-    def is_per_gpu(self, model: str) -> bool:
-        """Return whether a pod has the `instances` of a model of `serving` on each GPU: not on its CPU, nor where the model
-        takes the GPUs by itself.
-        """
-        release = self.release
-        return self.serving[model].device == "gpu" and (release is None or model not in release.self_placed)
-
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:
         """Refuse two models whose names differ in case only: no release has both."""

@@ -116,12 +116,13 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 @of_each_fleet
 def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
     """Require targets of busy instances that are no more than a pod has: more are never busy, and nothing would scale."""
-    bounds, models = subject.document.autoscaling, subject.document.models
+    bounds, serving = subject.document.autoscaling, subject.document.models.serving
     for name, target in bounds.targets.items() if bounds is not None else ():
-        if target.busy is None or name not in models.serving:
+        if target.busy is None or name not in serving:
             continue
-        model = models.serving[name]
-        instances = model.instances * (subject.document.triton.gpus if models.is_per_gpu(name) else 1)
+        model, release = serving[name], subject.document.models.release
+        each = model.device == "gpu" and (release is None or name not in release.self_placed)
+        instances = model.instances * (subject.document.triton.gpus if each else 1)
         if model.llm is not None:
             instances = model.llm.concurrent_streams
         if target.busy > instances:
