@@ -29,7 +29,7 @@ _CONDITION = re.compile(r"condition=(?P<type>[A-Za-z0-9./-]+)(=(?P<status>True|F
 _STEP = re.compile(r"\.([A-Za-z][A-Za-z0-9]*)|\[(\d+)\]")
 
 Missing = Callable[[Object], list[str]]
-"""What a live object lacks to be ready, as sentences."""
+"""Returns, as sentences, all that a live object lacks to be ready."""
 
 
 def ready(

@@ -42,7 +42,7 @@ class NotReady(PluginError):
 
     code = grpc.StatusCode.UNKNOWN
     detail: Message | None = None
-    """What the engine is told of it; the plugin's server fills it in."""
+    """The part of the answer that is for the engine; the provider fills it in."""
 
     def __init__(self, id: str, outputs: dict[str, Any], reasons: Sequence[str]) -> None:
         super().__init__(reasons[0])

@@ -53,7 +53,7 @@ def replica_set(revision: str = "1", ready: int = 1) -> dict[str, Any]:
 
 
 class Cluster:
-    """What an API server answers: each look at the object, the next state; the last one stays."""
+    """An API server: each look at the object sees the next state, and the last one stays."""
 
     def __init__(self, *states: dict[str, Any], sets: Any = (), pods: Any = ()) -> None:
         self.states = list(states)
