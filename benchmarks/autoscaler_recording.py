@@ -1,15 +1,16 @@
 """Record what the real autoscaler of a twin reads and decides under a load, as the test of `twin replay` reads it.
 
     make up AUTOSCALING=1
-    python benchmarks/autoscaler_recording.py tests/twin/replay/recordings/keda.json
+    python benchmarks/autoscaler_recording.py tests/twin/replay/recordings/keda-falls.json 8:15 40:45 0:200
 
-The load is that of PHASES. Twice a second the number that KEDA tells the HorizontalPodAutoscaler and the replicas that this
+sends 8 requests/s for 15 s, then 40 for 45 s, then none for 200 s. Twice a second the number that KEDA tells the HorizontalPodAutoscaler and the replicas that this
 one wants are looked at; at the end Prometheus is asked for the samples that it has scraped and recorded.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -33,16 +34,18 @@ from twin.host.home import TwinHome  # noqa: E402
 from twin.services.release_sources import SLOW_MODEL  # noqa: E402
 from twin.services.servers import Servers  # noqa: E402
 
-PHASES = ((8, 30), (40, 50), (0, 30), (20, 40), (0, 80))
-"""Requests per second, and for how many seconds; 0 sends nothing."""
 COUNTERS = ("nv_inference_request_success", "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
 SYNC_SECONDS = 5
 """`--horizontal-pod-autoscaler-sync-period` of the twin (twin/cluster/control_plane.py)."""
 _IN = f"namespaces/{TRITON_NAMESPACE}"
 
 
-def main(file: Annotated[Path, typer.Argument(help="where the recording is written")]) -> None:
-    """Send the load to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
+def main(
+    file: Annotated[Path, typer.Argument(help="where the recording is written")],
+    load: Annotated[list[str], typer.Argument(metavar="RATE:SECONDS...", help="requests per second, and for how long")],
+) -> None:
+    """Send a load to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
+    phases = [(float(rate), float(seconds)) for rate, _, seconds in (phase.partition(":") for phase in load)]
     home = TwinHome.from_environment()
     servers = Servers.running(home)
     api = servers.cluster().client
@@ -51,19 +54,18 @@ def main(file: Annotated[Path, typer.Argument(help="where the recording is writt
     started, begun = datetime.now(UTC), time.time()
     wanted: list[tuple[float, int]] = []
     values: dict[str, list[tuple[float, float | None]]] = {trigger: [] for trigger in names.values()}
-    for rate, seconds in PHASES:
-        load = _load(rate, seconds) if rate else None
+    for rate, seconds in phases:
+        sender = _load(rate, seconds) if rate else None
         ends = time.time() + seconds
-        while time.time() < ends or (load is not None and load.poll() is None):
+        while time.time() < ends or (sender is not None and sender.poll() is None):
             _look(api, time.time() - begun, names, wanted, values)
             time.sleep(0.5)
-        if load is not None and load.returncode:
+        if sender is not None and sender.returncode:
             raise SystemExit(f"error: the load of {rate}/s failed; see `python3 -m twin load`")
     document = {
         "started": started.isoformat(timespec="seconds"),
         "revision": _revision(),
-        "command": f"python benchmarks/autoscaler_recording.py {file}",
-        "load": [{"requestsPerSecond": rate, "seconds": seconds} for rate, seconds in PHASES],
+        "command": shlex.join(["python", *sys.argv]),
         "syncSeconds": SYNC_SECONDS,
         "scaledObject": scaled["spec"],
         "seconds": round(time.time() - begun, 1),
