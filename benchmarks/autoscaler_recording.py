@@ -3,8 +3,9 @@
     make up AUTOSCALING=1
     python benchmarks/autoscaler_recording.py tests/twin/replay/recordings/keda-falls.json 8:15 40:45 0:200
 
-sends 8 requests/s for 15 s, then 40 for 45 s, then none for 200 s. Twice a second the number that KEDA tells the HorizontalPodAutoscaler and the replicas that this
-one wants are looked at; at the end Prometheus is asked for the samples that it has scraped and recorded.
+sends 8 requests/s for 15 s, then 40 for 45 s, then none for 200 s. Twice a second the number that KEDA tells the
+HorizontalPodAutoscaler and the replicas that this one wants are looked at; at the end Prometheus is asked for the samples
+that it has scraped and recorded.
 """
 
 from __future__ import annotations
