@@ -11,7 +11,7 @@ from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.timing import timing
 from spec.scaling.behavior import NODE_START_SECONDS, start_seconds
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
-from spec.scaling.signal import Signal, signals
+from spec.scaling.signal import ASSUMED_BATCH_SIZE, Signal, signals
 from spec.settings import GpuPool, Settings
 from spec.settings.fleets import Fleet
 from stackctl.cost.prices import EC2, PriceTable
@@ -75,6 +75,13 @@ def plans(
     if unknown:
         known = ", ".join(sorted(settings.models.serving)) or "none"
         raise NotReplayable(f"--batch-ms {unknown[0]}: the stack wants nothing of that model; models.serving has {known}")
+    for model, (one, full) in given.items():
+        batch = settings.models.serving[model].max_batch_size or ASSUMED_BATCH_SIZE
+        if full > one * batch:
+            raise NotReplayable(
+                f"--batch-ms {model}={one:g}:{full:g}: a batch of {batch} takes longer than its requests one by one, "
+                f"{one * batch:g} ms; give a shorter batch, or maxBatchSize: 1"
+            )
     if not settings.models.serving:
         raise NotReplayable("models.serving is empty, so that nothing says what a pod can carry and how fast it has to be")
     return [_plan(settings, fleet, prices, measured, given) for fleet in settings.each_fleet]

@@ -41,6 +41,10 @@ class Service:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.full) and 0 < self.one <= self.full and self.batch >= 1 and self.instances >= 1):
             raise ValueError(f"a batch of {self.batch:g} in {self.one:g} to {self.full:g} s is no service")
+        if self.full > self.one * self.batch * (1 + 1e-9):
+            raise ValueError(
+                f"a batch of {self.batch:g} in {self.full:g} s takes longer than one by one, {self.one:g} s each"
+            )
 
     @property
     def capacity(self) -> float:
@@ -77,12 +81,12 @@ def service_of(
     batch, half = wants.max_batch_size or ASSUMED_BATCH_SIZE, wants.slo_p95_ms / 2000
     if given is not None:
         one, full = (milliseconds / 1000 for milliseconds in given)
-        return Service(instances, batch, min(one, full) if batch > 1 else full, full, "given")
+        return Service(instances, batch, one if batch > 1 else full, full, "given")
     if measured is not None:
         # The batch that instances form at the highest rate that holds the SLO, of which a batch has half.
         formed = measured.rate * half / instances
         if formed < 1:
             return Service(instances, 1, instances / measured.rate, instances / measured.rate, f"measured: {measured.where}")
-        alone = min(measured.lone_ms / 1000, half) if measured.lone_ms is not None else half * ONE_OF_FULL
-        return Service(instances, formed, alone if formed > 1 else half, half, f"measured: {measured.where}")
+        alone = measured.lone_ms / 1000 if measured.lone_ms is not None else half * ONE_OF_FULL
+        return Service(instances, formed, min(max(alone, half / formed), half), half, f"measured: {measured.where}")
     return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, "assumed")

@@ -82,6 +82,7 @@ WANTS = ModelServing.model_validate({**CLASSIFY, "instances": 2, "maxBatchSize":
         pytest.param(None, (4.0, 20.0), (2, 16, 0.004, 0.02, "given"), id="given"),
         pytest.param(Measured(400, "here", 6), None, (2, 5, 0.006, 0.025, "measured: here"), id="tuned"),
         pytest.param(Measured(40, "here", 6), None, (2, 1, 0.05, 0.05, "measured: here"), id="tuned, without batches"),
+        pytest.param(Measured(800, "here", 1), None, (2, 10, 0.0025, 0.025, "measured: here"), id="tuned, alone on its way"),
         pytest.param(Measured(400, "here"), (4.0, 20.0), (2, 16, 0.004, 0.02, "given"), id="given goes first"),
     ],
 )
