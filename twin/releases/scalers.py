@@ -1,4 +1,4 @@
-"""Who scales the pods of a stack, read from its file before that is checked."""
+"""Who scales the pods and the nodes of a stack, read from its file before that is checked."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def scalers(config: Mapping[str, Any]) -> frozenset[str]:
             owner_of_pods(worker.get("scaler"), worker.get("maxReplicas")),
         )
     )
+
+
+def node_scaler(config: Mapping[str, Any]) -> str:
+    """Return who changes the number of nodes, as `node_autoscaler` of the settings says of a file without mistakes."""
+    named = _section(config, "nodes").get("autoscaler")
+    triton = _section(config, "triton")
+    pods = owner_of_pods(triton.get("autoscaler"), config.get("triton-eks:autoscaling"))
+    return str(named or ("none" if pods == "none" else "karpenter"))
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
