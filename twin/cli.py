@@ -182,6 +182,27 @@ def show_preview(
         )
 
 
+@app.command("replay")
+def replay_trace(
+    stack: StackArgument = "",
+    trace: Annotated[
+        str, typer.Option(metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, or a file: CSV, JSON")
+    ] = "diurnal",
+    against: Annotated[
+        str | None, typer.Option(metavar="REV|FILE", help="also with the settings of this git revision or stack file")
+    ] = None,
+    batch_ms: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL=ONE:FULL", help="ms of a batch of one and of a full one; default: measured, or assumed"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay a trace of requests through a stack's autoscaling in virtual time: misses of the SLO, GPU-hours, money."""
+    from twin.replay import command
+
+    command.replay(stack, trace, against, batch_ms or [], as_json=as_json)
+
+
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run_pulumi(context: typer.Context) -> int:
     """Run the real engine on this twin's copy of the stack file: what `pulumi` is in the twin's shell."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spec.settings.triton import owner_of_pods
-
 
 def scalers(config: Mapping[str, Any]) -> frozenset[str]:
     """Return who scales Triton's pods and the workers (`keda`, `hpa`, `none`), from what stands below `config` of a file.
 
     The file may have mistakes: only what these four keys say is read.
     """
+    # Every plugin for Kubernetes imports this module; the classes of all settings take as long as the rest of it.
+    from spec.settings.triton import owner_of_pods
+
     triton, worker = _section(config, "triton"), _section(config, "worker")
     return frozenset(
         (
