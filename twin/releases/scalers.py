@@ -11,12 +11,13 @@ from spec.settings.triton import owner_of_pods
 def scalers(config: Mapping[str, Any]) -> frozenset[str]:
     """Return who scales Triton's pods and the workers (`keda`, `hpa`, `none`), from what stands below `config` of a file.
 
-    The file may have mistakes: only what these four keys say is read.
+    The file may have mistakes: only what these keys say is read.
     """
-    triton, worker = _section(config, "triton"), _section(config, "worker")
+    triton, worker, fleets = _section(config, "triton"), _section(config, "worker"), config.get("triton-eks:fleets")
+    own = [fleet.get("autoscaling") for fleet in fleets if isinstance(fleet, dict)] if isinstance(fleets, list) else []
     return frozenset(
         (
-            owner_of_pods(triton.get("autoscaler"), config.get("triton-eks:autoscaling")),
+            *(owner_of_pods(triton.get("autoscaler"), bounds) for bounds in (config.get("triton-eks:autoscaling"), *own)),
             owner_of_pods(worker.get("scaler"), worker.get("maxReplicas")),
         )
     )
