@@ -21,6 +21,7 @@ from twin.engine import stack_files
 from twin.engine.engine import EngineError
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
+from twin.plugins import awaiting
 from twin.services import release_sources
 from twin.services.servers import PROGRAMS, Servers
 
@@ -100,8 +101,9 @@ def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], N
 
 
 def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+    """Run `pulumi up`. No pod is waited for: the first one has no models for them yet, and readiness.py tells more."""
     arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
-    code = servers.engine().run(STACK, arguments)
+    code = servers.engine().run(STACK, arguments, awaiting.WITHOUT)
     if code != 0:
         raise EngineError(
             f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "
