@@ -20,7 +20,7 @@ from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
-from spec.names import POD_RELEASE_LABEL, SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
+from spec.names import POD_RELEASE_LABEL, SERVED_VERSIONS, TRITON_METRICS_PORT, TRITON_RELEASE, headless_service
 from spec.reading import Unreadable
 
 _HTTP_PORT_NAME = "http"
@@ -30,15 +30,18 @@ _POLL_SECONDS = 0.5
 
 
 class KubernetesFleet:
-    """The pods behind the Service `triton-headless` of a namespace, also those that are not ready.
+    """The pods behind the headless Service of a fleet, also those that are not ready.
 
     The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
     """
 
-    def __init__(self, namespace: str, network: PodNetwork | None = None) -> None:
-        """Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+    def __init__(self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE) -> None:
+        """Take the fleet of a Helm release.
+
+        Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
         self._network = network
+        self._service = headless_service(release)
         try:
             _configure()
         except ConfigException as error:
@@ -55,7 +58,7 @@ class KubernetesFleet:
         with self._sentences():
             slices = self._discovery.list_namespaced_endpoint_slice(
                 self._namespace,
-                label_selector=f"kubernetes.io/service-name={TRITON_HEADLESS_SERVICE}",
+                label_selector=f"kubernetes.io/service-name={self._service}",
                 _request_timeout=_TIMEOUT,
             )
         found: dict[str, Pod] = {}

@@ -57,6 +57,8 @@ UNTRIED: Mapping[str, str] = {
         _DISRUPTIVE
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
+    "bad one is taken back by itself": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
