@@ -20,6 +20,7 @@ from spec import files
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
+from stackctl.account.cluster import connect
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.certify import claims, report
@@ -33,7 +34,6 @@ from stackctl.cost.command import of_settings
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
-from stackctl.first_inference.cluster import connect
 from stackctl.first_inference.command import first_inference
 from stackctl.orphans.find import leftovers
 from stackctl.orphans.search import Leftover, Search
