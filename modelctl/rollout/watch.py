@@ -14,7 +14,7 @@ from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem, PodRefuses
 from modelctl.rollout.pods import Pods
 from spec.failure import NOT_TRIED, Failure
 
@@ -28,7 +28,7 @@ class NotServed(Failure):
 @dataclass(frozen=True)
 class Seen:
     """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences, left open.
+    without time for their golden inferences or metrics, left open.
     """
 
     wrong: list[str]
@@ -145,7 +145,7 @@ class Watch:
                 wrong += self._prove(pod)
             except PodDown:  # it starts, or ends
                 continue
-            except (PodHangs, PodOverloaded) as problem:  # which a right release does too, under load
+            except WITHOUT_TIME as problem:
                 self._unproven.append(f"{problem}, where its golden inferences were asked for")
                 continue
             self._proven.add(pod.uid)
@@ -169,7 +169,7 @@ class Watch:
             for model, golden in self._goldens.items():
                 try:
                     answer = client.infer(model, self._versions[model], golden.request())
-                except (PodHangs, PodOverloaded) as problem:
+                except WITHOUT_TIME as problem:
                     busy = problem
                     continue
                 except PodRefuses as problem:

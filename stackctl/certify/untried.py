@@ -58,6 +58,8 @@ UNTRIED: Mapping[str, str] = {
         _DISRUPTIVE
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
+    "bad one is taken back by itself": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
     "time": _DISRUPTIVE,
