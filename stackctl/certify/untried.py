@@ -58,6 +58,8 @@ UNTRIED: Mapping[str, str] = {
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
+    "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
+    "time": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
