@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def page(results: Path) -> str:
         ("Rollouts under load", "rollout", _rollouts),
         ("Canaries", "canary gate", _canaries),
         ("From a bucket to a served release", "delivery", _deliveries),
+        ("Previews and updates", "engine", _engine),
         ("Faults and rollouts under load", "soak", _soak),
     ):
         newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
@@ -115,6 +117,38 @@ def _deliveries(record: Record) -> Iterator[str]:
         )
         values = " | ".join(", ".join(f"{value:g}" for value in column) for column in columns)
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
+
+
+def _engine(record: Record) -> Iterator[str]:
+    yield "CPU seconds and memory of all processes of the engine together. [How it was measured](engine.md)."
+    yield ""
+    yield "| | number | resources | CPU seconds | as many empty ones | times | seconds | peak MiB | empty |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    series: dict[str, list[Record]] = {}
+    for point in record["points"]:
+        series.setdefault(f"{point['action']}, {point['kind']}", []).append(point)
+        own, empty = point["stack"], point["empty"]
+        yield (
+            f"| {point['action']}, {point['kind']} | {point['number']} | {own['resources']} | {own['cpu_seconds']:g} | "
+            f"{empty['cpu_seconds']:g} | {own['cpu_seconds'] / empty['cpu_seconds']:.2f} | {own['seconds']:g} | "
+            f"{own['peak_mib']} | {empty['peak_mib']} |"
+        )
+    yield ""
+    yield "| | each further resource, in CPU milliseconds | empty | times |"
+    yield "|---|---|---|---|"
+    for name, points in series.items():
+        columns = [_growth([point[whose] for point in points]) for whose in ("stack", "empty")]
+        own, empty = (", ".join(f"{value:.1f}" for value in column) for column in columns)
+        times = ", ".join(f"{one / other:.2f}" for one, other in zip(*columns, strict=True))
+        yield f"| {name} | {own} | {empty} | {times} |"
+
+
+def _growth(costs: list[Record]) -> list[float]:
+    """Return the CPU milliseconds of each resource that one cost has more than the one before."""
+    return [
+        1000 * (after["cpu_seconds"] - before["cpu_seconds"]) / (after["resources"] - before["resources"])
+        for before, after in pairwise(costs)
+    ]
 
 
 def _canaries(record: Record) -> list[str]:

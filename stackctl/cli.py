@@ -134,6 +134,18 @@ def tunnel(
     return tunnelled.tunnel(stack, command or [])
 
 
+@app.command("cold-start")
+def cold_start(
+    stack: StackArgument = "",
+    measured: Annotated[bool, typer.Option("--measured", help="Look at the pods that run, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say where the time of a new pod's start goes, what makes it shorter, and which startSeconds is right."""
+    from stackctl.cold_start import command
+
+    command.cold_start(stack, measured=measured, as_json=as_json)
+
+
 @app.command()
 def rules(
     stack: StackArgument = "",

@@ -14,7 +14,7 @@ from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem, PodRefuses
 from modelctl.rollout.pods import Pods
 from spec.failure import NOT_TRIED, Failure
 
@@ -28,7 +28,7 @@ class NotServed(Failure):
 @dataclass(frozen=True)
 class Seen:
     """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences, left open.
+    without time for their golden inferences or metrics, left open.
     """
 
     wrong: list[str]
@@ -64,6 +64,7 @@ class Watch:
         }
         self._proven: set[str] = set()
         self._unproven: list[str] = []
+        self._uncounted: list[str] = []
 
     def run(self) -> Seen:
         """Watch for `limits.watch` seconds, or until something is wrong. Raises NotServed, FleetError and StoreError."""
@@ -72,12 +73,17 @@ class Watch:
         pods = Pods(self._fleet, self._limits, lambda: None, self._tell)
         for _ in until(self._limits.watch, self._limits.poll, lambda: None):
             wrong = self._prove_new_pods()
-            self._gate.look(pods.counters())
+            self._uncounted = []
+            try:
+                self._gate.look(pods.counters())
+            except PodHangs as problem:  # the requests of one pod are missing, so that this look counts for nothing
+                self._uncounted.append(f"{problem}, where its metrics were asked for")
             if wrong := [*wrong, *self._gate.breaches()]:
                 return Seen(wrong, [], self._gate.figures())
         if not self._proven and not self._unproven:
             raise NotServed(f"no pod answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
-        return Seen([], [*self._unproven, *self._gate.undecided()], self._gate.figures())
+        undecided = self._gate.undecided()
+        return Seen([], [*self._unproven, *(self._uncounted if undecided else ()), *undecided], self._gate.figures())
 
     def _prove_new_pods(self) -> list[str]:
         """Ask each pod that has not given its golden inferences before; return what is wrong with the answers."""
@@ -90,7 +96,7 @@ class Watch:
                 wrong += self._prove(pod)
             except PodDown:  # it starts, or ends
                 continue
-            except (PodHangs, PodOverloaded) as problem:  # which a right release does too, under load
+            except WITHOUT_TIME as problem:
                 self._unproven.append(f"{problem}, where its golden inferences were asked for")
                 continue
             self._proven.add(pod.uid)
@@ -114,7 +120,7 @@ class Watch:
             for model, golden in self._goldens.items():
                 try:
                     answer = client.infer(model, self._versions[model], golden.request())
-                except (PodHangs, PodOverloaded) as problem:
+                except WITHOUT_TIME as problem:
                     busy = problem
                     continue
                 except PodRefuses as problem:

@@ -90,5 +90,6 @@ UNTRIED: Mapping[str, str] = {
     "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
     "little by little": _DISRUPTIVE,
     "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
+    "`twin replay` says what a change of scaling, pools or models does to latency and cost": _OFFLINE,
 }
 """By the words of the claim on the page."""

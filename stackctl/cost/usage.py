@@ -103,7 +103,16 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
         *_queue(settings, prices),
         *_logs(settings, prices),
         Item("keys", "KMS keys", always(keys(settings)) * prices.usd("kms.key-month")),
+        *_client_keys(settings, prices),
     ]
+
+
+def _client_keys(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    """Yield the secrets in which `stackctl keys` keeps the API keys of the gateway's clients, one for each."""
+    gateway = settings.gateway
+    if gateway is not None and gateway.has_keys:
+        clients = len(gateway.clients or ())
+        yield Item("keys", "API keys of clients", always(clients) * prices.usd("secrets.secret-month"))
 
 
 def keys(settings: Settings) -> int:

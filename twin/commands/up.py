@@ -13,6 +13,7 @@ from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
 from spec.settings import load
 from twin.aws import moto_server
+from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
 from twin.commands import inference, interrupted, readiness
 from twin.commands.inference import Answer
@@ -20,6 +21,7 @@ from twin.engine import stack_files
 from twin.engine.engine import EngineError
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
+from twin.plugins import awaiting
 from twin.services import release_sources
 from twin.services.servers import PROGRAMS, Servers
 
@@ -72,7 +74,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
             _pulumi_up(servers)
     # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
     moto_server.acknowledge(home)
-    readiness.wait_for_machines(servers.cluster(), AwsReader(servers.aws_url, str(outputs["region"])), say)
+    aws = AwsReader(servers.aws_url, str(outputs["region"]))
+    readiness.wait_for_machines(servers.cluster(), aws, InstanceReader(aws), say)
     changes = engine.last_changes(STACK)
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")
@@ -99,8 +102,9 @@ def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], N
 
 
 def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+    """Run `pulumi up`. No pod is waited for: the first one has no models for them yet, and readiness.py tells more."""
     arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
-    code = servers.engine().run(STACK, arguments)
+    code = servers.engine().run(STACK, arguments, awaiting.WITHOUT)
     if code != 0:
         raise EngineError(
             f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "

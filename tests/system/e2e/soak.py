@@ -1,6 +1,6 @@
 """Run a twin for a while under load, with a rollout every three minutes and a fault every two, and look for what leaks.
 
-    python -m tests.system.e2e.soak --minutes 30 [--record benchmarks/results/soak-2026-11-23.json]
+    python -m tests.system.e2e.soak --minutes 30 [--record soak.json]
 
 docs/faults.md says what it does, and benchmarks/results_page.py makes a table of the newest record.
 """
