@@ -18,7 +18,8 @@ import yaml
 from rich.console import Console
 
 from infra.platform import keda as keda_chart
-from infra.serving.scaling import first_pod_trigger, scaled_object_spec
+from infra.serving.scaling import first_pod_trigger
+from spec.scaling.manifests import scaled_object_spec
 from spec.versions import KEDA
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
