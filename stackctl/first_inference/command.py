@@ -67,6 +67,7 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
         _require_release(settings, readers, str(outputs["modelBucket"]))
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
         fleet = next(one for one in settings_of(stack).each_fleet if one.serves(MODEL))
+        _require_pods(fleet)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], fleet.release) as cluster:
             pod = wait_until_ready(cluster, say, seconds)
             url = _gateway_url(cluster, settings.gateway)
@@ -83,6 +84,15 @@ def _outputs(stack: str) -> dict[str, Any]:
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
         raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
     return outputs
+
+
+def _require_pods(fleet: Fleet[Settings]) -> None:
+    """Refuse a fleet that may have no pod: nothing that is done here would start one. Raises NotUp."""
+    if fleet.stack.fewest_pods == 0:
+        raise NotUp(
+            f"{fleet.release} may have no pod (autoscaling.minReplicas 0), and a message in the request queue alone starts "
+            "one: send it (docs/requests.md), or give minReplicas 1"
+        )
 
 
 def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:

@@ -27,6 +27,8 @@ from stackctl.first_inference.question import Question, WrongAnswer, ask, questi
 from tests.aws_environment import use_none_of_the_developers
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, settings
+from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 
 RIGHT = {"outputs": [{"name": "CLASS", "data": [2, 1]}]}
 ASKED = Question({"inputs": []}, {"CLASS": [2, 1]})
@@ -126,6 +128,13 @@ def test_a_stack_without_a_release_gets_the_samples(pulumi: list[list[str]], rel
         "up --stack staging --yes --skip-preview --non-interactive",
         "stack output --json --stack staging",
     ]
+
+
+def test_a_fleet_that_may_have_no_pod_is_not_waited_for() -> None:
+    to_zero = settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)})
+    with pytest.raises(NotUp, match=r"^triton may have no pod .* give minReplicas 1$"):
+        command._require_pods(to_zero.each_fleet[0])
+    command._require_pods(settings().each_fleet[0])
 
 
 def test_a_release_that_is_pinned_and_not_up_is_brought_up_and_not_made_again(
