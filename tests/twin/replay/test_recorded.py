@@ -55,7 +55,7 @@ def decisions(recording: Any, period: float, first: float) -> list[tuple[float, 
     for look in range(int((recording["seconds"] - first) / period)):
         moment = first + look * period
         told = {name: at(changes, moment) for name, changes in recording["values"].items()}
-        asked = [None if told[name] is None else by_average_value(told[name], targets[name], current) for name in targets]
+        asked = [None if value is None else by_average_value(value, targets[name], current) for name, value in told.items()]
         current = autoscaler.decide(moment, current, asked)
         made.append((moment, current))
     return made
