@@ -42,6 +42,7 @@ def up(
         bool, typer.Option("--autoscaling", help="with KEDA, Prometheus and a slow model: pods that follow a load")
     ] = False,
     gateway: Annotated[bool, typer.Option("--gateway", help="with Envoy Gateway and Envoy behind a load balancer")] = False,
+    karpenter: Annotated[bool, typer.Option("--karpenter", help="with Karpenter, which starts the nodes for pods")] = False,
 ) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     from twin.charts import registry
@@ -62,6 +63,7 @@ def up(
             envoy_pods.locate()
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack_files.ask_for_gateway(home, gateway)
+        stack_files.ask_for_karpenter(home, karpenter)
         stack = stack_files.config(home, up_command.STACK)
         servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)

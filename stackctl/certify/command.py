@@ -13,13 +13,13 @@ from typing import Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from console import pulumi_program
 from console.program import interruptible
 from console.terminal import output
 from spec import files
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
-from stackctl import pulumi_program
 from stackctl.account.cluster import connect
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
@@ -133,7 +133,7 @@ class _Pin:
     def take_out(self) -> None:
         """Write the file as it was before; one that somebody else has changed since is left as it is."""
         if self._file.read_bytes() == self._after != self._before:
-            files.rewrite(self._file, self._before)
+            files.rewrite(self._file, self._before, made_from=self._after)
 
 
 def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> Steps:
