@@ -203,6 +203,9 @@ def _each(home: TwinHome, program: Path, config: Config, actions: tuple[Action, 
 
 
 def main(
+    kinds: Annotated[list[str] | None, typer.Argument(help="models, pools, fleets; all of them without a word")] = None,
+    largest: Annotated[int, typer.Option(min=1, help="Leave out what is larger.")] = 500,
+    up: Annotated[bool, typer.Option(help="Make some, too, and not only preview them.")] = True,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine, and say so in the record.")] = False,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
@@ -212,7 +215,9 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         home = TwinHome(Path(folder) / "twin")
         for kind, number in [(kind, number) for kind, numbers in PREVIEWED.items() for number in numbers]:
-            actions: tuple[Action, ...] = ("preview", "up") if number in MADE.get(kind, ()) else ("preview",)
+            if (kinds and kind not in kinds) or number > largest:
+                continue
+            actions: tuple[Action, ...] = ("preview", "up") if up and number in MADE.get(kind, ()) else ("preview",)
             costs = of_stack(home, STACKS[kind](number), actions)
             # Of the resources that the engine counts one is the stack itself.
             empty = of_nothing(home, costs[0].resources - 1, actions)
