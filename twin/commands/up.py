@@ -11,7 +11,8 @@ from rich.console import Console
 
 from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
-from spec.settings import load
+from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from twin.aws import moto_server
 from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
@@ -136,10 +137,9 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
 def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
-    fleets = load(stack_files.config(home, STACK), STACK).each_fleet
+    fleets = stack_files.fleets(home, STACK)
     seconds = readiness.wait(home, view, release, say, deployments=[fleet.release for fleet in fleets])
-    asked = next(fleet for fleet in fleets if fleet.serves(inference.MODEL))
-    addresses = readiness.addresses(view, service=asked.release)
+    addresses = readiness.addresses(view, service=asked_fleet(home).release)
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
     if release_sources.reads_pictures(home):
@@ -150,6 +150,14 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     return answer
+
+
+def asked_fleet(home: TwinHome) -> Fleet[Settings]:
+    """Return the first fleet that serves the sample ensemble. Raises UpFailed where none does, and SettingsError."""
+    found = next((fleet for fleet in stack_files.fleets(home, STACK) if fleet.serves(inference.MODEL)), None)
+    if found is None:
+        raise UpFailed(f"no fleet of the stack {STACK} serves {inference.MODEL}, which is asked to show that it works")
+    return found
 
 
 def last_inference_file(home: TwinHome) -> Path:

@@ -15,6 +15,8 @@ from spec import reading, stack_file, yaml_writer
 from spec.failure import NOT_TRIED, Failure
 from spec.files import write_whole
 from spec.reading import Unreadable
+from spec.settings import Settings, load
+from spec.settings.fleets import Fleet
 from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
 
@@ -131,6 +133,11 @@ def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, 
     return _lay_over(tracked, read(pins_file(home, stack)))
 
 
+def fleets(home: TwinHome, stack: str) -> tuple[Fleet[Settings], ...]:
+    """Return the fleets of Triton that the file has which the engine reads. Raises SettingsError."""
+    return load(config(home, stack), stack).each_fleet
+
+
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
     """Write the file that the engine reads for `stack`, and the project file beside it, and return its path."""
     project = home.path / "project"
@@ -165,7 +172,9 @@ def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
     laid = dict(config)
     for key, value in pins.items():
         tracked = config.get(key)
-        if isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
+        if not isinstance(value, dict):  # a section that is a list: fleets
+            laid[key] = value
+        elif isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
             laid[key] = {**(tracked or {}), **value}
     return laid
 

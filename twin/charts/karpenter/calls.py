@@ -105,9 +105,6 @@ def _fleet(request: Request, account: Account) -> Iterator[Call]:
     """A fleet of type `instant` launches with the rights of who asks for it."""
     tags = _given(request.parameters, "fleet")
     yield from _made(request.name, _arn(account, "fleet", "*"), tags)
-    if request.parameters.get("TargetCapacitySpecification.DefaultTargetCapacityType") == "spot":
-        spot = _given(request.parameters, "spot-instances-request")
-        yield from _made(request.name, _arn(account, "spot-instances-request", "*"), spot)
     for config in _items(request.parameters, "LaunchTemplateConfigs"):
         template = _template_of(config, "LaunchTemplateSpecification")
         overrides = [*map(_overrides, _items(config, "Overrides"))]
@@ -132,7 +129,8 @@ def _launch(request: Request, account: Account, template: str, overrides: list[d
     by_template = {
         one["ResourceType"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]} for one in data.get("TagSpecifications", ())
     }
-    for kind in _MADE_BY_A_LAUNCH:
+    is_spot = request.parameters.get("TargetCapacitySpecification.DefaultTargetCapacityType") == "spot"
+    for kind in (*_MADE_BY_A_LAUNCH, *(["spot-instances-request"] if is_spot else [])):
         tags = {**by_template.get(kind, {}), **_given(request.parameters, kind)}
         yield from _made(request.name, _arn(account, kind, "*"), tags)
     profile = data.get("IamInstanceProfile", {})

@@ -30,7 +30,8 @@ TEMPLATE = {
     "IamInstanceProfile": {"Name": "nodes"},
     "NetworkInterfaces": [{"Groups": ["sg-1"]}],
     "TagSpecifications": [
-        {"ResourceType": "network-interface", "Tags": [{"Key": key, "Value": value} for key, value in TAGS.items()]}
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in TAGS.items()]}
+        for kind in ("network-interface", "spot-instances-request")
     ],
 }
 
@@ -121,9 +122,13 @@ def test_a_launch_asks_for_everything_that_it_takes_and_makes() -> None:
 
 
 def test_spot_capacity_is_asked_for_apart() -> None:
-    spot = {**FLEET, "TargetCapacitySpecification.DefaultTargetCapacityType": "spot", **tagged("spot-instances-request")}
-    found = list(calls(Request("ec2", "CreateFleet", spot), Account()))
-    assert ARN("ec2", "spot-instances-request/*") in {call.resource for call in found}
+    spot = {**FLEET, "TargetCapacitySpecification.DefaultTargetCapacityType": "spot"}
+    asked, without = (list(calls(Request("ec2", "CreateFleet", one), Account())) for one in (spot, FLEET))
+    more = {(call.action, call.resource.rpartition(":")[2]) for call in asked if call not in without}
+    assert more == {
+        (f"ec2:{action}", "spot-instances-request/*") for action in ("CreateFleet", "RunInstances", "CreateTags")
+    }
+    assert list(refusals(POLICY, asked)) == []
 
 
 REFUSED: dict[str, tuple[Request, str]] = {
