@@ -12,7 +12,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ from tests.system.serving.deployment import under_load
 from tests.system.serving.rollout_releases import MODEL, code, failing_code, publish
 
 PODS = 2
-RATE = 60.0
+RATE = 20.0
 PROPAGATION_SECONDS = 0.5
 TERMS = Terms(requests=20, seconds=0, failing=0.02)
 LIMITS = Limits(restart=60, canary=60, watch=3, poll=0.1, terms=TERMS)
@@ -84,7 +84,7 @@ class Site:
             self._servers.pop(name)[1].stop()
 
     def fleet(self, name: str) -> SlotFleet:
-        return SlotFleet(lambda: self._servers.get(name))
+        return SlotFleet(name, lambda: self._servers.get(name))
 
     def _start(self, name: str, id_: str, pods: int) -> None:
         place = self.directory / f"{name}-{len(self.shares)}"
@@ -117,12 +117,14 @@ class Site:
 class SlotFleet(LocalFleet):
     """The servers of one Deployment, as long as it is there; they serve one release as long as they live."""
 
-    def __init__(self, there: Callable[[], tuple[str, Servers] | None]) -> None:
+    def __init__(self, name: str, there: Callable[[], tuple[str, Servers] | None]) -> None:
+        self._name = name
         self._there = there
 
     def pods(self) -> list[Pod]:
         found = self._there()
-        return found[1].fleet.pods() if found is not None else []
+        pods = found[1].fleet.pods() if found is not None else []
+        return [replace(pod, name=f"{self._name}-{pod.name}", uid=f"{self._name}-{pod.uid}") for pod in pods]
 
     def release(self, pod: Pod) -> str | None:
         found = self._there()
