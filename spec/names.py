@@ -28,6 +28,8 @@ TRITON_RELEASE = TRITON_CHART
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 POD_RELEASE_LABEL = "triton-eks/release"
 """The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
+TRITON_HEADLESS_COMPONENT = "inference-headless"
+"""The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
 
 

@@ -133,7 +133,7 @@ class _Pin:
     def take_out(self) -> None:
         """Write the file as it was before; one that somebody else has changed since is left as it is."""
         if self._file.read_bytes() == self._after != self._before:
-            files.rewrite(self._file, self._before)
+            files.rewrite(self._file, self._before, made_from=self._after)
 
 
 def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> Steps:
