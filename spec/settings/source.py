@@ -26,7 +26,8 @@ STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt"
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:
     """Settings from config keys (`triton-eks:network`, `aws:region`, ...) to values, as YAML gives them or as JSON text.
 
-    `today` decides what is supported; it defaults to the date of this run. Raises SettingsError with every problem.
+    `today` decides what is supported, here and where the settings are used; it defaults to the date of this run. Raises
+    SettingsError with every problem.
     """
     given, twice = _document(config)
     document, problems = read(given)
@@ -36,7 +37,7 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
     if problems:
         raise SettingsError(stack_file(stack), _in_file_order(problems))
     values = {name: getattr(document, name) for name in Document.model_fields}
-    return Settings.model_construct(**values, stack=stack, warnings=tuple(warnings_about(subject)))
+    return Settings.model_construct(**values, stack=stack, today=subject.today, warnings=tuple(warnings_about(subject)))
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:

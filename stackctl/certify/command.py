@@ -13,13 +13,13 @@ from typing import Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from console import pulumi_program
 from console.program import interruptible
 from console.terminal import output
 from spec import files
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
-from stackctl import pulumi_program
 from stackctl.account.cluster import connect
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers

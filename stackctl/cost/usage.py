@@ -17,7 +17,7 @@ from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Network, Settings
 from spec.settings.fleets import Fleet
-from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
+from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME, CpuPool
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
 from spec.wording import one_of
@@ -282,7 +282,15 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
     """Return what the nodes cost that a fleet fills, their root volumes included."""
-    group, nodes = fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts
+    return _nodes_cost(settings, fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts, prices)
+
+
+def node_cost(settings: Settings, group: GpuPool | CpuPool, prices: PriceTable) -> Decimal:
+    """Return what a node of a group is expected to cost a month, its root volume included."""
+    return _nodes_cost(settings, group, always(1), prices).expected
+
+
+def _nodes_cost(settings: Settings, group: GpuPool | CpuPool, nodes: Amounts, prices: PriceTable) -> Amounts:
     share = _price_shares(settings, group) if isinstance(group, GpuPool) else {}
     disk = prices.usd("ebs.gp3-gib-month") * group.disk_gib
     return _instances(nodes, group.instance_types, prices, share) + nodes * disk

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
-from console import proxied
+from console import proxied, pulumi_program
 from console.program import interruptible
 from console.terminal import output
 from spec.failure import NOT_TRIED, Failure
@@ -27,7 +27,6 @@ from spec.settings import Settings
 from spec.settings.fleets import Fleet
 from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
-from stackctl import pulumi_program
 from stackctl.account.cluster import Cluster, connect
 from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
 from stackctl.account.read_only import Readers, has_object

@@ -45,6 +45,14 @@ class ModelChange:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A release on pods of its own, with its part of the requests in percent."""
+
+    release: str
+    percent: int
+
+
+@dataclass(frozen=True)
 class Range:
     """US dollars a month with as few nodes as there may be, with the expected number, and with the most."""
 
@@ -127,6 +135,8 @@ class Report:
     cost: Cost | None = None
     quotas: tuple[Quota, ...] | None = None
     moves: tuple[ModelMove, ...] = ()
+    candidate_before: Candidate | None = None
+    candidate_after: Candidate | None = None
     schema: int = SCHEMA
 
     def to_json(self) -> str:

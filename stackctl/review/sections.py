@@ -10,7 +10,7 @@ from decimal import Decimal
 from stackctl.review import consequences, refusals
 from stackctl.review.markdown import block, code, prose, shortened
 from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
-from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
+from stackctl.review.report import Candidate, Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
 
 MOST_CHANGES = 12
 """Properties of one resource that are told."""
@@ -180,11 +180,19 @@ def _models(report: Report) -> tuple[str, ...]:
     lines = []
     if report.release_before != report.release_after:
         lines.append(f"- release {_or_none(report.release_before)} → {_or_none(report.release_after)}")
+    if report.candidate_before != report.candidate_after:
+        lines.append(f"- candidate {_candidate(report.candidate_before)} → {_candidate(report.candidate_after)}")
     return (*lines, *(_model(change) for change in report.models or ()), *map(_move, report.moves))
 
 
 def _or_none(release: str | None) -> str:
     return code(_name(release)) if release is not None else "none"
+
+
+def _candidate(candidate: Candidate | None) -> str:
+    return (
+        f"{code(_name(candidate.release))} with {candidate.percent} % of the requests" if candidate is not None else "none"
+    )
 
 
 def _model(change: ModelChange) -> str:

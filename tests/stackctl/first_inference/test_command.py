@@ -17,8 +17,8 @@ import pytest
 from botocore.stub import Stubber
 from kubernetes.client.exceptions import ApiException
 
+from console import pulumi_program
 from spec.settings import Settings
-from stackctl import pulumi_program
 from stackctl.account.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.account.read_only import Readers
 from stackctl.first_inference import command

@@ -15,6 +15,8 @@ from stackctl.cost import prices, throughput
 from stackctl.review import collect, document, sections
 from stackctl.review.plan import Plan
 from stackctl.review.report import MeasuredCost, ModelMove
+from tests.spec.stack_config import settings
+from tests.spec.test_blue_green import BLUE_GREEN, WITH_CANDIDATE
 from tests.spec.test_fleets import released
 from tests.stackctl.cost.test_usage import stack
 
@@ -98,3 +100,22 @@ def test_a_model_that_moves_to_another_fleet_is_told_and_requests_that_it_costs(
         in text
     )
     assert moves(one, one)[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "line"),
+    [
+        (BLUE_GREEN, WITH_CANDIDATE, "- candidate none → `aaaaaaaaaaaa` with 5 % of the requests"),
+        (WITH_CANDIDATE, BLUE_GREEN, "- candidate `aaaaaaaaaaaa` with 5 % of the requests → none"),
+        (WITH_CANDIDATE, WITH_CANDIDATE, None),
+    ],
+)
+def test_a_candidate_is_told_with_its_part_of_the_requests(
+    monkeypatch: pytest.MonkeyPatch, then: dict[str, Any], now: dict[str, Any], line: str | None
+) -> None:
+    monkeypatch.setattr(collect, "settings_of", lambda _: settings(now))
+    monkeypatch.setattr(collect, "settings_at", lambda *_: settings(then))
+    found = collect.report("staging", Plan(()), "main", TODAY)
+    (models,) = [section for section in sections.of(found) if section.title == "Models"] or [None]
+    assert (models and list(models.items)) == (line and [line])
+    assert found.moves == ()
