@@ -34,6 +34,7 @@ from twin.commands import preview  # noqa: E402
 from twin.engine.engine import Engine, process_name  # noqa: E402
 from twin.host import processes  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
+from twin.plugins import awaiting  # noqa: E402
 from twin.services import scratch  # noqa: E402
 
 EMPTY = ROOT / "benchmarks" / "empty_program"
@@ -163,7 +164,7 @@ def measure(engine: Engine, action: Action) -> Cost:
         if action == "preview":
             made = preview.read(engine, STACK).summary
         else:
-            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"])
+            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
         seconds = time.monotonic() - began
     if action == "up":
         made = engine.last_changes(STACK)
