@@ -83,7 +83,8 @@ def deploy(settings: Settings) -> None:
         if network is None:
             args = NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn)
             network = Network("network", args).access
-        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=settings.allow_destroy)
+        destroyable = settings.allow_destroy
+        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
         cluster = Cluster("cluster", new).access
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
     nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))

@@ -88,6 +88,25 @@ def first_inference(
 
 
 @app.command()
+def plan(
+    stack: StackArgument = "",
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL@POOL=RATE",
+            help="Requests/s that a pod on the pool holds within the model's SLO, where no evidence of `modelctl tune` "
+            "says it; repeatable.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the cheapest fleets that hold what a stack wants of its models (docs/fleets.md#plan)."""
+    from stackctl.plan import command
+
+    command.plan(stack, rate or [], as_json=as_json)
+
+
+@app.command()
 def orphans(stack: StackArgument = "", as_json: Json = False) -> int:
     """List what AWS still has, and bills, of a stack. Nothing is changed, and nothing can be."""
     from stackctl.orphans import command
@@ -132,6 +151,18 @@ def tunnel(
     from stackctl.tunnel import command as tunnelled
 
     return tunnelled.tunnel(stack, command or [])
+
+
+@app.command("cold-start")
+def cold_start(
+    stack: StackArgument = "",
+    measured: Annotated[bool, typer.Option("--measured", help="Look at the pods that run, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say where the time of a new pod's start goes, what makes it shorter, and which startSeconds is right."""
+    from stackctl.cold_start import command
+
+    command.cold_start(stack, measured=measured, as_json=as_json)
 
 
 @app.command()

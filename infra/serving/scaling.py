@@ -10,15 +10,10 @@ import pulumi_kubernetes as k8s
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import custom_resource
 from infra.platform.prometheus_stack import prometheus_url
-from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
-from spec.scaling.behavior import behavior
-from spec.scaling.signal import signals
-from spec.settings.autoscaling import Autoscaling, CronFloor
+from spec.names import TRITON_NAMESPACE
+from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
-
-_POLLING_SECONDS = 15
-_FAILURES_BEFORE_FALLBACK = 4
 
 
 class TritonScaling(pulumi.ComponentResource):
@@ -53,60 +48,3 @@ class TritonScaling(pulumi.ComponentResource):
         else:
             raise ValueError(f"the pods of {fleet.release} have no autoscaler: triton.autoscaler is none")
         self.register_outputs({})
-
-
-def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
-    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`."""
-    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
-    triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings, deployment)]
-    if bounds.cron_floor is not None:
-        triggers.append(_cron_trigger(bounds.cron_floor))
-    return {
-        "scaleTargetRef": {"name": name},
-        "minReplicaCount": bounds.min_replicas,
-        "maxReplicaCount": bounds.max_replicas,
-        "pollingInterval": _POLLING_SECONDS,
-        "fallback": {
-            "failureThreshold": _FAILURES_BEFORE_FALLBACK,
-            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else bounds.min_replicas,
-            # `static`, the default, would scale a loaded fleet down to it.
-            "behavior": "currentReplicasIfHigher",
-        },
-        "advanced": {
-            # Who takes the ScaledObject away keeps the pods that serve.
-            "restoreToOriginalReplicaCount": False,
-            "horizontalPodAutoscalerConfig": {"name": name, "behavior": behavior(settings)},
-        },
-        "triggers": triggers,
-    }
-
-
-def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[str, Any]:
-    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API, of its own pods alone."""
-    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
-    return {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-        "minReplicas": bounds.min_replicas,
-        "maxReplicas": bounds.max_replicas,
-        "metrics": [signal.pods_metric() for signal in signals(settings, deployment)],
-        "behavior": behavior(settings),
-    }
-
-
-def _cron_trigger(floor: CronFloor) -> dict[str, Any]:
-    return {
-        "type": "cron",
-        "name": "floor",
-        "metadata": {
-            "timezone": floor.timezone,
-            "start": floor.start,
-            "end": floor.end,
-            "desiredReplicas": str(floor.replicas),
-        },
-    }
-
-
-def _bounds(settings: Settings) -> Autoscaling:
-    if settings.autoscaling is None:
-        raise ValueError("Triton's pods have no bounds: triton-eks:autoscaling is missing")
-    return settings.autoscaling

@@ -6,6 +6,7 @@ reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -259,6 +260,8 @@ class Settings(Document):
 
     stack: str
     """The name of the stack, which is that of its file."""
+    today: date
+    """The day that the file was judged by: whoever asks what is supported asks of this day, not of the clock."""
     warnings: tuple[Problem, ...] = ()
 
     @property

@@ -20,6 +20,7 @@ from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
 from stackctl import pulumi_program
+from stackctl.account.cluster import connect
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.certify import claims, report
@@ -33,7 +34,6 @@ from stackctl.cost.command import of_settings
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
-from stackctl.first_inference.cluster import connect
 from stackctl.first_inference.command import first_inference, require_models
 from stackctl.orphans.find import leftovers
 from stackctl.orphans.search import Leftover, Search
@@ -134,7 +134,7 @@ class _Pin:
     def take_out(self) -> None:
         """Write the file as it was before; one that somebody else has changed since is left as it is."""
         if self._file.read_bytes() == self._after != self._before:
-            files.rewrite(self._file, self._before)
+            files.rewrite(self._file, self._before, made_from=self._after)
 
 
 def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> Steps:

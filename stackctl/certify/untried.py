@@ -22,6 +22,7 @@ UNTRIED: Mapping[str, str] = {
     "a pull request's comment says what changes, what goes down, what policies say and what it costs": _PREVIEWS,
     "a command ends with a sentence and a documented code whatever it runs in: outside of a checkout, in a deleted folder, "
     "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": _OFFLINE,
+    "the fleets of `stackctl plan` hold the wants, and none with each model on one fleet are cheaper": _OFFLINE,
     "`stackctl init` writes a stack file that is valid and true for the account": _BEFORE,
     "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
     "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
@@ -58,6 +59,8 @@ UNTRIED: Mapping[str, str] = {
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
+    "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
+    "time": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
@@ -90,5 +93,6 @@ UNTRIED: Mapping[str, str] = {
     "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
     "little by little": _DISRUPTIVE,
     "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
+    "`twin replay` says what a change of scaling, pools or models does to latency and cost": _OFFLINE,
 }
 """By the words of the claim on the page."""

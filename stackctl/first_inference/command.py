@@ -29,10 +29,10 @@ from spec.settings.fleets import Fleet
 from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
 from stackctl import pulumi_program
+from stackctl.account.cluster import Cluster, connect
 from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
 from stackctl.account.read_only import Readers, has_object
 from stackctl.cost.command import hour_and_day, of_settings
-from stackctl.first_inference.cluster import Cluster, connect
 from stackctl.first_inference.question import MODEL, Answer, ask, question
 from stackctl.stack_settings import settings_of
 

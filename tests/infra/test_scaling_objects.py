@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from infra import app
 from infra.platform.dashboards.scaling import scaling as scaling_board
-from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from spec.prometheus.timing import timing
 from spec.scaling.behavior import NODE_START_SECONDS, assumptions, behavior, start_seconds
+from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling

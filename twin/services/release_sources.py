@@ -34,7 +34,8 @@ def reads_pictures(home: TwinHome) -> bool:
 def prepare(home: TwinHome) -> Path:
     """Make `directory` what it has to be, and return it. Raises NotPrepared, and NotBuilt without the packages.
 
-    Beside the models lies this twin's own copy of its stack alone: the others serve other models.
+    Beside the models lies this twin's own copy of its stack alone, which may have other GPUs than the tracked file: the
+    other stacks serve other models.
     """
     models = directory(home)
     is_scaled = stack_files.autoscaling(home)
@@ -48,8 +49,8 @@ def prepare(home: TwinHome) -> Path:
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"
         stacks.mkdir()
-        file = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)
-        shutil.copyfile(file, stacks / file.name)
+        own = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)
+        shutil.copyfile(own, stacks / own.name)
     except OSError as error:
         raise NotPrepared(f"the models that are to be released cannot be copied to {models}: {error}") from None
     return models

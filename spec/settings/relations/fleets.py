@@ -163,18 +163,6 @@ def _fleets_roll_out_by_pods(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _pods_are_compared_within_a_fleet(subject: Subject) -> Iterator[Problem]:
-    """Refuse monitoring.parityImage with several fleets, whose pods are meant to differ."""
-    monitoring = subject.document.monitoring
-    if subject.document.fleets is not None and monitoring is not None and monitoring.parity_image is not None:
-        yield Problem(
-            "monitoring.parityImage",
-            "it compares all pods of Triton, and those of several fleets are meant to differ; remove it (alerts on versions "
-            "of models work without it), or remove fleets",
-        )
-
-
-@rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
     """Refuse extraObjects of the chart with several fleets: the chart of each has the same values, and would own them."""
     fleets, objects = len(subject.document.each_fleet), values_of(subject.document).extra_objects

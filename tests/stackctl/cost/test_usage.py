@@ -227,6 +227,15 @@ def test_containers_logs_are_what_the_stack_assumes() -> None:
     assert "assumed: 12 GB of containers' logs a day (logs.containers.gbPerDay)" in found.notes
 
 
+@pytest.mark.parametrize(("clients", "cost"), [({"a": {}, "b": {}}, "0.80"), (None, None)])
+def test_each_client_with_a_key_has_a_secret(clients: dict[str, Any] | None, cost: str | None) -> None:
+    def more(sections: dict[str, Any]) -> None:
+        sections["gateway"] = {**sections["gateway"], **({"clients": clients} if clients else {})}
+
+    found = estimate(stack("staging", more), prices(secrets_secret_month="0.40"), TODAY).items
+    assert [str(item.cost.max) for item in found if item.what == "API keys of clients"] == ([cost] if cost else [])
+
+
 @pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
 def test_keys_are_those_that_the_program_registers(name: str) -> None:
     snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
@@ -352,7 +361,8 @@ def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, mo
     evidence = json.loads(recorded.read_text(encoding="utf-8"))
     plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
     found = throughput.measured(stack("prod", _without_digest(tuned)))
-    assert found == {"filetype": throughput.Measured(evidence["winner"]["rate"], "2 CPUs (Intel(R) Xeon(R) Processor)")}
+    where = "2 CPUs (Intel(R) Xeon(R) Processor)"
+    assert found == {"filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193)}
 
 
 def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(

@@ -19,9 +19,9 @@ from kubernetes.client.exceptions import ApiException
 
 from spec.settings import Settings
 from stackctl import pulumi_program
+from stackctl.account.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.account.read_only import Readers
 from stackctl.first_inference import command
-from stackctl.first_inference.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.first_inference.command import NotServing, NotUp
 from stackctl.first_inference.question import Question, WrongAnswer, ask, question
 from tests.aws_environment import use_none_of_the_developers

@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from infra.platform import keda as keda_chart
-from infra.serving.scaling import scaled_object_spec
+from spec.scaling.manifests import scaled_object_spec
 from spec.versions import KEDA
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling

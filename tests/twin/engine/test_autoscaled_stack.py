@@ -115,6 +115,8 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     assert registry.families(worker) == ("keda",)
     assert registry.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
     assert registry.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
+    assert registry.families({"triton-eks:fleets": [{"autoscaling": {"minReplicas": 1, "maxReplicas": 2}}]}) == ("keda",)
+    assert registry.families({"triton-eks:fleets": [{"replicas": 1}, 3]}) == ()
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
     both = registry.families(stack_files.config(autoscaled, "local"))
     assert both == ("prometheus", "prometheus-operator", "keda", "prometheus-adapter"), "KEDA is there for the workers"
@@ -128,8 +130,11 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         ("", pinned.OLD_KUBERNETES),
         ("", pinned.LOCAL_DISK),
         ("gateway", {}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[0]}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[1]}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[2]}),
     ],
-    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway"],
+    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway", "fleets", "both-have-it", "moved"],
 )
 def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, asked: str, pins: dict[str, object]) -> None:
     stack_files.ask_for_autoscaling(home, asked == "autoscaling")

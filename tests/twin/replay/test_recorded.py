@@ -1,0 +1,111 @@
+"""The ports beside the real ones: a KEDA, a HorizontalPodAutoscaler and a Prometheus that were recorded at work.
+
+`benchmarks/autoscaler_recording.py` made the recordings on a twin; each says when, of which revision, and by which command.
+"""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.scaling.signal import BUSY, PENDING
+from twin.replay.hpa import Autoscaler, by_average_value
+from twin.replay.keda import ScaledObject, autoscaler_of
+from twin.replay.prometheus import WINDOW_SECONDS, rate
+
+FOLDER = Path(__file__).parent / "recordings"
+LOOK_SECONDS = 1.0
+"""The recorder looks twice a second; a busy machine may make it a second."""
+
+
+@pytest.fixture(params=sorted(file.stem for file in FOLDER.glob("*.json")))
+def recorded(request: pytest.FixtureRequest) -> Any:
+    return json.loads((FOLDER / f"{request.param}.json").read_text())
+
+
+def at(changes: Sequence[Sequence[float]], moment: float) -> float | None:
+    """Return the value that holds at a moment, of changes; None before the first one."""
+    place = bisect_right(changes, moment, key=lambda change: change[0])
+    return changes[place - 1][1] if place else None
+
+
+def decisions(recording: Any, phase: float) -> list[tuple[float, int]]:
+    """Return what the port wants at each sync, of the numbers that the real autoscaler was told."""
+    autoscaler, current, made = Autoscaler(autoscaler_of(recording["scaledObject"])), int(recording["wanted"][0][1]), []
+    targets = {trigger["name"]: float(trigger["metadata"]["threshold"]) for trigger in recording["scaledObject"]["triggers"]}
+    moment = phase
+    while moment < recording["seconds"]:
+        told = {name: at(changes, moment) for name, changes in recording["values"].items()}
+        asked = [None if told[name] is None else by_average_value(told[name], targets[name], current) for name in targets]
+        current = autoscaler.decide(moment, current, asked)
+        made.append((moment, current))
+        moment += recording["syncSeconds"]
+    return made
+
+
+@pytest.mark.parametrize("phase", [0, 2.5, 4.9])
+def test_decisions_are_those_of_the_real_autoscaler_within_a_sync_period(recorded: Any, phase: float) -> None:
+    """99 of 100, wherever in its period the real one, whose moments of looking nothing records, began."""
+    period, wanted = recorded["syncSeconds"], recorded["wanted"]
+    made = decisions(recorded, phase)
+    same = [pods in {at(wanted, moment + offset) for offset in (-period, 0, period)} for moment, pods in made]
+    assert sum(same) / len(same) >= 0.99, [one for one, right in zip(made, same, strict=True) if not right]
+    assert len({pods for _, pods in wanted}) > 2, "a recording in which nothing changed shows nothing"
+
+
+def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_last_question(recorded: Any) -> None:
+    scaled = ScaledObject(recorded["scaledObject"])
+    polls = sorted({change[0] for changes in recorded["values"].values() for change in changes})[1:]
+    for series, kind in ((PENDING.series, "pending"), (BUSY.series, "busy")):
+        (name,) = (name for name in recorded["values"] if name.startswith(kind) and len(recorded["values"][name]) > 1)
+        for moment in polls:
+            summed = {round(total(recorded["samples"][series], moment - early), 3) for early in (0, LOOK_SECONDS)}
+            assert at(recorded["values"][name], moment) in summed, (name, moment)
+    gaps = {round((second - first) / scaled.polling_seconds, 1) for first, second in pairwise(polls)}
+    assert all(math.isclose(gap, round(gap), abs_tol=0.11) for gap in gaps), "questions come every pollingInterval"
+
+
+def total(pods: dict[str, list[list[float]]], moment: float) -> float:
+    """Return the sum of the newest sample of each pod that is evaluated still: no older than one evaluation."""
+    newest = [(of_pod[0], of_pod[1]) for samples in pods.values() for of_pod in samples[-1:] if of_pod[0] <= moment]
+    newest += [
+        (samples[place][0], samples[place][1])
+        for samples in pods.values()
+        for place in range(len(samples) - 1)
+        if samples[place][0] <= moment < samples[place + 1][0]
+    ]
+    return sum(value for taken, value in newest if taken > moment - 16)
+
+
+def test_recorded_rates_are_those_of_the_scraped_samples(recorded: Any) -> None:
+    samples = recorded["samples"]
+    compared = 0
+    for pod, evaluated in samples[BUSY.series].items():
+        for moment, value in evaluated:
+            rates = [
+                rate_of(samples[metric][pod], moment)
+                for metric in (
+                    "nv_inference_compute_infer_duration_us",
+                    "nv_inference_exec_count",
+                    "nv_inference_request_success",
+                )
+            ]
+            if any(one is None for one in rates):
+                continue
+            seconds, executions, successes = (one or 0.0 for one in rates)
+            assert value == pytest.approx(seconds / 1e6 * executions / successes if successes else 0, rel=1e-6, abs=1e-9)
+            compared += 1
+    assert compared > 20
+
+
+def rate_of(scraped: list[list[float]], moment: float) -> float | None:
+    """Return the rate over the window; None where its beginning was not recorded."""
+    if moment - WINDOW_SECONDS < 0 and scraped[0][0] < 16:
+        return None
+    window = [(taken, value) for taken, value in scraped if moment - WINDOW_SECONDS < taken <= moment]
+    return rate([taken for taken, _ in window], [value for _, value in window], moment)
