@@ -126,6 +126,20 @@ def test_everything_that_is_wrong_is_said_with_stack_and_model(models: Path, sta
     ]
 
 
+def test_a_stack_of_other_models_is_left_out_where_another_stack_serves_these(models: Path, stacks: Path) -> None:
+    write_stack(stacks, {"net": wants()}, stack="staging")
+    missing = "stacks/Pulumi.staging.yaml: models.serving.net: there is no such model; models: classify, normalize, pipeline"
+    assert _problems(models, stacks) == [missing]
+
+    write_stack(stacks, {"classify": wants()})
+    plan = _plan(models, stacks)
+    assert ([*plan.manifest.serving], plan.other_stacks) == (["dev"], ("staging",))
+    assert [key for key in plan.objects if "/configs/" in key] == ["classify/configs/dev.pbtxt"]
+
+    write_stack(stacks, {"net": wants(), "normalize": wants()}, stack="staging")
+    assert _problems(models, stacks) == [missing]
+
+
 def test_mistakes_of_models_and_of_stacks_are_said_together(models: Path, stacks: Path) -> None:
     (stacks).mkdir()
     (stacks / "Pulumi.qa.yaml").write_text("config: [\n")

@@ -1,6 +1,6 @@
 """Run a twin for a while under load, with a rollout every three minutes and a fault every two, and look for what leaks.
 
-    python -m tests.system.e2e.soak --minutes 30 [--record benchmarks/results/soak-2026-11-23.json]
+    python -m tests.system.e2e.soak --minutes 30 [--record soak.json]
 
 docs/faults.md says what it does, and benchmarks/results_page.py makes a table of the newest record.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -222,6 +222,13 @@ def judged(made: Soak) -> list[str]:
     return found
 
 
+def write(record: Path, made: Soak, seed: int, started: datetime) -> None:
+    """Write all figures of a run, as JSON."""
+    said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    about = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": said.stdout.strip(), "seed": seed}
+    record.write_text(json.dumps({**about, **asdict(made)}, indent=1) + "\n")
+
+
 def main(
     minutes: Annotated[float, typer.Option(min=1, max=240, help="How long.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Chooses the order of the faults.")] = 1,
@@ -235,14 +242,10 @@ def main(
             made = soak(Site.bring_up(home), minutes * 60, seed, typer.echo)
         finally:
             Twin(home).down()
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     wrong = judged(made)
-    about: dict[str, Any] = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": revision.strip()}
     if record is not None:
-        record.write_text(json.dumps({**about, "seed": seed, "wrong": wrong, **asdict(made)}, indent=1) + "\n")
-    typer.echo(
-        f"{made.seconds:.0f} s: {made.requests}, {made.retried} tried again; {made.messages} messages: {made.results}"
-    )
+        write(record, made, seed, started)
+    typer.echo(f"{made.seconds:.0f} s: {made.requests}, {made.retried} tried again; {made.messages} messages")
     for name in made.looks[-1].usage:
         figures = [asdict(one.usage[name]) for one in (made.looks[0], made.looks[-1]) if name in one.usage]
         typer.echo(f"{name}: {' -> '.join(map(str, figures))}")
