@@ -117,6 +117,7 @@ def deploy(settings: Settings) -> None:
         cache=cache,
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
+        requests=requests,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)

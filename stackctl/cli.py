@@ -81,7 +81,7 @@ def first_inference(
     stack: StackArgument = "",
     yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
 ) -> None:
-    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    """Serve the models of `make models` on a stack that is up, ask one, and say where it listens and what it costs."""
     from stackctl.first_inference import command
 
     command.first_inference(stack, yes=yes)

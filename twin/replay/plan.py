@@ -82,6 +82,12 @@ def plans(
     streams = sorted(model for model, wants in settings.models.serving.items() if wants.llm is not None)
     if streams:
         raise NotReplayable(f"{', '.join(streams)}: the batching of language models is not simulated, only Triton's own")
+    without_pods = [fleet.release for fleet in settings.each_fleet if fleet.stack.fewest_pods == 0]
+    if without_pods:
+        raise NotReplayable(
+            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 a message in the request queue starts the first "
+            "pod, and what is replayed are requests to the pods; replay it with 1"
+        )
     unknown = sorted(given.keys() - settings.models.serving.keys())
     if unknown:
         known = ", ".join(sorted(settings.models.serving)) or "none"

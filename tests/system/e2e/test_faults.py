@@ -15,6 +15,7 @@ from tests.system.e2e import soak
 from tests.system.e2e.conftest import Twin
 from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Load, Site, until
 from twin.cluster.kube_api import Object, object_path
+from twin.host import processes
 from twin.host.home import TwinHome
 
 # KEDA, Envoy Gateway and Prometheus may have to be built first.
@@ -187,7 +188,7 @@ def test_a_release_that_does_not_load_stops_at_its_first_pod_and_the_one_before_
     before = {pod["metadata"]["uid"]: restarts(pod) for pod in site.pods(TRITON_NAMESPACE)}
     with under_load(site, "a release that does not load"):
         site.release("normalize/1/model.py", "raise RuntimeError('the weights are missing')\n")
-        assert site.pulumi_up().returncode == 0, "the engine does not wait for pods"
+        assert site.pulumi_up().returncode == 0
         until(lambda: restarts(newest(site)) >= 1, "the first pod of the release to end", 120)
         staying = {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)} & before.keys()
         assert len(staying) >= len(before) - 1, "one pod at a time"
@@ -197,13 +198,23 @@ def test_a_release_that_does_not_load_stops_at_its_first_pod_and_the_one_before_
         well_again(site, "a release that does not load", NEEDS_UP, begun)
 
 
+UPDATES = {
+    "triton-eks:network.flowLogRetentionDays": 3,
+    "triton-eks:cluster.logRetentionDays": 3,
+    "triton-eks:models.oldReleaseDays": 8,
+    "triton-eks:worker.resultDays": 2,
+    "triton-eks:triton.memoryGiB": 10,
+}
+"""Several, of which the engine is at one for long enough to be seen; the last replaces every pod of Triton."""
+
+
 def test_of_two_updates_at_once_one_is_refused_and_a_killed_one_is_finished_by_the_next(site: Site) -> None:
-    """Each of them replaces every pod of Triton, under load."""
     with under_load(site, "the engine, while it updates"):
         begun = time.monotonic()
-        site.twin.pin("triton-eks:triton.memoryGiB", 10)
+        for key, value in UPDATES.items():
+            site.twin.pin(key, value)
         with site.twin.start("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK) as first:
-            until(lambda: site.engine_is("updating"), "the engine to be updating resources", 60)
+            processes.wait_until(lambda: site.engine_is("updating"), "the engine to be updating resources", 120, poll=0.01)
             site.signal_engine(signal.SIGSTOP)  # or it would be done before the second begins
             refused = site.pulumi_up()
             assert refused.returncode != 0

@@ -11,6 +11,7 @@ from stackctl.cost import prices
 from tests.spec.stack_config import settings
 from tests.spec.test_fleets import THREE
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, HPA, SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 from twin.replay import samples
 from twin.replay.outcome import Outcome, document
 from twin.replay.plan import NotReplayable, Plan, plans
@@ -123,6 +124,9 @@ def test_what_cannot_be_followed_is_refused() -> None:
     read = stack()
     with pytest.raises(NotReplayable, match=r"--batch-ms detect: .* models\.serving has classify"):
         plans(read, prices.load(read.region), {}, {"detect": (1, 2)})
+    to_zero = settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)})
+    with pytest.raises(NotReplayable, match=r"triton: with autoscaling.minReplicas 0 a message .* starts the first pod"):
+        plans(to_zero, prices.load(to_zero.region), {}, {})
     empty = settings({"models.serving": {}})
     with pytest.raises(NotReplayable, match=r"models\.serving is empty"):
         plans(empty, prices.load(empty.region), {}, {})
