@@ -34,6 +34,7 @@ from twin.commands import preview  # noqa: E402
 from twin.engine.engine import Engine, process_name  # noqa: E402
 from twin.host import processes  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
+from twin.plugins import awaiting  # noqa: E402
 from twin.services import scratch  # noqa: E402
 
 EMPTY = ROOT / "benchmarks" / "empty_program"
@@ -84,7 +85,7 @@ def models(number: int) -> Config:
     """Return prod with so many models, each with a route and alerts of its own."""
     config = _prod()
     section = config["triton-eks:models"]
-    wants = section["serving"]["classify"]
+    wants = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
     section["serving"] = {f"model-{one:03}": dict(wants) for one in range(number)}
     return _released(config)
 
@@ -113,6 +114,7 @@ STACKS: Mapping[Kind, Callable[[int], Config]] = {"models": models, "pools": poo
 
 def _prod() -> Config:
     config: Config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    del config["triton-eks:autoscaling"]["targets"]  # of models that are not there
     return config
 
 
@@ -163,7 +165,7 @@ def measure(engine: Engine, action: Action) -> Cost:
         if action == "preview":
             made = preview.read(engine, STACK).summary
         else:
-            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"])
+            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
         seconds = time.monotonic() - began
     if action == "up":
         made = engine.last_changes(STACK)

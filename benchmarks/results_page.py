@@ -37,6 +37,7 @@ def page(results: Path) -> str:
         ("Canaries", "canary gate", _canaries),
         ("From a bucket to a served release", "delivery", _deliveries),
         ("Previews and updates", "engine", _engine),
+        ("Faults and rollouts under load", "soak", _soak),
     ):
         newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
         lines += ["", f"## {title}", ""]
@@ -152,6 +153,25 @@ def _growth(costs: list[Record]) -> list[float]:
 
 def _canaries(record: Record) -> list[str]:
     return canary_gate.table([canary_gate.Row.model_validate(row) for row in record["rows"]])
+
+
+def _soak(record: Record) -> Iterator[str]:
+    requests = ", ".join(f"{number} {what}" for what, number in record["requests"].items())
+    results = ", ".join(f"{number} {times}" for times, number in record["results"].items())
+    yield f"{record['seconds']:g} s. Requests: {requests}; {record['retried']} tried again."
+    yield f"Messages: {record['messages']}, {results}. [How it was made](../docs/faults.md#hours-of-it)."
+    yield ""
+    yield "| what | all was well again after, in seconds |"
+    yield "|---|---|"
+    for what in dict.fromkeys(what for _, what, _ in record["done"]):
+        yield f"| {what} | {', '.join(f'{took:g}' for _, done, took in record['done'] if done == what)} |"
+    yield ""
+    yield "| processes, at the beginning and at the end | number | MiB | descriptors | threads |"
+    yield "|---|---|---|---|---|"
+    first, last = (record["looks"][end]["usage"] for end in (0, -1))
+    for name in sorted(first.keys() & last.keys()):
+        pairs = (f"{first[name][key]:g}, {last[name][key]:g}" for key in ("processes", "rss_mib", "descriptors", "threads"))
+        yield f"| {name} | {' | '.join(pairs)} |"
 
 
 if __name__ == "__main__":

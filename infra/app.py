@@ -117,6 +117,7 @@ def deploy(settings: Settings) -> None:
         cache=cache,
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
+        requests=requests,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
@@ -131,7 +132,7 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
-    if release is not None and settings.fleets is None:
+    if release is not None and settings.fleets is None and settings.triton.rollout != "blue-green":
         pulumi.export("inferenceUrl", TRITON_HTTP_URL)
     elif release is not None:
         pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,11 +31,23 @@ def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
         stream.write(content)
 
 
-def rewrite(path: Path, content: bytes) -> None:
+def create(path: Path, content: bytes) -> None:
+    """Write a person's file where none is, not even one that has come since somebody looked. Raises NotWritten."""
+    try:
+        with _in_the_place_of(path, _NEW_FILE, os.link) as stream:
+            stream.write(content)
+    except FileExistsError:
+        raise NotWritten(f"{path}: somebody else has made it meanwhile, and it is left as it is") from None
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def rewrite(path: Path, content: bytes, made_from: bytes | None = None) -> None:
     """Write a person's file, making it and its directory when absent.
 
     Of a file that is there, the mode, the owner and the extended attributes stay. A symbolic link stays one, and what it
-    leads to is written. A device or pipe (/dev/stdout) is written to. Raises NotWritten.
+    leads to is written. A device or pipe (/dev/stdout) is written to. `made_from`: what was read of it, and `content` is
+    a change of; a file that is something else by now stays as it is, so that nobody's change is lost. Raises NotWritten.
     """
     try:
         before = _before(path)
@@ -45,7 +58,17 @@ def rewrite(path: Path, content: bytes) -> None:
             raise NotWritten(f"{path}: is write-protected; `chmod u+w` it, or write to another file")
         path.parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()
-        with _in_the_place_of(target, _NEW_FILE if before is None else 0o600) as stream:
+
+        def put(partial: Path, target: Path) -> None:
+            with _one_at_a_time(target.parent):
+                if made_from is not None and target.read_bytes() != made_from:
+                    raise NotWritten(
+                        f"{path}: somebody else has changed it meanwhile, and it is left as they wrote it; run the same "
+                        "command again"
+                    )
+                partial.replace(target)
+
+        with _in_the_place_of(target, _NEW_FILE if before is None else 0o600, put) as stream:
             stream.write(content)
             if before is not None:
                 _make_like(stream.fileno(), target, before)
@@ -88,14 +111,25 @@ def _make_like(descriptor: int, target: Path, before: os.stat_result) -> None:
 
 
 @contextlib.contextmanager
-def _in_the_place_of(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """Open a new file in the same directory; it replaces `path` when the block ends well, and is removed otherwise."""
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    """Hold the directory against other processes that change a file there in this way; the kernel lets go of it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _in_the_place_of(path: Path, mode: int, put: Callable[[Path, Path], object] = os.replace) -> Iterator[BinaryIO]:
+    """Open a new file in the same directory; it is put in the place of `path` when the block ends well, else removed."""
     partial = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
-        partial.replace(path)
-    except BaseException:
+        put(partial, path)
+    finally:
         partial.unlink(missing_ok=True)
-        raise

@@ -28,8 +28,8 @@ TRITON_RELEASE = TRITON_CHART
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 POD_RELEASE_LABEL = "triton-eks/release"
 """The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
-TRITON_HEADLESS_SERVICE = f"{TRITON_SERVICE}-headless"
-"""Resolves to every pod, so that a gRPC client balances over them."""
+TRITON_HEADLESS_COMPONENT = "inference-headless"
+"""The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
 
 
@@ -38,9 +38,17 @@ def triton_http_url(release: str) -> str:
     return f"http://{release}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_HTTP_PORT}"
 
 
+def headless_service(release: str) -> str:
+    """Return the Service of a Helm release that resolves to every pod, so that a gRPC client balances over them."""
+    return f"{release}-headless"
+
+
+TRITON_HEADLESS_SERVICE = headless_service(TRITON_RELEASE)
+
+
 def triton_grpc_url(release: str) -> str:
     """Return the name by which gRPC clients in the cluster find each pod of the fleet of a Helm release."""
-    return f"dns:///{release}-headless.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
+    return f"dns:///{headless_service(release)}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"
 
 
 TRITON_HTTP_URL, TRITON_GRPC_URL = triton_http_url(TRITON_RELEASE), triton_grpc_url(TRITON_RELEASE)

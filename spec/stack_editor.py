@@ -64,7 +64,8 @@ class StackEditor:
     def save(self, changes: Mapping[tuple[str, ...], Any]) -> None:
         """Write the file, in which what lies at each path below `config` has the given value, and nothing else is different.
 
-        That is read from the text that is about to be written. Raises NotEditable, and NotWritten.
+        That is read from the text that is about to be written. Raises NotEditable, and NotWritten, also where somebody else
+        has changed the file since it was opened.
         """
         buffer = io.StringIO()
         self._yaml.dump(self._document, buffer)
@@ -84,7 +85,7 @@ class StackEditor:
                 "anchors (&), aliases (*) and merges (<<), then run the same command again"
             )
         bom = _BOM if self._content.startswith(_BOM) else b""
-        files.rewrite(self._file, bom + text.encode())
+        files.rewrite(self._file, bom + text.encode(), made_from=self._content)
 
     def _text(self) -> str:
         return self._content.removeprefix(_BOM).decode("utf-8")

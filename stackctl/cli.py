@@ -81,10 +81,29 @@ def first_inference(
     stack: StackArgument = "",
     yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
 ) -> None:
-    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    """Serve the models of `make models` on a stack that is up, ask one, and say where it listens and what it costs."""
     from stackctl.first_inference import command
 
     command.first_inference(stack, yes=yes)
+
+
+@app.command()
+def plan(
+    stack: StackArgument = "",
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL@POOL=RATE",
+            help="Requests/s that a pod on the pool holds within the model's SLO, where no evidence of `modelctl tune` "
+            "says it; repeatable.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the cheapest fleets that hold what a stack wants of its models (docs/fleets.md#plan)."""
+    from stackctl.plan import command
+
+    command.plan(stack, rate or [], as_json=as_json)
 
 
 @app.command()
@@ -239,12 +258,15 @@ def review_collect(
     against: Annotated[
         str | None, typer.Option(metavar="REV", help="Git revision that models, cost and quotas are compared with.")
     ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output of `twin replay STACK --against REV --json`.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Make the report of one stack, as JSON, of the engine's preview and the stack file."""
     from stackctl.review import command
 
-    command.collect(stack, preview, against, output)
+    command.collect(stack, preview, against, replay, output)
 
 
 @review.command("render")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from console import pulumi_program
 from console.exit_codes import DONE, NO_TRAFFIC
 from console.program import interruptible
+from console.pulumi_program import PulumiFailed
 from console.terminal import output, print_json, progress, table
 from modelctl import metrics_server
 from modelctl.release import catalog
@@ -16,6 +20,7 @@ from modelctl.release.pin import pinned
 from modelctl.release.rollback import RollbackError, roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
+from modelctl.rollout.blue_green import BlueGreen, Platform
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
@@ -26,12 +31,17 @@ from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.replay import Replay
-from modelctl.rollout.watch import Watch
+from modelctl.rollout.watch import Watched
+from modelctl.rollout.watch import watch as watch_fleets
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.names import TRITON_HEADLESS_SERVICE
+from spec.names import TRITON_RELEASE
 from spec.settings import Settings, load_stack_file
+from spec.settings.fleets import Fleet as StackFleet
+
+if TYPE_CHECKING:
+    from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
 _GOES_ON = "interrupted; run the same command again, it goes on"
 
@@ -95,15 +105,26 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     """Change the models of running pods, or go on with the rollout that was interrupted."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
-    slos = _slos(load_stack_file(asked.stacks / f"Pulumi.{asked.stack}.yaml"))
+    file = asked.stacks / f"Pulumi.{asked.stack}.yaml"
+    settings = load_stack_file(file)
+    slos = _slos(settings)
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:
-        controller = Controller(store, _fleet(namespace, translation), wanted, limits=asked.limits, tell=tell)
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
-            result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
+            if settings.triton.rollout == "blue-green":
+                if replay is not None:
+                    raise Misused("--replay asks both versions on one pod, which a rollout in place alone has; leave it out")
+                platform = Platform(
+                    lambda name: _fleet(namespace, translation, name), lambda: _up(asked.stack, tell), lease.check
+                )
+                rolled = BlueGreen(file, store, platform, wanted, asked.limits, tell)
+                result = rolled.back() if asked.release is None else rolled.rollout(asked.release)
+            else:
+                controller = Controller(store, _fleet(namespace, translation), wanted, limits=asked.limits, tell=tell)
+                result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
     except (FleetError, PodProblem, StillAsked) as failure:
         raise Unfinished(f"{failure}; run the same command again, it goes on") from failure
     _report(result, asked_to_undo=asked.back)
@@ -121,8 +142,6 @@ def watch(
 ) -> None:
     """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
     settings = load_stack_file(file)
-    if settings.fleets is not None:
-        raise Misused(f"{file}: has fleets, and a watch knows a stack without fleets alone")
     release = pinned(file)
     name = stack_name(file)
     if release is None or name is None:
@@ -131,7 +150,10 @@ def watch(
     tell = _tell()
     stack_release = StackRelease(catalog.finished(store, release.id), name, store)
     with interruptible("interrupted; nothing was changed"):
-        seen = Watch(stack_release, _fleet(namespace, translation), _slos(settings), limits, tell).run()
+        fleets = [
+            _watched(fleet, stack_release, _fleet(namespace, translation, fleet.release)) for fleet in settings.each_fleet
+        ]
+        seen = watch_fleets(stack_release, fleets, _slos(settings), limits, tell)
     for line in seen.figures:
         print(line)
     if seen.open and not seen.wrong:
@@ -152,28 +174,40 @@ def watch(
 def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:
     """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ."""
     address = metrics_server.address("--serve", serve) if serve is not None else None
-    fleet = _fleet(namespace, translation)
+    first = _fleet(namespace, translation)
     if address is not None:
-        with metrics_server.serving(ParityCollector(fleet, namespace), "--serve", *address):
+        with metrics_server.serving(ParityCollector(first.all_fleets, namespace), "--serve", *address):
             threading.Event().wait()
         return DONE
-    states = fleet_parity.states(fleet)
+    states = fleet_parity.states(first.all_fleets())
     if not states:
-        raise NoPods(
-            f"no pods of the Service {TRITON_HEADLESS_SERVICE} in namespace {namespace}, so there is nothing to compare; "
-            "the pods of a stack with fleets are not compared"
-        )
+        raise NoPods(f"no pods of Triton in namespace {namespace}, so there is nothing to compare")
     differences = fleet_parity.differences(states)
     if as_json:
-        pods = {s.pod: {"problem": s.problem, "models": {m.model: m.hashes for m in s.models}} for s in states}
+        pods = {
+            s.pod: {"fleet": s.fleet, "problem": s.problem, "models": {m.model: m.hashes for m in s.models}} for s in states
+        }
         print_json({"pods": pods, "differences": differences})
     else:
         _print(states)
         for sentence in differences:
             print(sentence)
         if not differences:
-            print(f"{len(states)} pods serve the same")
+            print(_alike([state.fleet for state in states]))
     return FAILED if differences else DONE
+
+
+def _alike(fleets: Sequence[str]) -> str:
+    """Return that pods serve the same, by the fleet of each."""
+    counts = Counter(fleets)
+    if len(counts) == 1:
+        return f"{len(fleets)} pods serve the same"
+    return f"the pods of each fleet serve the same: {', '.join(f'{fleet} {count}' for fleet, count in counts.items())}"
+
+
+def _watched(fleet: StackFleet[Settings], release: StackRelease, pods: Fleet) -> Watched:
+    versions = {model: version for model, version in release.manifest.versions.items() if fleet.serves(model)}
+    return Watched(pods, versions, [model for model in versions if fleet.weight(model)], fleet.name)
 
 
 def _print(states: list[fleet_parity.PodState]) -> None:
@@ -200,10 +234,18 @@ def _slos(settings: Settings) -> dict[str, float]:
     return {model: float(wants.slo_p95_ms) for model, wants in settings.models.serving.items()}
 
 
-def _fleet(namespace: str, translation: str | None) -> Fleet:
+def _up(stack: str, tell: Callable[[str], None]) -> None:
+    """Bring the stack to what its file says. Raises PulumiFailed."""
+    arguments = ["up", "--stack", stack, "--yes", "--skip-preview", "--non-interactive"]
+    tell(f"pulumi {' '.join(arguments)}")
+    if pulumi_program.run(arguments) != 0:
+        raise PulumiFailed(f"`pulumi {' '.join(arguments)}` ended with an error, which stands above")
+
+
+def _fleet(namespace: str, translation: str | None, release: str = TRITON_RELEASE) -> KubernetesFleet:
     from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
-    return KubernetesFleet(namespace, _network(translation))
+    return KubernetesFleet(namespace, _network(translation), release)
 
 
 def _network(text: str | None) -> PodNetwork | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -16,16 +16,19 @@ UP = "triton_model_config_fleet_up"
 
 
 class ParityCollector(Collector):
-    """`triton_model_config_info{namespace,pod,model,version,hash} 1` per pod and version that is ready."""
+    """`triton_model_config_info{namespace,fleet,pod,model,version,hash} 1` per pod and version that is ready.
 
-    def __init__(self, fleet: Fleet, namespace: str) -> None:
-        self._fleet = fleet
+    `fleets`: those that there are at a scrape.
+    """
+
+    def __init__(self, fleets: Callable[[], Mapping[str, Fleet]], namespace: str) -> None:
+        self._fleets = fleets
         self._namespace = namespace
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         up = GaugeMetricFamily(UP, "Whether the pods could be listed.", labels=["namespace"])
         try:
-            states = parity.states(self._fleet)
+            states = parity.states(self._fleets())
         except FleetError:
             # A scrape without series would look like a fleet without models.
             up.add_metric([self._namespace], 0)
@@ -36,12 +39,12 @@ class ParityCollector(Collector):
         info = GaugeMetricFamily(
             INFO,
             "Config of a ready model version as a pod serves it.",
-            labels=["namespace", "pod", "model", "version", "hash"],
+            labels=["namespace", "fleet", "pod", "model", "version", "hash"],
         )
         for state in states:
             for served in state.models:
                 for version, hash_ in served.hashes.items():
-                    info.add_metric([self._namespace, state.pod, served.model, str(version), hash_], 1)
+                    info.add_metric([self._namespace, state.fleet, state.pod, served.model, str(version), hash_], 1)
         yield info
         unreachable = GaugeMetricFamily(UNREACHABLE, "Pods that do not say what they serve.", labels=["namespace"])
         unreachable.add_metric([self._namespace], sum(state.problem is not None for state in states))

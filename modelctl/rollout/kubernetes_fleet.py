@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -20,25 +21,40 @@ from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
-from spec.names import POD_RELEASE_LABEL, SERVED_VERSIONS, TRITON_HEADLESS_SERVICE, TRITON_METRICS_PORT
+from spec.names import (
+    POD_RELEASE_LABEL,
+    SERVED_VERSIONS,
+    TRITON_CHART,
+    TRITON_HEADLESS_COMPONENT,
+    TRITON_METRICS_PORT,
+    TRITON_RELEASE,
+    headless_service,
+)
 from spec.reading import Unreadable
 
 _HTTP_PORT_NAME = "http"
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_OF_EVERY_FLEET = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/component={TRITON_HEADLESS_COMPONENT}"
+"""Labels of a Service are those of its EndpointSlices too
+(https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/endpointslice/utils.go)."""
 _TIMEOUT = (5.0, 30.0)
 _LEAVE_SECONDS = 60.0
 _POLL_SECONDS = 0.5
 
 
 class KubernetesFleet:
-    """The pods behind the Service `triton-headless` of a namespace, also those that are not ready.
+    """The pods behind the headless Service of a fleet, also those that are not ready.
 
     The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
     """
 
-    def __init__(self, namespace: str, network: PodNetwork | None = None) -> None:
-        """Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+    def __init__(self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE) -> None:
+        """Take the fleet of a Helm release.
+
+        Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
         self._network = network
+        self._service = headless_service(release)
         try:
             _configure()
         except ConfigException as error:
@@ -50,16 +66,15 @@ class KubernetesFleet:
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
 
+    def all_fleets(self) -> dict[str, Self]:
+        """Return every fleet of the namespace by its Helm release, this one among them. Raises FleetError."""
+        services = {part.metadata.labels[_SERVICE_LABEL] for part in self._slices(_OF_EVERY_FLEET)}
+        return {service.removesuffix(headless_service("")): self._of(service) for service in sorted(services)}
+
     def pods(self) -> list[Pod]:
         """See `Fleet`."""
-        with self._sentences():
-            slices = self._discovery.list_namespaced_endpoint_slice(
-                self._namespace,
-                label_selector=f"kubernetes.io/service-name={TRITON_HEADLESS_SERVICE}",
-                _request_timeout=_TIMEOUT,
-            )
         found: dict[str, Pod] = {}
-        for part in slices.items:
+        for part in self._slices(f"{_SERVICE_LABEL}={self._service}"):
             port = next((port.port for port in part.ports or [] if port.name == _HTTP_PORT_NAME), None)
             for endpoint in part.endpoints or []:
                 target = endpoint.target_ref
@@ -128,6 +143,18 @@ class KubernetesFleet:
                 if error.status == 404:
                     raise FleetAbsent(f"there is no namespace {self._namespace} yet") from None
                 raise
+
+    def _of(self, service: str) -> Self:
+        other = copy.copy(self)
+        other._service = service
+        return other
+
+    def _slices(self, selector: str) -> list[Any]:
+        with self._sentences():
+            found: list[Any] = self._discovery.list_namespaced_endpoint_slice(
+                self._namespace, label_selector=selector, _request_timeout=_TIMEOUT
+            ).items
+        return found
 
     def _config_map(self) -> Any:
         return self._found(self._core.read_namespaced_config_map, SERVED_VERSIONS)

@@ -1,8 +1,8 @@
-"""Do all pods serve the same? The hash of each model's served config, and its versions, per pod."""
+"""Do all pods of a fleet serve the same? The hash of each model's served config, and its versions, per pod."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -26,26 +26,28 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class PodState:
-    """The models that one pod serves; `problem` says why they cannot be told."""
+    """The models that one pod of a fleet serves; `problem` says why they cannot be told."""
 
+    fleet: str
     pod: str
     models: tuple[ServedModel, ...] = ()
     problem: str | None = None
 
 
-def states(fleet: Fleet) -> list[PodState]:
-    """Return what each pod serves. Raises FleetError; a pod that does not answer is part of the result."""
+def states(fleets: Mapping[str, Fleet]) -> list[PodState]:
+    """Return what each pod of each fleet serves. Raises FleetError; a pod that does not answer is part of the result."""
+    pods = [(name, pod) for name, fleet in fleets.items() for pod in fleet.pods()]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(_state, fleet.pods()))
+        return list(pool.map(lambda one: _state(*one), pods))
 
 
 def differences(found: Sequence[PodState]) -> list[str]:
-    """Return why the pods are not alike, a sentence each; empty when they are."""
+    """Return why the pods of a fleet are not alike, a sentence each; empty when those of each are."""
     sentences = [state.problem for state in found if state.problem is not None]
     seen = [state for state in found if state.problem is None]
-    for model in sorted({served.model for state in seen for served in state.models}):
+    for fleet, model in sorted({(state.fleet, served.model) for state in seen for served in state.models}):
         by_hashes: dict[str, list[str]] = {}
-        for state in seen:
+        for state in (state for state in seen if state.fleet == fleet):
             served = next((served for served in state.models if served.model == model), None)
             by_hashes.setdefault(_describe(served), []).append(state.pod)
         if len(by_hashes) > 1:
@@ -60,7 +62,7 @@ def _describe(served: ServedModel | None) -> str:
     return ", ".join(f"version {version} with config {hash_}" for version, hash_ in sorted(served.hashes.items()))
 
 
-def _state(pod: Pod) -> PodState:
+def _state(fleet: str, pod: Pod) -> PodState:
     try:
         with PodClient(pod) as client:
             models = tuple(
@@ -68,5 +70,5 @@ def _state(pod: Pod) -> PodState:
                 for model, versions in client.ready_versions().items()
             )
     except PodProblem as problem:
-        return PodState(pod.name, problem=str(problem))
-    return PodState(pod.name, models)
+        return PodState(fleet, pod.name, problem=str(problem))
+    return PodState(fleet, pod.name, models)

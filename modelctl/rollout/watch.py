@@ -6,16 +6,16 @@ release is judged by its budgets alone, and by its answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs
 from modelctl.rollout.pods import Pods
+from modelctl.rollout.proof import goldens, wrong_answers
 from spec.failure import NOT_TRIED, Failure
 
 
@@ -28,7 +28,7 @@ class NotServed(Failure):
 @dataclass(frozen=True)
 class Seen:
     """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences, left open.
+    without time for their golden inferences or metrics, left open.
     """
 
     wrong: list[str]
@@ -36,48 +36,99 @@ class Seen:
     figures: list[str]
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A fleet, with the versions that it serves by model. `asked`: the models of which it gets requests.
+
+    `name` tells it from the other fleets of its stack; None where it is the only one.
+    """
+
+    fleet: Fleet
+    versions: Mapping[str, int]
+    asked: Sequence[str]
+    name: str | None = None
+
+    def told(self, sentences: Sequence[str]) -> list[str]:
+        """Return what holds for the whole fleet, with its name."""
+        return [sentence if self.name is None else f"fleet {self.name}: {sentence}" for sentence in sentences]
+
+
+def watch(
+    release: StackRelease,
+    fleets: Sequence[Watched],
+    slo_p95_ms: Mapping[str, float],
+    limits: Limits,
+    tell: Callable[[str], None],
+) -> Seen:
+    """Watch all fleets of a stack for `limits.watch` seconds, or until something is wrong. `tell` gets a line per step.
+
+    Raises NotServed, FleetError and StoreError.
+    """
+    watches = [Watch(release, one, slo_p95_ms, limits, tell) for one in fleets]
+    for _ in until(limits.watch, limits.poll, lambda: None):
+        if wrong := [sentence for one in watches for sentence in one.look()]:
+            return Seen(wrong, [], [line for one in watches for line in one.figures()])
+    open_ = [sentence for one in watches for sentence in one.end()]
+    return Seen([], open_, [line for one in watches for line in one.figures()])
+
+
 class Watch:
-    """Watches the pods of a fleet for what they do with a release. `tell` gets a line per step."""
+    """Watches the pods of a fleet for what they do with a release."""
 
     def __init__(
         self,
         release: StackRelease,
-        fleet: Fleet,
+        watched: Watched,
         slo_p95_ms: Mapping[str, float],
         limits: Limits,
         tell: Callable[[str], None],
     ) -> None:
+        """Raises NotServed, FleetError and StoreError."""
         self._release = release
-        self._fleet = fleet
+        self._watched = watched
+        self._fleet = watched.fleet
         self._limits = limits
         self._tell = tell
-        self._versions = release.manifest.versions
+        self._versions = watched.versions
         self._gate = Gate(
-            [Canary(model, version, None, slo_p95_ms.get(model)) for model, version in self._versions.items()],
+            [Canary(model, self._versions[model], None, slo_p95_ms.get(model)) for model in watched.asked],
             limits.terms,
             watched=True,
         )
-        self._goldens = {
-            model: golden
-            for model in self._versions
-            if configs.keeps_state(release.config(model)) is None and (golden := release.golden(model)) is not None
-        }
+        self._goldens = goldens(release, self._versions)
         self._proven: set[str] = set()
         self._unproven: list[str] = []
-
-    def run(self) -> Seen:
-        """Watch for `limits.watch` seconds, or until something is wrong. Raises NotServed, FleetError and StoreError."""
+        self._uncounted: list[str] = []
         if not self._fleet.pods():
-            raise NotServed("there are no pods to watch; run this after `pulumi up`")
-        pods = Pods(self._fleet, self._limits, lambda: None, self._tell)
-        for _ in until(self._limits.watch, self._limits.poll, lambda: None):
-            wrong = self._prove_new_pods()
-            self._gate.look(pods.counters())
-            if wrong := [*wrong, *self._gate.breaches()]:
-                return Seen(wrong, [], self._gate.figures())
+            raise NotServed(f"there are no pods{self._of()} to watch; run this after `pulumi up`")
+        self._pods = Pods(self._fleet, limits, lambda: None, tell)
+
+    def look(self) -> list[str]:
+        """Ask pods for what they have not shown yet, and count requests; return what is wrong.
+
+        Raises NotServed, FleetError and StoreError.
+        """
+        wrong = self._prove_new_pods()
+        self._uncounted = []
+        try:
+            self._gate.look(self._pods.counters())
+        except PodHangs as problem:  # the requests of one pod are missing, so that this look counts for nothing
+            self._uncounted.append(f"{problem}, where its metrics were asked for")
+        return [*wrong, *self._watched.told(self._gate.breaches())]
+
+    def end(self) -> list[str]:
+        """Return what few requests, or pods without time, left open. Raises NotServed when no pod answered."""
         if not self._proven and not self._unproven:
-            raise NotServed(f"no pod answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
-        return Seen([], [*self._unproven, *self._gate.undecided()], self._gate.figures())
+            raise NotServed(f"no pod{self._of()} answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
+        undecided = self._gate.undecided()
+        return [*self._unproven, *(self._uncounted if undecided else ()), *self._watched.told(undecided)]
+
+    def figures(self) -> list[str]:
+        """Return what was seen of each model, a line each."""
+        return self._watched.told(self._gate.figures())
+
+    def _of(self) -> str:
+        return "" if self._watched.name is None else f" of fleet {self._watched.name}"
 
     def _prove_new_pods(self) -> list[str]:
         """Ask each pod that has not given its golden inferences before; return what is wrong with the answers."""
@@ -90,7 +141,7 @@ class Watch:
                 wrong += self._prove(pod)
             except PodDown:  # it starts, or ends
                 continue
-            except (PodHangs, PodOverloaded) as problem:  # which a right release does too, under load
+            except WITHOUT_TIME as problem:
                 self._unproven.append(f"{problem}, where its golden inferences were asked for")
                 continue
             self._proven.add(pod.uid)
@@ -98,8 +149,6 @@ class Watch:
 
     def _prove(self, pod: Pod) -> list[str]:
         """Return what is wrong with a pod's answers. Raises PodHangs and PodOverloaded when the others are right."""
-        wrong = []
-        busy: PodProblem | None = None
         # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
         served, watched = self._fleet.release(pod), self._release.manifest.id
         if served not in {None, watched}:
@@ -111,19 +160,7 @@ class Watch:
                     f"{pod.name} does not serve {', '.join(missing)} of release {watched}; run this after "
                     "`pulumi up`, when all pods are ready"
                 )
-            for model, golden in self._goldens.items():
-                try:
-                    answer = client.infer(model, self._versions[model], golden.request())
-                except (PodHangs, PodOverloaded) as problem:
-                    busy = problem
-                    continue
-                except PodRefuses as problem:
-                    wrong.append(f"{problem}, which is the answer of {model} to its golden inference")
-                    continue
-                if difference := golden.difference(answer):
-                    wrong.append(f"{pod.name}: {model} version {self._versions[model]} answers wrongly: {difference}")
-        if busy is not None and not wrong:
-            raise busy
+            wrong = wrong_answers(client, self._goldens, self._versions)
         self._tell(
             f"{pod.name}: {len(self._goldens)} golden inferences, {'as released' if not wrong else 'not as released'}"
         )

@@ -1,12 +1,11 @@
-"""Pods that should be alike and are not: what `modelctl parity --serve` exports, compared.
+"""Pods of a fleet that should be alike and are not: what `modelctl parity --serve` exports, compared.
 
-`triton_model_config_info{namespace, pod, model, version, hash} 1` names the pod in its own labels, so its monitor must
-honour them (`honorLabels: true`).
+`triton_model_config_info{namespace, fleet, pod, model, version, hash} 1` names the pod in its own labels, so its monitor
+must honour them (`honorLabels: true`).
 """
 
 from __future__ import annotations
 
-from spec.names import TRITON_DEPLOYMENT
 from spec.prometheus.alerts import rolling
 from spec.prometheus.rule import Group, alert, answering, group, series
 from spec.settings.model import Settings
@@ -22,8 +21,9 @@ def parity_group(settings: Settings) -> Group:
         [
             alert(
                 "TritonConfigDiffers",
-                f"(count by (namespace, model, version) (group by (namespace, model, version, hash) ({_INFO})) > 1)\n"
-                f"unless on (namespace) {rolling([TRITON_DEPLOYMENT])}",
+                "(count by (namespace, fleet, model, version) "
+                f"(group by (namespace, fleet, model, version, hash) ({_INFO})) > 1)\n"
+                f"unless on (namespace) {rolling([fleet.release for fleet in settings.each_fleet])}",
                 lasting="10m",
                 severity="warning",
                 summary="Pods serve {{ $labels.model }} version {{ $labels.version }} with different configurations",

@@ -8,6 +8,7 @@ from typing import Any
 from spec import reading
 from spec import stack_file as spec_stack_file
 from spec.problem import Problem, SettingsError
+from spec.reading import Unreadable
 from spec.settings.model import Document, Settings
 from spec.settings.relations import Subject, problems_in, warnings_about
 from spec.settings.structure import read
@@ -77,7 +78,10 @@ def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
             problems.append(Problem(name, f"is there as {spelled[name]} and as {key}, which are one key; keep one of them"))
             continue
         spelled[name] = key
-        document[name] = (None if value == "" else value) if name in _PLAIN_TEXT_KEYS else spec_stack_file.decoded(value)
+        try:
+            document[name] = (None if value == "" else value) if name in _PLAIN_TEXT_KEYS else spec_stack_file.decoded(value)
+        except Unreadable as error:
+            problems.append(Problem(name, str(error)))
     return document, problems
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
+from console import pulumi_program
 from console.terminal import output, print_json
 from spec.failure import NOT_TRIED, Failure
 from spec.names import TRITON_CHART, TRITON_NAMESPACE
 from spec.scaling.behavior import start_seconds
 from spec.settings import Settings
 from spec.settings.fleets import Fleet
-from stackctl import pulumi_program
 from stackctl.account.cluster import connect
 from stackctl.cold_start.pods import Start, slowest, start_of
 from stackctl.cold_start.stages import stages

@@ -50,10 +50,15 @@ class Estimate:
         return parts
 
 
+def with_own_prices(settings: Settings, prices: PriceTable, today: date) -> PriceTable:
+    """Return the table with the prices of the types that the stack file describes itself."""
+    described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
+    return prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
+
+
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
     """Return what the stack costs. Raises EvidenceError."""
-    described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
-    prices = prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
+    prices = with_own_prices(settings, prices, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
     unpriced = [f"{item.part}: {item.what}" for item in items if item.cost.unknown]

@@ -17,7 +17,7 @@ from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Network, Settings
 from spec.settings.fleets import Fleet
-from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME
+from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME, CpuPool
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
 from spec.wording import one_of
@@ -103,7 +103,16 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
         *_queue(settings, prices),
         *_logs(settings, prices),
         Item("keys", "KMS keys", always(keys(settings)) * prices.usd("kms.key-month")),
+        *_client_keys(settings, prices),
     ]
+
+
+def _client_keys(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    """Yield the secrets in which `stackctl keys` keeps the API keys of the gateway's clients, one for each."""
+    gateway = settings.gateway
+    if gateway is not None and gateway.has_keys:
+        clients = len(gateway.clients or ())
+        yield Item("keys", "API keys of clients", always(clients) * prices.usd("secrets.secret-month"))
 
 
 def keys(settings: Settings) -> int:
@@ -174,7 +183,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
     which it has its `shares`.
 
     The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
-    Without, it is the first.
+    Without, it is the first, and one pod for a fleet that may have none: so many there are while there is work.
     """
     bounds = settings.autoscaling
     warm = bounds.warm_pods if bounds is not None else 0
@@ -185,7 +194,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
         math.ceil(settings.models.serving[model].expected_rate * shares.get(model, 1) / rate)
         for model, rate in rates.items()
     ]
-    return fewest + warm, min(max([fewest, *wanted]), most) + warm
+    return fewest + warm, min(max([fewest, 1, *wanted]), most) + warm
 
 
 def part_of(pool: GpuPool) -> str:
@@ -273,7 +282,15 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
     """Return what the nodes cost that a fleet fills, their root volumes included."""
-    group, nodes = fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts
+    return _nodes_cost(settings, fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts, prices)
+
+
+def node_cost(settings: Settings, group: GpuPool | CpuPool, prices: PriceTable) -> Decimal:
+    """Return what a node of a group is expected to cost a month, its root volume included."""
+    return _nodes_cost(settings, group, always(1), prices).expected
+
+
+def _nodes_cost(settings: Settings, group: GpuPool | CpuPool, nodes: Amounts, prices: PriceTable) -> Amounts:
     share = _price_shares(settings, group) if isinstance(group, GpuPool) else {}
     disk = prices.usd("ebs.gp3-gib-month") * group.disk_gib
     return _instances(nodes, group.instance_types, prices, share) + nodes * disk

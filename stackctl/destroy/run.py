@@ -24,6 +24,10 @@ class StillThere(Failure):
     """Something has not gone in time; the text says what, and what to look at."""
 
 
+class BroughtBack(Failure):
+    """Somebody else has changed the stack between two phases; the text says what is there again."""
+
+
 def until_gone(
     look: Callable[[], Search],
     finders: Sequence[Finder],
@@ -71,11 +75,13 @@ class Teardown:
     def run(self) -> list[Leftover]:
         """Take everything away; returns what AWS still has afterwards, but for what is meant to stay (`retained`).
 
-        Raises PulumiFailed, StillThere: what is gone is gone, and another run goes on from there.
+        Raises PulumiFailed, StillThere, BroughtBack: what is gone is gone, and another run goes on from there.
         """
         kept = {resource.id for resource in self.engine.resources() if resource.retained}
         self._phase(MAKERS, _BEHIND_PULUMIS_BACK)
+        self._refuse_what_is_there_again(MAKERS)
         self._phase(IN_CLUSTER, _VOLUMES)
+        self._refuse_what_is_there_again(IN_CLUSTER)
         self.say(f"{EVERYTHING.name}: {EVERYTHING.why}")
         self.engine.destroy()
         return [item for item in leftovers(self.look()) if item.id not in kept]
@@ -87,3 +93,11 @@ class Teardown:
             self.engine.destroy(targets)
         # Also without targets: a run before this one may have ended between the two.
         until_gone(self.look, late, self.seconds, self.say, poll_seconds=self.poll_seconds)
+
+    def _refuse_what_is_there_again(self, done: Phase) -> None:
+        """Raise BroughtBack when an earlier phase's resources are in the state: Pulumi locks it for each phase alone."""
+        if back := done.targets(self.engine.resources()):
+            raise BroughtBack(
+                f"somebody has run `pulumi up` for {self.engine.stack} meanwhile: {len(back)} of its resources are there "
+                f"again (first: {back[0]}). Agree on what is to be; to take the stack away, run the same command again"
+            )

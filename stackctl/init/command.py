@@ -18,7 +18,7 @@ from console.program import interruptible
 from console.terminal import output
 from spec.catalog import REGIONS
 from spec.failure import NOT_TRIED, Failure
-from spec.files import rewrite
+from spec.files import create
 from spec.settings import Settings, load, read_config
 from spec.stack_names import mistakes_in_name, stack_file
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
@@ -82,7 +82,7 @@ def init(name: str, region: str | None, api_from: Sequence[str], cost_center: st
             found, quotas = _with_quotas(
                 name, replace(draft, image=image or pinned_image(DEFAULT_TRITON_VERSION)), readers, who
             )
-            rewrite(file, profile.text(found).encode())
+            create(file, profile.text(found).encode())
             _tell(name, found, quotas, console.print)
             backend.make_stack(name, readers, console.print)
         except (ClientError, BotoCoreError) as error:

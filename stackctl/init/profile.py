@@ -1,4 +1,4 @@
-"""The stack that a first try is made with: a cluster with one small GPU node, which serves the sample models."""
+"""The stack that a first try is made with: a cluster with one small GPU node, which reads the text in pictures."""
 
 from __future__ import annotations
 
@@ -72,9 +72,19 @@ config:
         diskGiB: 200
   triton-eks:models:
     oldReleaseDays: 14
+    # The models that `make models` writes. gpuMemoryMiB was not measured: docs/serving.md#the-models-of-the-stacks.
     serving:
-      normalize: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
-      classify: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+      filetype: {{device: gpu, gpuMemoryMiB: 700, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+      text_in_picture: {{device: cpu, sloP95Ms: 2000, expectedRate: 1, peakRate: 4, instances: 2, warmup: []}}
+      text_detection: {{device: gpu, gpuMemoryMiB: 4000, sloP95Ms: 500, expectedRate: 1, peakRate: 4}}
+      text_direction: {{device: gpu, gpuMemoryMiB: 500, sloP95Ms: 250, expectedRate: 2, peakRate: 8}}
+      text_recognition: {{device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 500, expectedRate: 2, peakRate: 8}}
+      speech:
+        device: cpu
+        sloP95Ms: 20
+        expectedRate: 31
+        peakRate: 124
+        sequence: {{strategy: oldest, maxIdleMs: 5000, maxCandidates: 64}}
   triton-eks:triton:
     version: "{DEFAULT_TRITON_VERSION}"
     image: {found.image}

@@ -52,7 +52,7 @@ def rotate(stack: str, client: str) -> None:
             f"`stackctl keys expire {stack} {client}`"
         )
     if "next" not in kept.keys:
-        store.write(client, {**kept.keys, "next": new_key()})
+        store.write(client, {**kept.keys, "next": new_key()}, kept)
         ready = _now() + GATEWAYS_HAVE_THEM
         _say(f"{client} gets a second key; the first stays current until the gateways know both")
         _say(f"run the same command again after {ready:%H:%M:%S} UTC, which hands the second one out")
@@ -63,7 +63,7 @@ def rotate(stack: str, client: str) -> None:
             f"the second key of {client} may not be at every gateway yet, and a client that read it now could be refused; "
             f"run this again after {ready.astimezone(UTC):%H:%M:%S} UTC"
         )
-    store.write(client, {"current": kept.keys["next"], "previous": kept.keys["current"]})
+    store.write(client, {"current": kept.keys["next"], "previous": kept.keys["current"]}, kept)
     _say(f"the second key of {client} is current, and the first still opens the gateway")
     _say(f"when every part of the client has read it: `stackctl keys expire {stack} {client}`")
 
@@ -74,15 +74,14 @@ def expire(stack: str, client: str) -> None:
     kept = store.read(client)
     if "previous" not in kept.keys:
         raise KeysRefused(f"{client} has no key of before a rotation; `stackctl keys rotate {stack} {client}` begins one")
-    store.write(client, {"current": kept.keys["current"]})
+    store.write(client, {"current": kept.keys["current"]}, kept)
     _say(f"the last key of {client} stops opening the gateway within a minute or two")
 
 
 def revoke(stack: str, client: str) -> None:
     """End every key of a client and give it a new one: what one does when a key is in wrong hands. Raises Failure."""
     store = _store(settings_of(stack), client)
-    store.read(client)
-    store.write(client, {"current": new_key()})
+    store.write(client, {"current": new_key()}, store.read(client))
     _say(f"every key of {client} stops opening the gateway within a minute or two; it is refused until it reads the new one")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,10 +40,11 @@ class KeysRefused(Failure):
 
 @dataclass(frozen=True)
 class Kept:
-    """The keys of one client, and since when they are these."""
+    """The keys of one client, since when they are these, and the version of the secret that has them."""
 
     keys: Keys
     since: datetime
+    version: str
 
 
 class KeyStore:
@@ -100,12 +102,26 @@ class KeyStore:
                 raise KeysRefused(f"{client} has no keys; `stackctl keys create` makes the first") from None
             except self._client.exceptions.InvalidRequestException:
                 raise _being_deleted(client, name) from None
-        return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"])
+        return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"], found["VersionId"])
 
-    def write(self, client: str, keys: Keys) -> None:
-        """Replace the keys of a client, which have been read."""
+    def write(self, client: str, keys: Keys, kept: Kept) -> None:
+        """Replace the keys of a client, which have been read as `kept`. Raises KeysRefused where they are others by now.
+
+        Without that, a rotation would bring a key back that somebody revokes at the same time. The new version's id follows
+        from the one that was read, and Secrets Manager refuses a second version of one id with other content
+        (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html, ClientRequestToken).
+        """
+        follows = str(uuid.uuid5(uuid.NAMESPACE_OID, kept.version))
         with _explained(self.name(client)):
-            self._client.put_secret_value(SecretId=self.name(client), SecretString=_written(keys))
+            try:
+                self._client.put_secret_value(
+                    SecretId=self.name(client), SecretString=_written(keys), ClientRequestToken=follows
+                )
+            except self._client.exceptions.ResourceExistsException:
+                raise KeysRefused(
+                    f"somebody else has changed the keys of {client} meanwhile, and they are left as they are; look at "
+                    "`stackctl keys list`, and run the same command again if it is still wanted"
+                ) from None
 
     def delete(self, client: str) -> None:
         """Delete the keys of a client, which have been read; for a week AWS brings them back."""

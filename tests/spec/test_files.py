@@ -142,6 +142,36 @@ def test_readers_see_the_old_content_or_the_new(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file"]
 
 
+def test_processes_that_change_a_file_at_a_time_lose_no_change(tmp_path: Path) -> None:
+    """Each adds its lines to what it reads, and again where another one was faster."""
+    file = tmp_path / "file"
+    file.touch()
+    code = f"""
+import pathlib, spec.files
+file, added = pathlib.Path({str(file)!r}), 0
+while added < 50:
+    before = file.read_bytes()
+    try:
+        spec.files.rewrite(file, before + b"line\\n", made_from=before)
+        added += 1
+    except spec.files.NotWritten as refused:
+        assert "somebody else has changed it meanwhile" in str(refused)
+"""
+    running = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert file.read_text() == 100 * "line\n"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_file_that_has_come_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    files.create(tmp_path / "file", b"mine")
+    with pytest.raises(NotWritten) as refused:
+        files.create(tmp_path / "file", b"yours")
+    assert str(refused.value) == f"{tmp_path}/file: somebody else has made it meanwhile, and it is left as it is"
+    assert (tmp_path / "file").read_text() == "mine"
+    assert names(tmp_path) == ["file"]
+
+
 def test_a_file_of_the_programs_own_is_private_and_its_directory_is_made(tmp_path: Path) -> None:
     files.write_whole(tmp_path / "a" / "b", b"content")
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o600

@@ -95,6 +95,19 @@ def test_a_change_that_would_change_something_else_is_refused(tmp_path: Path) ->
     assert (tmp_path / "Pulumi.dev.yaml").read_text() == text
 
 
+def test_of_two_commands_that_change_the_file_at_a_time_the_later_one_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    first, second = opened(tmp_path, TEXT.encode()), StackEditor(tmp_path / "Pulumi.dev.yaml")
+    change(first)
+    with pytest.raises(NotWritten) as refused:
+        change(second, days=7)
+    assert str(refused.value) == (
+        f"{tmp_path}/Pulumi.dev.yaml: somebody else has changed it meanwhile, and it is left as they wrote it; run the same "
+        "command again"
+    )
+    assert (tmp_path / "Pulumi.dev.yaml").read_text() == CHANGED
+    assert [path.name for path in tmp_path.iterdir()] == ["Pulumi.dev.yaml"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spec.names import TRITON_NAMESPACE
+from spec.settings import SettingsError
+from twin.cluster import pod_addresses
+from twin.cluster.view import ClusterView
 from twin.commands import inference
-from twin.commands.up import STACK, last_inference_file
+from twin.commands.up import STACK, UpFailed, asked_fleet, last_inference_file
 from twin.engine import stack_files
 from twin.host import processes
 from twin.host.home import TwinHome, read_json
@@ -20,7 +23,8 @@ class Status:
 
     `resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
 
-    `autoscaling` says that the stack is the one of `make up AUTOSCALING=1`.
+    `answering` are the addresses of the ready pods of the fleet that serves the sample ensemble. `autoscaling` says that
+    the stack is the one of `make up AUTOSCALING=1`.
     `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
     """
 
@@ -31,22 +35,33 @@ class Status:
     pods: list[dict[str, Any]]
     endpoints: dict[str, str]
     last_inference: dict[str, Any] | None
+    answering: list[str]
     autoscaling: bool = False
 
 
 def read(home: TwinHome, servers: Servers) -> Status:
     """Read the status of a running twin. Raises EngineError, or KubeError."""
     types = collections.Counter(resource["type"] for resource in servers.engine().resources(STACK))
+    cluster = servers.cluster()
     return Status(
         stack=STACK,
         release=stack_files.pinned_release(home, STACK),
         resources=dict(sorted(types.items())),
         processes=[{"name": r.name, "pid": r.pid, "running": r.alive()} for r in processes.records(home)],
-        pods=[dataclasses.asdict(pod) for pod in servers.cluster().pods()],
+        pods=[dataclasses.asdict(pod) for pod in cluster.pods()],
         endpoints=servers.endpoints(),
         last_inference=read_json(last_inference_file(home)),
+        answering=_answering(home, cluster),
         autoscaling=stack_files.autoscaling(home),
     )
+
+
+def _answering(home: TwinHome, cluster: ClusterView) -> list[str]:
+    try:
+        service = asked_fleet(home).release
+    except (SettingsError, UpFailed):  # of a file that is being changed; the next `up` tells what is wrong with it
+        return []
+    return cluster.service_addresses(TRITON_NAMESPACE, service)
 
 
 def lines(found: Status) -> Iterator[str]:
@@ -63,9 +78,8 @@ def lines(found: Status) -> Iterator[str]:
     last = found.last_inference
     if last:
         yield f"last inference: {last['model']} version {last['version']}, {last['latency_ms']} ms, at {last['at']}"
-    ready = [p["listens"] for p in found.pods if p["namespace"] == TRITON_NAMESPACE and p["listens"] and p["ready"]]
-    if ready:
-        yield f"ask it: {inference.curl(ready[0])}"
+    if found.answering:
+        yield f"ask it: {inference.curl(pod_addresses.loopback(found.answering[0]))}"
     dead = [process["name"] for process in found.processes if not process["running"]]
     if dead:
         yield f"no longer running: {', '.join(dead)}; `make up` starts what is missing again"

@@ -11,8 +11,10 @@ from rich.console import Console
 
 from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
-from spec.settings import load
+from spec.settings import Settings
+from spec.settings.fleets import Fleet
 from twin.aws import moto_server
+from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
 from twin.commands import inference, interrupted, readiness
 from twin.commands.inference import Answer
@@ -20,6 +22,7 @@ from twin.engine import stack_files
 from twin.engine.engine import EngineError
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
+from twin.plugins import awaiting
 from twin.services import release_sources
 from twin.services.servers import PROGRAMS, Servers
 
@@ -72,7 +75,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
             _pulumi_up(servers)
     # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
     moto_server.acknowledge(home)
-    readiness.wait_for_machines(servers.cluster(), AwsReader(servers.aws_url, str(outputs["region"])), say)
+    aws = AwsReader(servers.aws_url, str(outputs["region"]))
+    readiness.wait_for_machines(servers.cluster(), aws, InstanceReader(aws), say)
     changes = engine.last_changes(STACK)
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")
@@ -99,8 +103,9 @@ def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], N
 
 
 def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+    """Run `pulumi up`. No pod is waited for: the first one has no models for them yet, and readiness.py tells more."""
     arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
-    code = servers.engine().run(STACK, arguments)
+    code = servers.engine().run(STACK, arguments, awaiting.WITHOUT)
     if code != 0:
         raise EngineError(
             f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "
@@ -132,10 +137,9 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
 def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
-    fleets = load(stack_files.config(home, STACK), STACK).each_fleet
+    fleets = stack_files.fleets(home, STACK)
     seconds = readiness.wait(home, view, release, say, deployments=[fleet.release for fleet in fleets])
-    asked = next(fleet for fleet in fleets if fleet.serves(inference.MODEL))
-    addresses = readiness.addresses(view, service=asked.release)
+    addresses = readiness.addresses(view, service=asked_fleet(home).release)
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
     answer = inference.infer(addresses[0])
     if release_sources.reads_pictures(home):
@@ -146,6 +150,14 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     return answer
+
+
+def asked_fleet(home: TwinHome) -> Fleet[Settings]:
+    """Return the first fleet that serves the sample ensemble. Raises UpFailed where none does, and SettingsError."""
+    found = next((fleet for fleet in stack_files.fleets(home, STACK) if fleet.serves(inference.MODEL)), None)
+    if found is None:
+        raise UpFailed(f"no fleet of the stack {STACK} serves {inference.MODEL}, which is asked to show that it works")
+    return found
 
 
 def last_inference_file(home: TwinHome) -> Path:

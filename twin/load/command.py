@@ -6,7 +6,7 @@ import asyncio
 import functools
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from modelctl.loadgen import Schedule
 from modelctl.repository.load import Model
 from spec.files import write_whole
+from spec.names import TRITON_NAMESPACE
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeApi
@@ -61,14 +62,17 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
     scaled = stack_files.autoscaling(home)
     name = wanted.model or (release_sources.SLOW_MODEL if scaled else _ALONE)
     model = requests.model_of(release_sources.directory(home), name)
-    prepare = _messages(servers, wanted, model) if wanted.queue else _requests(wanted, model)
-    workload = scaling.WORKERS if wanted.queue else scaling.TRITON
+    parts = _parts(home, name)
+    prepare = _messages(servers, wanted, model) if wanted.queue else _requests(wanted, model, parts)
+    workloads = [scaling.WORKERS] if wanted.queue else [Workload(TRITON_NAMESPACE, deployment) for deployment in parts]
     title = f"{wanted.rate:g} {'messages' if wanted.queue else 'requests'}/s for {wanted.seconds:g} s to {name}"
     with display(console) as show:
         show.say(f"{title}, at random moments as from independent clients")
         if not scaled:
             show.say("nothing scales here: `make up AUTOSCALING=1` adds what does")
-        tally, moments = asyncio.run(_watch(home, prepare, workload, show, wanted.follow_seconds))
+        if len(parts) > 1 and not wanted.queue:
+            show.say(f"parts of the requests: {', '.join(f'{fleet} {part}' for fleet, part in parts.items())}")
+        tally, moments = asyncio.run(_watch(home, prepare, workloads, show, wanted.follow_seconds))
     for line in report.lines(tally, moments):
         console.print(line, markup=False)
     if moments:
@@ -76,9 +80,18 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
     return tally.failures.total()
 
 
-def _requests(wanted: Wanted, model: Model) -> Prepare:
+def _parts(home: TwinHome, model: str) -> dict[str, int]:
+    """Return, by what Service and Deployment of a fleet are called, its part of a model's requests. Raises LoadRefused."""
+    fleets = stack_files.fleets(home, up.STACK)
+    parts = {fleet.release: fleet.weight(model) for fleet in fleets if fleet.serves(model) and fleet.weight(model)}
+    if not parts:
+        raise LoadRefused(f"no fleet of the stack serves {model}")
+    return parts
+
+
+def _requests(wanted: Wanted, model: Model, parts: Mapping[str, int]) -> Prepare:
     inputs = requests.inputs_of(model)
-    return lambda api: RequestLoad(api, _schedule(wanted), model.name, inputs)
+    return lambda api: RequestLoad(api, _schedule(wanted), model.name, inputs, parts)
 
 
 def _messages(servers: Servers, wanted: Wanted, model: Model) -> Prepare:
@@ -94,7 +107,7 @@ def _schedule(wanted: Wanted) -> Schedule:
 
 
 async def _watch(
-    home: TwinHome, prepare: Prepare, workload: Workload, show: Display, follow_seconds: float | None
+    home: TwinHome, prepare: Prepare, workloads: Sequence[Workload], show: Display, follow_seconds: float | None
 ) -> tuple[Tally, list[Moment]]:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -102,7 +115,7 @@ async def _watch(
     api = KubeApi(home.load_endpoints().api_server_url or "", Pki(home.pki).client_context(certificates.ADMIN))
     try:
         sent = prepare(api)
-        return sent.tally, await watch(sent, functools.partial(scaling.look, api, workload), show, stop, follow_seconds)
+        return sent.tally, await watch(sent, functools.partial(scaling.look, api, workloads), show, stop, follow_seconds)
     finally:
         await api.close()
 

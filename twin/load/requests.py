@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from tritonclient.grpc import InferInput
@@ -11,7 +12,7 @@ from modelctl.loadgen import Outcome, Schedule, run
 from modelctl.loadgen.requests import NoRequest, request_of
 from modelctl.repository.load import Model, load
 from modelctl.repository.problems import ValidationFailed
-from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE, TRITON_SERVICE
+from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE
 from twin.cluster.kube_api import KubeApi
 from twin.cluster.services import ClusterServices
 from twin.load.balancer import Balancer
@@ -42,32 +43,39 @@ def inputs_of(model: Model) -> list[InferInput]:
         raise LoadRefused(str(error)) from None
 
 
-class RequestLoad:
-    """Independent clients that ask one model, balanced over the pods of Triton's Service."""
+def turns(parts: Mapping[str, int]) -> list[str]:
+    """Return whose turn it is, again and again: each name as often as it has parts, spread evenly."""
+    return [name for _, name in sorted(((turn + 0.5) / part, name) for name, part in parts.items() for turn in range(part))]
 
-    def __init__(self, api: KubeApi, schedule: Schedule, model: str, inputs: list[InferInput]) -> None:
+
+class RequestLoad:
+    """Independent clients that ask one model, balanced over the pods of the fleets that serve it.
+
+    `parts`: by Service of a fleet, its part of the requests, as the gateway's route divides them.
+    """
+
+    def __init__(
+        self, api: KubeApi, schedule: Schedule, model: str, inputs: list[InferInput], parts: Mapping[str, int]
+    ) -> None:
         self.tally = Tally(schedule.due)
         self._api = api
         self._schedule = schedule
-        self._balancer = Balancer(model, inputs)
+        self._turns = turns(parts)
+        self._balancers = {service: Balancer(model, inputs) for service in parts}
 
     async def run(self) -> None:
-        """Send everything, as `watch.Load` has it. Raises LoadRefused when no pod is ready."""
-        ready = asyncio.Event()
-
-        def tell(addresses: list[str]) -> None:
-            self._balancer.follow([f"{address}:{TRITON_GRPC_PORT}" for address in addresses])
-            if addresses:
-                ready.set()
-
-        following = asyncio.create_task(ClusterServices(self._api).follow(TRITON_NAMESPACE, TRITON_SERVICE, tell))
+        """Send everything, as `watch.Load` has it. Raises LoadRefused when a fleet has no pod that is ready."""
+        ready = {service: asyncio.Event() for service in self._balancers}
+        following = [asyncio.create_task(self._follow(service, ready[service])) for service in ready]
         try:
-            await self._wait_for_a_pod(ready)
-            result = await run(self._schedule, self._balancer.send, drain_seconds=_DRAIN_SECONDS, stop_when=self._count)
+            await self._wait_for_pods(ready)
+            result = await run(self._schedule, self._send, drain_seconds=_DRAIN_SECONDS, stop_when=self._count)
         finally:
-            following.cancel()
-            await asyncio.wait({following})
-            await self._balancer.close()
+            for task in following:
+                task.cancel()
+            await asyncio.wait(following)
+            for balancer in self._balancers.values():
+                await balancer.close()
         for outcome in result.outcomes:
             if outcome.done is None:
                 self.tally.add(outcome)
@@ -76,12 +84,26 @@ class RequestLoad:
         """Return the moment, as `watch.Load` has it."""
         return self.tally.moment(at, scale)
 
+    async def _send(self, number: int) -> str:
+        return await self._balancers[self._turns[number % len(self._turns)]].send(number)
+
+    async def _follow(self, service: str, ready: asyncio.Event) -> None:
+        def tell(addresses: list[str]) -> None:
+            self._balancers[service].follow([f"{address}:{TRITON_GRPC_PORT}" for address in addresses])
+            if addresses:
+                ready.set()
+
+        await ClusterServices(self._api).follow(TRITON_NAMESPACE, service, tell)
+
     @staticmethod
-    async def _wait_for_a_pod(ready: asyncio.Event) -> None:
+    async def _wait_for_pods(ready: Mapping[str, asyncio.Event]) -> None:
         try:
-            await asyncio.wait_for(ready.wait(), _ENDPOINTS_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(event.wait() for event in ready.values())), _ENDPOINTS_SECONDS)
         except TimeoutError:
-            raise LoadRefused("no pod of Triton is ready; `python3 -m twin status` says what each of them does") from None
+            without = ", ".join(service for service, event in ready.items() if not event.is_set())
+            raise LoadRefused(
+                f"no pod of {without} is ready; `python3 -m twin status` says what each of them does"
+            ) from None
 
     def _count(self, outcome: Outcome) -> bool:
         self.tally.add(outcome)

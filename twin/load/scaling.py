@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, WORKER, WORKER_DEPLOYMENT
+from spec.names import WORKER, WORKER_DEPLOYMENT
 from twin.cluster import quantity
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import KubeError
@@ -31,7 +31,6 @@ class Workload:
     name: str
 
 
-TRITON = Workload(TRITON_NAMESPACE, TRITON_DEPLOYMENT)
 WORKERS = Workload(WORKER.namespace, WORKER_DEPLOYMENT)
 
 
@@ -71,12 +70,26 @@ class Scale:
         return self.wanted == self.ready == self.fewest and not self.starting and not self.ending
 
 
-async def look(api: KubeApi, workload: Workload) -> Scale | None:
-    """Return the scale of a workload now; None while the API does not answer, or has no such Deployment."""
+async def look(api: KubeApi, workloads: Sequence[Workload]) -> Scale | None:
+    """Return the scale of workloads now, together; None while the API does not answer, or lacks the Deployment of one."""
     try:
-        return await _look(api, workload)
+        return together(await asyncio.gather(*(_look(api, workload) for workload in workloads)))
     except KubeError:
         return None
+
+
+def together(scales: Sequence[Scale]) -> Scale:
+    """Return the pods of all workloads, with the signal that asks for most and the longest return."""
+    signals = [scale.signal for scale in scales if scale.signal is not None]
+    return Scale(
+        wanted=sum(scale.wanted for scale in scales),
+        ready=sum(scale.ready for scale in scales),
+        starting=sum(scale.starting for scale in scales),
+        ending=sum(scale.ending for scale in scales),
+        fewest=sum(scale.fewest for scale in scales),
+        signal=max(signals, key=lambda signal: signal.share, default=None),
+        return_seconds=max((scale.return_seconds for scale in scales if scale.return_seconds is not None), default=None),
+    )
 
 
 async def _look(api: KubeApi, workload: Workload) -> Scale:

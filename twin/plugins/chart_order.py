@@ -15,7 +15,6 @@ from twin.plugins.values import Values
 
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 """Annotation: the objects that are there before this one, and are deleted after it."""
-SKIP_AWAIT = "pulumi.com/skipAwait"
 _SERVICE = ("", "Service")
 
 Reference = tuple[str, str, str, str]
@@ -79,8 +78,8 @@ def _said(manifest: Values, indices: dict[Reference, int]) -> Iterator[int]:
 def _refuse_a_wait_for_itself(manifest: Values, earlier: Values) -> None:
     """Raise PluginError where the official provider would wait for the pods of a Service before it makes them."""
     group, kind, _, name = _reference(earlier)
-    if (group, kind) == _SERVICE and kube_rules.annotation(earlier, SKIP_AWAIT) != "true":
+    if (group, kind) == _SERVICE and kube_rules.annotation(earlier, kube_rules.SKIP_AWAIT) != "true":
         raise PluginError(
             f"{kube_rules.object_id(manifest)} is made after the Service {name}, which is waited for until it has pods: "
-            f'give the Service the annotation {SKIP_AWAIT}: "true"'
+            f'give the Service the annotation {kube_rules.SKIP_AWAIT}: "true"'
         )

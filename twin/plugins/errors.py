@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import status_pb2
 
 from twin.cluster.kube_errors import KubeError
 
@@ -34,6 +37,20 @@ class Unfinished(PluginError):
     code = grpc.StatusCode.UNKNOWN
 
 
+class NotReady(PluginError):
+    """The resource is there and not ready: the engine keeps it in its state, fails, and goes on with it in the next run."""
+
+    code = grpc.StatusCode.UNKNOWN
+    detail: Message | None = None
+    """The part of the answer that is for the engine; the provider fills it in."""
+
+    def __init__(self, id: str, outputs: dict[str, Any], reasons: Sequence[str]) -> None:
+        super().__init__(reasons[0])
+        self.id = id
+        self.outputs = outputs
+        self.reasons = reasons
+
+
 @dataclass(frozen=True)
 class Failure:
     """One input that Check refuses. ``property`` is in the engine's path notation; empty for the whole resource."""
@@ -49,6 +66,12 @@ def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Calla
     """
     try:
         return work()
+    except NotReady as error:
+        if error.detail is not None:
+            status = status_pb2.Status(code=error.code.value[0], message=str(error), details=[any_pb2.Any()])
+            status.details[0].Pack(error.detail)
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+        abort(context, error.code, str(error))
     except PluginError as error:
         abort(context, error.code, str(error))
     except KubeError as error:

@@ -1,7 +1,6 @@
 """Any Kubernetes object, by server-side apply to a real API server.
 
-It never waits for workloads to become ready: pods of the twin may be processes of their own, and who needs them ready
-waits for that. It does wait for deletions.
+It waits for the pods of Deployments and for what objects say themselves (awaiting.py), and for deletions.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from twin.cluster.kube_api import ApiResource, KubeClient, Object
 from twin.cluster.kube_errors import ApiError, Unreachable
-from twin.plugins import differences, kube_rules
+from twin.plugins import awaiting, differences, kube_rules
 from twin.plugins.errors import Failure, PluginError, Unfinished
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
@@ -61,7 +60,7 @@ class KubeObjects:
         self._forget_unreachable = forget_unreachable
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
-        failures = kube_rules.problems(resource.type, new)
+        failures = [*kube_rules.problems(resource.type, new), *awaiting.mistakes(new)]
         if failures:
             return new, failures
         named = kube_rules.with_name(new, old, resource.name, seed)
@@ -101,7 +100,7 @@ class KubeObjects:
             raise PluginError(
                 f"{inputs['kind']} {id} exists already and was not made by this stack: import it, rename yours or delete it"
             )
-        return id, self._apply(served, id, inputs)
+        return id, self._ready(served, self._apply(served, id, inputs), timeout)
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
         described = inputs or state
@@ -112,7 +111,7 @@ class KubeObjects:
         found = self._client.find(_path(served, resource.id)) if served else None
         if found is None:
             return None
-        outputs = _outputs(found)
+        outputs = kube_rules.outputs(found)
         if not inputs:
             return outputs, outputs
         return differences.refreshed(inputs, state, outputs), outputs
@@ -129,7 +128,8 @@ class KubeObjects:
         return {**state, **inputs}
 
     def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
-        return self._apply(self._served(inputs), resource.id, inputs)
+        served = self._served(inputs)
+        return self._ready(served, self._apply(served, resource.id, inputs), timeout)
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
         described = inputs or state
@@ -163,7 +163,7 @@ class KubeObjects:
             if self._cancelled.wait(POLL_SECONDS):
                 raise Unfinished(f"cancelled while {served.kind} {resource.id} was being deleted")
 
-    def _apply(self, served: ApiResource, id: str, inputs: Values, *, dry_run: bool = False) -> Values:
+    def _apply(self, served: ApiResource, id: str, inputs: Values, *, dry_run: bool = False) -> Object:
         forced = kube_rules.annotation(inputs, kube_rules.PATCH_FORCE)
         force = self._force if forced is None else forced == "true"
         try:
@@ -172,7 +172,11 @@ class KubeObjects:
             )
         except ApiError as error:
             raise _refused(error, inputs) from error
-        return _outputs(applied)
+        return applied
+
+    def _ready(self, served: ApiResource, live: Object, timeout: float) -> Values:
+        path = _path(served, kube_rules.object_id(live))
+        return kube_rules.outputs(awaiting.ready(self._client, path, live, timeout, self._cancelled))
 
     def _served(self, inputs: Mapping[str, Any]) -> ApiResource:
         served = self._client.kind(inputs["apiVersion"], inputs["kind"])
@@ -192,12 +196,6 @@ class KubeObjects:
 
 def _path(served: ApiResource, id: str) -> str:
     return served.path(*kube_rules.split_id(id))
-
-
-def _outputs(live: Object) -> Values:
-    """Return the live object without the server's bookkeeping of field owners, which is larger than the object."""
-    metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
-    return {**live, "metadata": metadata}
 
 
 def _interrupted_create(existing: Object) -> bool:

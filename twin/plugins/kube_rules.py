@@ -14,6 +14,9 @@ from twin.plugins.values import UNKNOWN, Values
 AUTONAMED = "pulumi.com/autonamed"
 PATCH_FORCE = "pulumi.com/patchForce"
 PROPAGATION = "pulumi.com/deletionPropagationPolicy"
+SKIP_AWAIT = "pulumi.com/skipAwait"
+TIMEOUT = "pulumi.com/timeoutSeconds"
+WAIT_FOR = "pulumi.com/waitFor"
 
 NAME_DIGITS = 8
 """Hex digits of an autoname, as the official provider makes them."""
@@ -132,6 +135,12 @@ def annotation(inputs: Mapping[str, Any], key: str) -> str | None:
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     value = annotations.get(key) if isinstance(annotations, Mapping) else None
     return None if value == UNKNOWN else value
+
+
+def outputs(live: Mapping[str, Any]) -> Values:
+    """Return the live object without the server's bookkeeping of field owners, which is larger than the object."""
+    metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+    return {**live, "metadata": metadata}
 
 
 def object_id(inputs: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from twin.plugins import differences
-from twin.plugins.errors import Failure, NotSupported, reporting
+from twin.plugins.errors import Failure, NotReady, NotSupported, reporting
 from twin.plugins.server import EngineLog
 from twin.plugins.values import Values, annotate_secrets, from_struct, strip_secrets, to_struct
 
@@ -188,7 +188,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             if request.preview:
                 id, outputs = "", self.preview_create(_resource(request), inputs)
             else:
-                id, outputs = self.create(_resource(request), inputs, request.timeout)
+                try:
+                    id, outputs = self.create(_resource(request), inputs, request.timeout)
+                except NotReady as error:
+                    raise _half_made(error, marked) from None
             return provider_pb2.CreateResponse(id=id, properties=to_struct(annotate_secrets(outputs, marked)))
 
         return reporting(self.package, f"Create of {request.urn}", context, work)
@@ -215,7 +218,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             if request.preview:
                 outputs = self.preview_update(_resource(request), state, inputs)
             else:
-                outputs = self.update(_resource(request), state, inputs, request.timeout)
+                try:
+                    outputs = self.update(_resource(request), state, inputs, request.timeout)
+                except NotReady as error:
+                    raise _half_made(error, marked) from None
             return provider_pb2.UpdateResponse(properties=to_struct(annotate_secrets(outputs, marked)))
 
         return reporting(self.package, f"Update of {request.urn}", context, work)
@@ -236,6 +242,17 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             return response
 
         return reporting(self.package, f"the function {request.tok}", context, work)
+
+
+def _half_made(error: NotReady, marked: Values) -> NotReady:
+    """Return the error with what the engine keeps of the resource."""
+    error.detail = provider_pb2.ErrorResourceInitFailed(
+        id=error.id,
+        properties=to_struct(annotate_secrets(error.outputs, marked)),
+        reasons=error.reasons,
+        inputs=to_struct(marked),
+    )
+    return error
 
 
 def _plain(*structs: Any) -> list[Values]:

@@ -15,6 +15,7 @@ from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
 from twin.host import claim, processes, tools
 from twin.host.home import REPOSITORY, TwinHome
+from twin.plugins import awaiting
 from twin.services.servers import PROGRAMS, Servers
 
 
@@ -54,7 +55,7 @@ def apply(servers: Servers, stack: str, revision: str, console: Console) -> None
     engine = replace(servers.engine(), program=program)
     console.print(f"applying {stack} as of {revision} to a scratch twin ...", markup=False)
     try:
-        engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"])
+        engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
     except EngineError as error:
         raise EngineError(
             f"the program of {revision} could not be applied, so there is nothing to compare with. {error}"

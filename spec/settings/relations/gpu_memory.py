@@ -89,3 +89,8 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
             f"pool '{pool.name}' has {room} MiB ({smallest.gpu_name}{part}); "
             "use fewer instances, fewer models, or a pool with larger GPUs",
         )
+
+
+def misfits(subject: Subject) -> list[Problem]:
+    """Return why the models of a stack do not fit the GPUs of its pods."""
+    return [*_language_models_have_their_gpus(subject), *_models_fit_a_gpu(subject)]

@@ -12,6 +12,9 @@ class IdleFleet:
         self._pods = pods
         self._release = release
 
+    def all_fleets(self) -> dict[str, "IdleFleet"]:
+        return {"triton": self}
+
     def pods(self) -> list[Pod]:
         if self._pods is None:
             raise FleetError("the cluster cannot be reached")

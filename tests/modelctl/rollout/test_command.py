@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from modelctl.rollout import command
+from modelctl.rollout.parity import PodState
 from tests.command import Ended, run
 from tests.modelctl.rollout.idle_fleet import IdleFleet
-from tests.modelctl.stacks import wants, write_stack
 from tests.paths import ROOT
 
 KUBECONFIG = """\
@@ -61,26 +60,27 @@ def test_a_stack_file_without_a_release_has_nothing_to_watch() -> None:
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
 
 
-def test_a_stack_with_fleets_is_not_watched(tmp_path: Path) -> None:
-    file = write_stack(tmp_path / "stacks", {"classify": wants()})
-    document = YAML(typ="safe").load(file)
-    (pool, *_) = document["config"]["triton-eks:gpu"]["pools"]
-    document["config"]["triton-eks:fleets"] = [{"name": "a", "models": ["classify"], "pool": pool["name"]}]
-    YAML().dump(document, file)
-    done = _run("watch", "--bucket", "b" * 5, "--file", str(file))
-    said = f"error: {file}: has fleets, and a watch knows a stack without fleets alone\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
-
-
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_no_pods_are_not_alike(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([]))
     done = _run("parity", *options)
-    said = (
-        "error: no pods of the Service triton-headless in namespace triton, so there is nothing to compare; the pods of a "
-        "stack with fleets are not compared\n"
-    )
+    said = "error: no pods of Triton in namespace triton, so there is nothing to compare\n"
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("fleets", "said"),
+    [
+        (["triton", "triton"], "2 pods serve the same"),
+        (["triton-a", "triton-b", "triton-a"], "the pods of each fleet serve the same: triton-a 2, triton-b 1"),
+    ],
+)
+def test_pods_that_are_alike_are_counted_by_fleet(monkeypatch: pytest.MonkeyPatch, fleets: list[str], said: str) -> None:
+    found = [PodState(fleet, f"pod-{index}") for index, fleet in enumerate(fleets)]
+    monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([]))
+    monkeypatch.setattr(command.fleet_parity, "states", lambda _: found)
+    done = _run("parity")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, said)
 
 
 def test_a_file_of_requests_that_is_not_there_is_named() -> None:

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -19,12 +21,35 @@ PODS = {
 }
 
 
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/triton/endpointslices?"
+HEADLESS = "app.kubernetes.io/name=triton,app.kubernetes.io/component=inference-headless"
+
+
+def a_slice(service: str, pod: str) -> dict[str, Any]:
+    """An EndpointSlice of a headless Service, with one pod."""
+    target = {"kind": "Pod", "name": pod, "uid": f"uid-{pod}"}
+    return {
+        "metadata": {"name": f"{service}-x", "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8000}],
+        "endpoints": [{"addresses": ["10.0.0.1"], "targetRef": target}],
+    }
+
+
+FLEETS = {"triton-b-headless": a_slice("triton-b-headless", "b"), "triton-a-headless": a_slice("triton-a-headless", "a")}
+
+
 class _Api(BaseHTTPRequestHandler):
-    """Answers for each of PODS, and 404 for others."""
+    """Answers for each of PODS and the slices of FLEETS, and 404 for others."""
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/api/v1/namespaces/triton/pods/")
-        status, body = 404, {"kind": "Status", "message": f'pods "{name}" not found'}
+        status: int = 404
+        body: dict[str, Any] = {"kind": "Status", "message": f'pods "{name}" not found'}
+        if self.path.startswith(SLICES):
+            (selector,) = parse_qs(self.path.removeprefix(SLICES))["labelSelector"]
+            service = selector.removeprefix("kubernetes.io/service-name=")
+            status, body = 200, {"items": [one for key, one in FLEETS.items() if selector == HEADLESS or key == service]}
         if name in PODS:
             status, body = 200, {"metadata": {"name": name, **PODS[name]}}
         content = json.dumps(body).encode()
@@ -71,3 +96,13 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
 )
 def test_the_release_of_a_pod_is_its_label(fleet: KubernetesFleet, name: str, uid: str, release: str | None) -> None:
     assert fleet.release(Pod(name, uid, http="", metrics="", admin_key="")) == release
+
+
+def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: KubernetesFleet) -> None:
+    assert fleet.pods() == [], "there is no fleet without a name"
+    found = fleet.all_fleets()
+    assert list(found) == ["triton-a", "triton-b"]
+    assert [[(pod.name, pod.uid, pod.http) for pod in one.pods()] for one in found.values()] == [
+        [("a", "uid-a", "http://10.0.0.1:8000")],
+        [("b", "uid-b", "http://10.0.0.1:8000")],
+    ]

@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto.eks.models import eks_backends
 
+from console.pulumi_program import PulumiFailed
 from stackctl.account.read_only import Readers
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
-from stackctl.destroy.run import StillThere, Teardown, until_gone
+from stackctl.destroy.run import BroughtBack, StillThere, Teardown, until_gone
 from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, read
 from stackctl.orphans.search import Leftover, Search
-from stackctl.pulumi_program import PulumiFailed
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
@@ -126,6 +126,27 @@ def test_a_wait_says_what_it_waits_for_once(account: str) -> None:
         "  waiting for AWS to delete volume a, volume b ...",
         "  waiting for AWS to delete volume b ...",
     ]
+
+
+@pytest.mark.parametrize(("back", "phases"), [(GATEWAY, 1), (INNER, 2)])
+def test_what_another_up_makes_between_two_phases_stops_the_teardown(
+    account: str, pulumi: Pulumi, back: dict[str, Any], phases: int
+) -> None:
+    pulumi.holds(*ALL)
+
+    def search() -> Search:
+        if len(pulumi.destroys()) == phases:
+            pulumi.holds(back, VPC)
+        return new_search()
+
+    with pytest.raises(BroughtBack) as refused:
+        teardown([], search).run()
+    assert str(refused.value) == (
+        f"somebody has run `pulumi up` for dev meanwhile: 1 of its resources are there again (first: {back['urn']}). Agree "
+        "on what is to be; to take the stack away, run the same command again"
+    )
+    assert len(pulumi.destroys()) == phases
+    assert pulumi.state() == [back["urn"], VPC["urn"]]
 
 
 def test_an_engine_that_fails_says_that_one_can_go_on(account: str, pulumi: Pulumi) -> None:

@@ -103,6 +103,33 @@ def test_a_key_in_wrong_hands_ends_with_all_others_of_the_client(aws: Any, monke
     assert kept(aws, "triton-staging/clients/team-b") == others
 
 
+@pytest.mark.parametrize("slower", ["rotate", "revoke"])
+def test_a_key_that_somebody_revokes_meanwhile_is_not_brought_back(
+    aws: Any, monkeypatch: pytest.MonkeyPatch, slower: str
+) -> None:
+    keys("create", "team-a")
+    read, revoked = command.KeyStore.read, {}
+
+    def read_before_a_colleague_revokes(self: command.KeyStore, client: str) -> Any:
+        found = read(self, client)
+        if not revoked:
+            monkeypatch.setattr(command.KeyStore, "read", read)
+            assert keys("revoke", client).exit_code == 0
+            revoked.update(kept(aws))
+        return found
+
+    monkeypatch.setattr(command.KeyStore, "read", read_before_a_colleague_revokes)
+    done = keys(slower, "team-a")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "error: somebody else has changed the keys of team-a meanwhile, and they are left as they are; look at `stackctl "
+        "keys list`, and run the same command again if it is still wanted\n",
+    )
+    assert kept(aws) == revoked
+    assert keys("rotate", "team-a").exit_code == 0
+    assert kept(aws)["current"] == revoked["current"]
+
+
 def test_keys_are_listed_without_being_read(aws: Any) -> None:
     keys("create", "team-a")
     key = kept(aws)["current"]

@@ -62,3 +62,34 @@ OLD_KUBERNETES: dict[str, Any] = {
         }
     ],
 }
+
+_SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
+FLEETS: dict[str, Any] = {
+    # A node more than pods, for the new one of a rolling update.
+    "triton-eks:gpu.pools": [
+        {
+            "name": name,
+            "instanceTypes": [f"{name}.xlarge"],
+            "capacity": "on-demand",
+            "min": 1,
+            "desired": 3,
+            "max": 3,
+            "diskGiB": 200,
+        }
+        for name in ("g5", "g6")
+    ],
+    # A request may wait in the queue while a machine with other work starts servers.
+    "triton-eks:models.serving": {"normalize": _SERVING, "classify": _SERVING},
+}
+"""For the stack of `make up GATEWAY=1`: nodes of two kinds, for a fleet on each."""
+
+_BOTH, _ALL = ["normalize"], ["classify", "normalize", "pipeline"]
+TWO_FLEETS: tuple[list[dict[str, Any]], ...] = (
+    [{"name": "g5", "models": _ALL}, {"name": "g6", "models": _BOTH, "pool": "g6"}],
+    [
+        {"name": "g5", "models": _ALL, "weights": {"classify": 0, "pipeline": 0}},
+        {"name": "g6", "models": _ALL, "pool": "g6"},
+    ],
+    [{"name": "g5", "models": _BOTH}, {"name": "g6", "models": _ALL, "pool": "g6"}],
+)
+"""An ensemble and a step of it on g5; the same when they move to g6, by the two updates of docs/fleets.md."""

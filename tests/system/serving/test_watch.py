@@ -14,7 +14,7 @@ from modelctl.rollout import command
 from modelctl.rollout.fleet import Fleet
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.watch import NotServed, Seen, Watch
+from modelctl.rollout.watch import NotServed, Seen, Watched, watch
 from modelctl.store.bucket import open_store
 from spec.failure import Failure
 from tests.modelctl.stacks import write_stack
@@ -65,9 +65,9 @@ def _under_load(site: Site, release: str) -> Seen:
         end = asyncio.Event()
         load = asyncio.create_task(Clients(site).load(40, 120, end))
         stack_release = StackRelease(catalog.finished(site.store, release), "dev", site.store)
-        watch = Watch(stack_release, site.fleet, {MODEL: 500.0}, LIMITS, lambda _: None)
+        fleets = [Watched(site.fleet, stack_release.manifest.versions, [MODEL])]
         try:
-            return await asyncio.to_thread(watch.run)
+            return await asyncio.to_thread(watch, stack_release, fleets, {MODEL: 500.0}, LIMITS, lambda _: None)
         finally:
             end.set()
             (await load)[1].account()

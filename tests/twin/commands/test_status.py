@@ -22,7 +22,7 @@ POD = {
 SIMULATED = {**POD, "name": "coredns", "listens": "", "address": ""}
 
 
-def read(pods: list[dict[str, object]], agent: bool = True) -> list[str]:
+def read(pods: list[dict[str, object]], agent: bool = True, answering: tuple[str, ...] = ()) -> list[str]:
     found = Status(
         stack="local",
         release={"id": "27c6df8e1d35"},
@@ -31,6 +31,7 @@ def read(pods: list[dict[str, object]], agent: bool = True) -> list[str]:
         pods=pods,
         endpoints={"AWS (moto)": "http://127.0.0.1:1", "logs": "/h/logs"},
         last_inference=None,
+        answering=list(answering),
     )
     return list(status.lines(found))
 
@@ -44,7 +45,7 @@ def test_resources_are_told_by_type_with_their_sum() -> None:
 
 
 def test_a_pods_names_are_whole_and_its_address_on_this_machine_is_there_ready_to_ask() -> None:
-    lines = read([POD, SIMULATED])
+    lines = read([POD, SIMULATED], answering=("10.244.234.3", "10.244.234.9"))
     (row,) = [line.split() for line in lines if line.startswith(f"  triton     {POD['name']}")]
     assert row == ["triton", POD["name"], POD["node"], "10.244.234.3", "127.244.234.3", "Running", "yes", "0"]
     (row,) = [line.split() for line in lines if "coredns" in line]

@@ -14,7 +14,7 @@ from spec.settings import load as settings_of
 from tests.system.e2e import pinned
 from twin.charts import registry
 from twin.engine import stack_files
-from twin.host.home import REPOSITORY, TwinHome
+from twin.host.home import TwinHome
 from twin.services import release_sources
 
 PART_BYTES = 8 * 1024 * 1024
@@ -87,16 +87,13 @@ def test_what_it_releases_is_the_samples_and_the_slow_model_beside_the_stack_tha
     assert made == {f"{name}/configs/local.pbtxt" for name in ("classify", "normalize", "timed_batch")}
 
 
-def test_with_a_gateway_the_samples_are_released_beside_all_stacks(home: TwinHome) -> None:
+def test_with_a_gateway_the_samples_are_released_for_its_own_stack(home: TwinHome) -> None:
     stack_files.ask_for_gateway(home, True)
 
     models = release_sources.prepare(home)
 
     assert [model.name for model in load(models)] == ["classify", "normalize", "pipeline"]
-    tracked = sorted((REPOSITORY / "stacks").glob("Pulumi.*.yaml"))
-    assert {path.name: path.read_bytes() for path in (models.parent / "stacks").iterdir()} == {
-        path.name: path.read_bytes() for path in tracked
-    }
+    assert [path.name for path in (models.parent / "stacks").iterdir()] == ["Pulumi.local.yaml"]
 
 
 def test_without_autoscaling_the_models_that_read_pictures_are_beside_the_samples(
@@ -118,6 +115,8 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     assert registry.families(worker) == ("keda",)
     assert registry.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
     assert registry.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
+    assert registry.families({"triton-eks:fleets": [{"autoscaling": {"minReplicas": 1, "maxReplicas": 2}}]}) == ("keda",)
+    assert registry.families({"triton-eks:fleets": [{"replicas": 1}, 3]}) == ()
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
     both = registry.families(stack_files.config(autoscaled, "local"))
     assert both == ("prometheus", "prometheus-operator", "keda", "prometheus-adapter"), "KEDA is there for the workers"
@@ -131,8 +130,11 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         ("", pinned.OLD_KUBERNETES),
         ("", pinned.LOCAL_DISK),
         ("gateway", {}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[0]}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[1]}),
+        ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[2]}),
     ],
-    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway"],
+    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway", "fleets", "both-have-it", "moved"],
 )
 def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, asked: str, pins: dict[str, object]) -> None:
     stack_files.ask_for_autoscaling(home, asked == "autoscaling")

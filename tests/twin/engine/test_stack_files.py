@@ -47,6 +47,12 @@ def test_a_pinned_release_replaces_the_tracked_one_whole(home: TwinHome, program
     assert merged(home, program)["config"]["triton-eks:models"]["release"] == {"id": "bbbbbbbbbbbb", "models": {"a": 2}}
 
 
+def test_a_section_that_is_a_list_is_pinned_whole(home: TwinHome, program: Path) -> None:
+    for fleets in ([{"name": "a"}, {"name": "b"}], [{"name": "b"}]):
+        stack_files.pin(home, "local", "triton-eks:fleets", fleets)
+        assert merged(home, program)["config"]["triton-eks:fleets"] == fleets
+
+
 def test_a_pin_of_none_takes_the_place_of_a_tracked_key(home: TwinHome, program: Path) -> None:
     assert stack_files.pin(home, "local", "triton-eks:models.oldReleaseDays", None) is True
     assert stack_files.pin(home, "local", "triton-eks:models.oldReleaseDays", None) is False

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from twin.load.scaling import Scale, Signal, scale
+from twin.load.scaling import Scale, Signal, scale, together
 
 SCALED: dict[str, Any] = {
     "spec": {
@@ -103,3 +103,11 @@ def test_at_rest_are_the_fewest_pods_of_which_none_comes_or_goes() -> None:
 
     assert rest()
     assert not any([rest(wanted=2), rest(ready=0), rest(starting=1), rest(ending=1), rest(wanted=2, ready=2)])
+
+
+def test_the_pods_of_several_fleets_are_counted_together() -> None:
+    first = Scale(wanted=3, ready=2, starting=1, ending=0, fewest=2, signal=Signal("a", 5, 10), return_seconds=90)
+    second = Scale(wanted=2, ready=2, starting=0, ending=1, fewest=1, signal=Signal("b", 3, 4), return_seconds=120)
+    fixed = Scale(wanted=1, ready=1, starting=0, ending=0, fewest=1)
+    assert together([first, second, fixed]) == Scale(6, 5, 1, 1, 4, Signal("b", 3, 4), 120)
+    assert together([fixed]) == fixed

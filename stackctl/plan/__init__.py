@@ -1,0 +1,1 @@
+"""The cheapest fleets that hold what a stack wants of its models."""
