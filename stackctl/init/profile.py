@@ -1,23 +1,36 @@
-"""The stack that a first try is made with: a cluster with one small GPU node, which serves the sample models."""
+"""The stack that a first try is made with: a cluster with one small GPU node, or none, which serves the sample models."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 
 from spec.versions import DEFAULT_KUBERNETES, DEFAULT_TRITON_VERSION
 
 FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xlarge", "g4dn.2xlarge"))
 """Types of one GPU for a try; the first family that the region offers in enough zones is taken."""
 SYSTEM_TYPE = "m7i.large"
+CPU_TYPES = ("m7i.xlarge", "m6i.xlarge")
+"""Of the nodes for Triton where a try has no GPU."""
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
 """The cheaper first."""
 
 
+class Profile(StrEnum):
+    """What Triton's nodes of the new stack are."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True)
 class Found:
-    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`."""
+    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`.
+
+    Without `gpu_types` the stack has no GPU.
+    """
 
     account: str
     caller: str
@@ -59,6 +72,27 @@ config:
     adminRoleArns: []
     deletionProtection: false
     logRetentionDays: 30
+{_nodes(found)}
+  triton-eks:models:
+    oldReleaseDays: 14
+    serving:
+      normalize: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+      classify: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
+  triton-eks:triton:
+    version: "{DEFAULT_TRITON_VERSION}"
+    image: {found.image}
+{_size(found)}
+"""
+
+
+def _nodes(found: Found) -> str:
+    if not found.gpu_types:
+        return f"""\
+  triton-eks:nodes:
+    autoscaler: karpenter  # it starts the nodes for Triton
+    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 2, desired: 2, max: 2, diskGiB: 50}}
+    cpu: {{instanceTypes: [{", ".join(CPU_TYPES)}], max: 2, diskGiB: 100}}"""
+    return f"""\
   triton-eks:nodes:
     system: {{instanceTypes: [{SYSTEM_TYPE}], min: 1, desired: 2, max: 3, diskGiB: 50}}
   triton-eks:gpu:
@@ -69,21 +103,23 @@ config:
         min: 0
         desired: 1
         max: 2
-        diskGiB: 200
-  triton-eks:models:
-    oldReleaseDays: 14
-    serving:
-      normalize: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
-      classify: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
-  triton-eks:triton:
-    version: "{DEFAULT_TRITON_VERSION}"
-    image: {found.image}
+        diskGiB: 200"""
+
+
+def _size(found: Found) -> str:
+    if not found.gpu_types:
+        return """\
+    pool: cpu
+    gpus: 0
+    replicas: 1
+    cpu: "2"
+    memoryGiB: 8"""
+    return """\
     pool: gpu
     gpus: 1
     replicas: 1
     cpu: "3"
-    memoryGiB: 12
-"""
+    memoryGiB: 12"""
 
 
 def _text(value: str) -> str:
