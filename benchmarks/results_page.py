@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ def page(results: Path) -> str:
         ("Rollouts under load", "rollout", _rollouts),
         ("Canaries", "canary gate", _canaries),
         ("From a bucket to a served release", "delivery", _deliveries),
+        ("Previews and updates", "engine", _engine),
+        ("Faults and rollouts under load", "soak", _soak),
     ):
         newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
         lines += ["", f"## {title}", ""]
@@ -116,8 +119,59 @@ def _deliveries(record: Record) -> Iterator[str]:
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
 
 
+def _engine(record: Record) -> Iterator[str]:
+    yield "CPU seconds and memory of all processes of the engine together. [How it was measured](engine.md)."
+    yield ""
+    yield "| | number | resources | CPU seconds | as many empty ones | times | seconds | peak MiB | empty |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    series: dict[str, list[Record]] = {}
+    for point in record["points"]:
+        series.setdefault(f"{point['action']}, {point['kind']}", []).append(point)
+        own, empty = point["stack"], point["empty"]
+        yield (
+            f"| {point['action']}, {point['kind']} | {point['number']} | {own['resources']} | {own['cpu_seconds']:g} | "
+            f"{empty['cpu_seconds']:g} | {own['cpu_seconds'] / empty['cpu_seconds']:.2f} | {own['seconds']:g} | "
+            f"{own['peak_mib']} | {empty['peak_mib']} |"
+        )
+    yield ""
+    yield "| | each further resource, in CPU milliseconds | empty | times |"
+    yield "|---|---|---|---|"
+    for name, points in series.items():
+        columns = [_growth([point[whose] for point in points]) for whose in ("stack", "empty")]
+        own, empty = (", ".join(f"{value:.1f}" for value in column) for column in columns)
+        times = ", ".join(f"{one / other:.2f}" for one, other in zip(*columns, strict=True))
+        yield f"| {name} | {own} | {empty} | {times} |"
+
+
+def _growth(costs: list[Record]) -> list[float]:
+    """Return the CPU milliseconds of each resource that one cost has more than the one before."""
+    return [
+        1000 * (after["cpu_seconds"] - before["cpu_seconds"]) / (after["resources"] - before["resources"])
+        for before, after in pairwise(costs)
+    ]
+
+
 def _canaries(record: Record) -> list[str]:
     return canary_gate.table([canary_gate.Row.model_validate(row) for row in record["rows"]])
+
+
+def _soak(record: Record) -> Iterator[str]:
+    requests = ", ".join(f"{number} {what}" for what, number in record["requests"].items())
+    results = ", ".join(f"{number} {times}" for times, number in record["results"].items())
+    yield f"{record['seconds']:g} s. Requests: {requests}; {record['retried']} tried again."
+    yield f"Messages: {record['messages']}, {results}. [How it was made](../docs/faults.md#hours-of-it)."
+    yield ""
+    yield "| what | all was well again after, in seconds |"
+    yield "|---|---|"
+    for what in dict.fromkeys(what for _, what, _ in record["done"]):
+        yield f"| {what} | {', '.join(f'{took:g}' for _, done, took in record['done'] if done == what)} |"
+    yield ""
+    yield "| processes, at the beginning and at the end | number | MiB | descriptors | threads |"
+    yield "|---|---|---|---|---|"
+    first, last = (record["looks"][end]["usage"] for end in (0, -1))
+    for name in sorted(first.keys() & last.keys()):
+        pairs = (f"{first[name][key]:g}, {last[name][key]:g}" for key in ("processes", "rss_mib", "descriptors", "threads"))
+        yield f"| {name} | {' | '.join(pairs)} |"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from spec.settings.fleets import FleetKeys
 from spec.settings.instance_types import InstanceFacts
 from spec.settings.kind import Kind
 from spec.settings.model import Document
+from spec.settings.models import Candidate
 from spec.settings.rule import marked
 from spec.settings.schema import SCHEMA_FILE, schema_text
 from spec.settings.section import Section
@@ -52,6 +53,9 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("Release", "serving"): "spec/settings/relations/serving.py",
     ("Release", "tensorrt"): "spec/settings/relations/tensorrt.py",
     ("Triton", "tensorrt"): "spec/settings/relations/tensorrt.py",
+    ("Models", "slot"): "spec/settings/blue_green.py",
+    ("Models", "candidate"): "spec/settings/blue_green.py",
+    **{("Candidate", key): "spec/settings/blue_green.py" for key in Candidate.model_fields},
     ("LanguageModel", "weights_mib"): "spec/settings/language_model.py",
     ("LanguageModel", "kv_bytes_per_token"): "spec/settings/language_model.py",
     ("Release", "previous"): "modelctl/release/pin.py",

@@ -39,6 +39,10 @@ def sentence(failure: CallFailed, place: str) -> str:
             return f"{place} cannot be reached{times}: is a server there, and is it ready?"
         case "DEADLINE_EXCEEDED":
             return f"{place} did not answer before the deadline{times}"
+        case "UNAUTHENTICATED":
+            return f"{place} does not know who asks: {said}; give the client's key or token in TRITON_API_KEY"
+        case "PERMISSION_DENIED":
+            return f"{place} does not let this client ask that: {said}"
         case "NOT_FOUND":
             return f"{place} does not serve that model or version: {said}"
         case "INVALID_ARGUMENT":

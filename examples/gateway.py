@@ -1,17 +1,35 @@
-"""Headers of gRPC requests for the gateway: a proxy reads headers, and not the message in which the model stands.
+"""Headers for the gateway: who asks, and over gRPC which model, as a proxy does not read the message that says it.
 
 Triton does not look at them, so that one client serves both ways, straight to the pods and through the gateway.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 MODEL_HEADER = "x-triton-model"
 """By it the gateway chooses the route; without it the answer is UNIMPLEMENTED."""
 SEQUENCE_HEADER = "x-sequence-id"
 """Requests with one value of it go to one pod."""
 
+ApiKey = Annotated[
+    str,
+    typer.Option(
+        envvar="TRITON_API_KEY",
+        show_envvar=True,
+        help="The key or token of this client, where the gateway asks for one; from the variable nobody reads it in `ps`.",
+    ),
+]
 
-def headers(model: str, sequence: int | None = None) -> dict[str, str]:
-    """Those of a request to a model, or of one of a sequence."""
-    named = {MODEL_HEADER: model}
+
+def headers(model: str, sequence: int | None = None, api_key: str = "") -> dict[str, str]:
+    """Those of a request to a model, or of one of a sequence, over gRPC."""
+    named = {MODEL_HEADER: model, **identity(api_key)}
     return named if sequence is None else {**named, SEQUENCE_HEADER: str(sequence)}
+
+
+def identity(api_key: str) -> dict[str, str]:
+    """The header that says who asks; none without a key or token (docs/access.md#for-clients)."""
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}

@@ -45,7 +45,7 @@ CHANNEL_OPTIONS = [
 class BalancedClient:
     """Asks models at `target`, a gRPC name: `dns:///name:port`, or `ipv4:a:1,b:2`. Close it, or use `async with`.
 
-    `tls`: the target has a certificate that this machine trusts, as the gateway has.
+    `tls`: the target has a certificate that this machine trusts, as the gateway has. `api_key`: where that asks for one.
     """
 
     def __init__(
@@ -55,7 +55,9 @@ class BalancedClient:
         policy: RetryPolicy | None = None,
         *,
         tls: bool = False,
+        api_key: str = "",
     ) -> None:
+        self._api_key = api_key
         self._client = InferenceServerClient(target, ssl=tls, channel_args=CHANNEL_OPTIONS)
         self._versions = versions or ServedVersions()
         self._policy = policy or RetryPolicy()
@@ -76,7 +78,11 @@ class BalancedClient:
         async def send(seconds: float) -> InferResult:
             try:
                 return await self._client.infer(
-                    model, inputs, model_version=version, client_timeout=seconds, headers=gateway.headers(model)
+                    model,
+                    inputs,
+                    model_version=version,
+                    client_timeout=seconds,
+                    headers=gateway.headers(model, api_key=self._api_key),
                 )
             except InferenceServerException as error:
                 raise CallFailed(code_of(error), error.message()) from None
@@ -95,6 +101,7 @@ def main(
         bool, typer.Option("--follow-versions", help="Ask for the versions that the cluster's ConfigMap names.")
     ] = False,
     tls: Annotated[bool, typer.Option("--tls", help="The target speaks TLS, as the gateway does.")] = False,
+    api_key: gateway.ApiKey = "",
 ) -> None:
     """Classify four measurements and print scores, class and the version that answered."""
     try:
@@ -102,7 +109,7 @@ def main(
     except ValueError:
         stop(f"--features: {features!r} is no list of numbers; for example 5.25,3.5,1.75,0.25")
     with sentences(target):
-        asyncio.run(_classify(target, model, values, requests, RetryPolicy(deadline), follow_versions, tls))
+        asyncio.run(_classify(target, model, values, requests, RetryPolicy(deadline), follow_versions, tls, api_key))
 
 
 async def _classify(
@@ -113,10 +120,11 @@ async def _classify(
     policy: RetryPolicy,
     follow_versions: bool,
     tls: bool,
+    api_key: str,
 ) -> None:
     async with AsyncExitStack() as stack:
         versions = await _follow(stack) if follow_versions else ServedVersions()
-        balanced = await stack.enter_async_context(BalancedClient(target, versions, policy, tls=tls))
+        balanced = await stack.enter_async_context(BalancedClient(target, versions, policy, tls=tls, api_key=api_key))
         for _ in range(requests):
             answer = await balanced.infer(model, {"FEATURES": values})
             scores, chosen = answer.outputs["SCORES"][0].tolist(), int(answer.outputs["CLASS"][0][0])

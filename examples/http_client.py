@@ -4,6 +4,7 @@ Prefer gRPC: idle HTTP connections hold up a server that drains (docs/drain.md),
 it opens a connection for each request. Through the ClusterIP Service requests then spread over the pods by chance.
 
     python -m examples.http_client http://triton.triton.svc.cluster.local:8000
+    TRITON_API_KEY=… python -m examples.http_client https://inference.example.com           # through the gateway
 """
 
 from __future__ import annotations
@@ -17,25 +18,38 @@ import typer
 from tritonclient.http import InferenceServerClient, InferInput
 from tritonclient.utils import np_to_triton_dtype
 
+from examples import gateway
 from examples.failures import CallFailed, sentences, stop
 from examples.retries import RetryPolicy
 from examples.tensors import Answer, Arrays
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """How many bytes of the body are JSON; the tensors follow. In requests and in answers."""
-CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE"}
+CODES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    503: "UNAVAILABLE",
+}
 
 
 class HttpClient:
-    """Asks models at a base URL (http://host:8000). Use `async with`."""
+    """Asks models at a base URL (http://host:8000). Use `async with`. `api_key`: where a gateway asks for one."""
 
-    def __init__(self, url: str, policy: RetryPolicy | None = None) -> None:
+    def __init__(self, url: str, policy: RetryPolicy | None = None, api_key: str = "") -> None:
         self._policy = policy or RetryPolicy()
         # httpx bounds each step of a request; the deadline of the whole call is in `infer`. A machine's proxy settings
         # are not for services of the cluster.
         # Not keepalive_expiry: httpx looks at idle connections only at its next request, which may never come.
         limits = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.AsyncClient(base_url=url, timeout=self._policy.deadline_seconds, limits=limits, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            timeout=self._policy.deadline_seconds,
+            limits=limits,
+            trust_env=False,
+            headers=gateway.identity(api_key),
+        )
 
     async def __aenter__(self) -> HttpClient:
         return self
@@ -98,6 +112,7 @@ def main(
     model: Annotated[str, typer.Option(help="A model with the inputs of the sample `pipeline`.")] = "pipeline",
     features: Annotated[str, typer.Option(help="The measurements, separated by commas.")] = "5.25,3.5,1.75,0.25",
     deadline: Annotated[float, typer.Option(min=0.001, help="Seconds for the call, its retries included.")] = 5.0,
+    api_key: gateway.ApiKey = "",
 ) -> None:
     """Classify four measurements and print scores, class and the version that answered."""
     if not url.startswith(("http://", "https://")):
@@ -107,13 +122,13 @@ def main(
     except ValueError:
         stop(f"--features: {features!r} is no list of numbers; for example 5.25,3.5,1.75,0.25")
     with sentences(url):
-        answer = asyncio.run(_classify(url, model, values, RetryPolicy(deadline)))
+        answer = asyncio.run(_classify(url, model, values, RetryPolicy(deadline), api_key))
     scores, chosen = answer.outputs["SCORES"][0].tolist(), int(answer.outputs["CLASS"][0][0])
     typer.echo(f"class {chosen}, scores {scores}, version {answer.version}, attempts {answer.attempts}")
 
 
-async def _classify(url: str, model: str, values: np.ndarray, policy: RetryPolicy) -> Answer:
-    async with HttpClient(url, policy) as http:
+async def _classify(url: str, model: str, values: np.ndarray, policy: RetryPolicy, api_key: str) -> Answer:
+    async with HttpClient(url, policy, api_key) as http:
         return await http.infer(model, {"FEATURES": values})
 
 

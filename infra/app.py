@@ -83,7 +83,8 @@ def deploy(settings: Settings) -> None:
         if network is None:
             args = NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn)
             network = Network("network", args).access
-        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=settings.allow_destroy)
+        destroyable = settings.allow_destroy
+        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
         cluster = Cluster("cluster", new).access
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
     nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
@@ -117,6 +118,7 @@ def deploy(settings: Settings) -> None:
         cache=cache,
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
+        requests=requests,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
@@ -131,7 +133,7 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
-    if release is not None and settings.fleets is None:
+    if release is not None and settings.fleets is None and settings.triton.rollout != "blue-green":
         pulumi.export("inferenceUrl", TRITON_HTTP_URL)
     elif release is not None:
         pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})

@@ -54,7 +54,9 @@ def read(model: type[M], content: bytes) -> M:
         raise DocumentError([f"{len(content)} bytes; at most {LARGEST_BYTES} are read"])
     try:
         text = reading.text(content)
-        reading.json_value(text)
+        value = reading.json_value(text)
+        if "-0" in text:  # which pydantic takes for 0
+            text = json.dumps(value)
         return model.model_validate_json(text, strict=True)
     except reading.Unreadable as error:
         raise DocumentError([str(error)]) from None

@@ -144,7 +144,7 @@ def json_value(content: bytes | str, deepest: int = DEEPEST) -> Any:
         raise Unreadable(_PAGE)
     try:
         value = json.loads(
-            whole, object_pairs_hook=_once, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
+            whole, object_pairs_hook=once, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
         )
     except json.JSONDecodeError as error:
         raise Unreadable(f"not valid JSON: {error.msg}", error.lineno, error.colno) from None
@@ -224,7 +224,7 @@ def _place(content: bytes, position: int) -> tuple[int, int]:
     return content.count(b"\n", 0, position) + 1, position - content.rfind(b"\n", 0, position)
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -233,7 +233,10 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _integer(digits: str) -> int:
+def _integer(digits: str) -> int | float:
+    """Return `-0` as the floating-point number that it is in JSON: as a whole number it would lose its sign."""
+    if digits == "-0":
+        return -0.0
     if len(digits) > _LONGEST_NUMBER:
         raise Unreadable(f"{_short(digits)} is a number of {len(digits)} digits; write a smaller one")
     return int(digits)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spec import yaml_reader
+from spec import reading, yaml_reader
+from spec.reading import Unreadable
 from spec.yaml_reader import YamlError
 
 PROJECT = "triton-eks"
@@ -57,6 +58,11 @@ def read(content: bytes | str) -> StackFile:
             mistakes.append(
                 YamlError(f"{key} and {other} (line {first}) are two spellings of one key; keep one of them", line)
             )
+    for key, value in (config or {}).items():
+        try:
+            decoded(value)
+        except Unreadable as error:
+            mistakes.append(YamlError(f"{key}: {error}", document.lines.get((CONFIG, key))))
     if mistakes:
         raise StackFileError(mistakes)
     named = None if config is None else {name: config[key] for name, key in spelling.items()}
@@ -72,13 +78,16 @@ def full_name(key: str) -> str:
 
 
 def decoded(value: Any) -> Any:
-    """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure."""
+    """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
+
+    Raises Unreadable for JSON with a key that is there twice: the last one would silently win.
+    """
     if value is None or value == "":  # which the engine makes of a key without a value
         return None
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_refuse)
+        return json.loads(value, parse_constant=_refuse, object_pairs_hook=reading.once)
     except (ValueError, RecursionError):
         return value
 

@@ -85,7 +85,7 @@ def first_inference(
     stack: StackArgument = "",
     yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
 ) -> None:
-    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    """Serve the models of `make models` on a stack that is up, ask one, and say where it listens and what it costs."""
     from stackctl.first_inference import command
 
     command.first_inference(stack, yes=yes)
@@ -155,6 +155,18 @@ def tunnel(
     from stackctl.tunnel import command as tunnelled
 
     return tunnelled.tunnel(stack, command or [])
+
+
+@app.command("cold-start")
+def cold_start(
+    stack: StackArgument = "",
+    measured: Annotated[bool, typer.Option("--measured", help="Look at the pods that run, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say where the time of a new pod's start goes, what makes it shorter, and which startSeconds is right."""
+    from stackctl.cold_start import command
+
+    command.cold_start(stack, measured=measured, as_json=as_json)
 
 
 @app.command()
@@ -248,12 +260,15 @@ def review_collect(
     against: Annotated[
         str | None, typer.Option(metavar="REV", help="Git revision that models, cost and quotas are compared with.")
     ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output of `twin replay STACK --against REV --json`.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Make the report of one stack, as JSON, of the engine's preview and the stack file."""
     from stackctl.review import command
 
-    command.collect(stack, preview, against, output)
+    command.collect(stack, preview, against, replay, output)
 
 
 @review.command("render")

@@ -42,6 +42,7 @@ def up(
         bool, typer.Option("--autoscaling", help="with KEDA, Prometheus and a slow model: pods that follow a load")
     ] = False,
     gateway: Annotated[bool, typer.Option("--gateway", help="with Envoy Gateway and Envoy behind a load balancer")] = False,
+    karpenter: Annotated[bool, typer.Option("--karpenter", help="with Karpenter, which starts the nodes for pods")] = False,
 ) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     from twin.charts import registry
@@ -62,6 +63,7 @@ def up(
             envoy_pods.locate()
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack_files.ask_for_gateway(home, gateway)
+        stack_files.ask_for_karpenter(home, karpenter)
         stack = stack_files.config(home, up_command.STACK)
         servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)
@@ -178,6 +180,27 @@ def show_preview(
             f"the servers that this preview started keep running, for the next one: {', '.join(servers.started)}. "
             "`make down` ends them."
         )
+
+
+@app.command("replay")
+def replay_trace(
+    stack: StackArgument = "",
+    trace: Annotated[
+        str, typer.Option(metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, or a file: CSV, JSON")
+    ] = "diurnal",
+    against: Annotated[
+        str | None, typer.Option(metavar="REV|FILE", help="also with the settings of this git revision or stack file")
+    ] = None,
+    batch_ms: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL=ONE:FULL", help="ms of a batch of one and of a full one; default: measured, or assumed"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay a trace of requests through a stack's autoscaling in virtual time: misses of the SLO, GPU-hours, money."""
+    from twin.replay import command
+
+    command.replay(stack, trace, against, batch_ms or [], as_json=as_json)
 
 
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

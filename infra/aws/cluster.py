@@ -44,6 +44,8 @@ class ClusterArgs:
     logs_key_arn: pulumi.Input[str]
     allow_destroy: bool
     """It can be deleted whatever `cluster.deletionProtection` says."""
+    today: date
+    """The day by which support of Kubernetes versions is judged (`Settings.today`)."""
 
 
 class Cluster(pulumi.ComponentResource):
@@ -140,7 +142,7 @@ class Cluster(pulumi.ComponentResource):
             kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=KUBERNETES[cluster.version].addons["kube-proxy"]),
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
             # Extended support costs six times as much and starts by itself otherwise.
-            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=support_type(cluster.version, date.today())),
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=support_type(cluster.version, self._args.today)),
             deletion_protection=cluster.deletion_protection and not self._args.allow_destroy,
             tags=dict(stack.tags),
             opts=pulumi.ResourceOptions(

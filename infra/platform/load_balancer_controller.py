@@ -13,6 +13,7 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec import reading
 from spec.names import LOAD_BALANCER_CONTROLLER
 from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 
@@ -73,4 +74,4 @@ def policy(account: Account, cluster_name: str) -> str:
     text = Template(_POLICY.read_text(encoding="utf-8")).substitute(
         partition=account.partition, region=account.region, account=account.id, cluster=cluster_name
     )
-    return json.dumps(json.loads(text), sort_keys=True)
+    return json.dumps(reading.json_object(text), sort_keys=True)

@@ -28,6 +28,7 @@ from spec.names import (
 )
 from spec.placement import placement, resource_of
 from spec.settings import Settings
+from spec.settings.blue_green import SLOTS, helm_release
 from spec.settings.fleets import Fleet
 from spec.settings.gpu import GpuPool
 from spec.settings.models import Models, Release
@@ -61,7 +62,7 @@ class FleetArgs:
         """Return what the settings say about a fleet. The stack has a release."""
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
-        part = fleet.name is not None
+        part = fleet.keys is not None
         return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part)
 
     @property
@@ -89,11 +90,10 @@ class TritonServer(pulumi.ComponentResource):
         # The volume holds the whole release, whichever models a fleet serves; a mount needs the role that each of them has.
         args = fleets[0]
         if args.models.access == "mountpoint":
-            needed.append(
-                model_volume.mounted_release(
-                    label, args.release, stack.model_bucket, stack.region, args.account, after_namespace
-                )
-            )
+            needed += [
+                model_volume.mounted_release(label, release, stack.model_bucket, stack.region, args.account, after_namespace)
+                for release in {fleet.release.id: fleet.release for fleet in fleets}.values()
+            ]
         elif args.mount is not None:
             needed.append(model_volume.mounted_file_system(label, args.mount, TRITON_NAMESPACE, after_namespace))
         else:
@@ -120,7 +120,7 @@ def _node_caches(name: str, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOp
 def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, settings: Settings) -> WorkloadRole:
     """Register the role with which the pods of all fleets read models."""
     stack = cluster.stack
-    first, *others = (fleet.release for fleet in settings.each_fleet)
+    first, *others = reader_accounts(settings)
     return WorkloadRole(
         name,
         cluster,
@@ -132,6 +132,16 @@ def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, setting
             purpose=_READER,
         ),
     )
+
+
+def reader_accounts(settings: Settings) -> list[str]:
+    """Return the service accounts of pods that read models.
+
+    With blue-green those of both slots, at all times: a role that has just been changed is not known everywhere at once.
+    """
+    if settings.triton.rollout == "blue-green":
+        return [helm_release(slot) for slot in SLOTS]
+    return [fleet.release for fleet in settings.each_fleet]
 
 
 def model_prefixes(server: Triton) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pulumi
@@ -133,11 +133,16 @@ def values(stack: Stack, worker: Worker, concurrency: int, fleets: Sequence[Flee
 
 def asked_of(fleets: Sequence[Fleet[Settings]]) -> dict[str, list[str]]:
     """Return, by model, where a worker asks: at the fleet with the largest part of its requests first."""
-    models = sorted({model for fleet in fleets if fleet.keys is not None for model in fleet.keys.models})
+    models = sorted({model for fleet in fleets for model in _models(fleet)})
     by_part = {
         model: sorted((one for one in fleets if one.serves(model)), key=lambda one: -one.weight(model)) for model in models
     }
     return {model: [fleet.grpc_url for fleet in found] for model, found in by_part.items()}
+
+
+def _models(fleet: Fleet[Settings]) -> Iterable[str]:
+    release = fleet.stack.models.release
+    return fleet.keys.models if fleet.keys is not None else release.models if release is not None else ()
 
 
 def reply_url(arn: str) -> str:

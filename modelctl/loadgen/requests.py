@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,8 @@ _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 def request_of(model: Model, seed: int) -> list[InferInput]:
     """The inputs of one request of a batch of one: those of the model's golden.json, else random ones of the right shape.
 
-    Raises NoRequest when there is no golden.json and a shape or a type leaves open what to send.
+    A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
+    no golden.json and a shape or a type leaves open what to send.
     """
     golden = _golden(model)
     return [_tensor(tensor.name, value) for tensor, value in _values(model.config, golden, np.random.default_rng(seed))]
@@ -48,12 +49,14 @@ def _values(
 
 def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator) -> npt.NDArray[np.generic]:
     where = f"{config.name}: input {tensor.name}"
-    if any(size < 0 for size in tensor.dims):
+    dims = _dims(tensor, config)
+    if any(size < 0 for size in dims):
         raise NoRequest(
-            f"{where} has a variable shape {list(tensor.dims)}; put a {GOLDEN_FILE} with a typical one in its version"
+            f"{where} has a variable shape {list(dims)}; put a {GOLDEN_FILE} with a typical one in its version, or a sample "
+            "of typical dims into model_warmup of its config.pbtxt"
         )
     datatype = DataType.Name(tensor.data_type).removeprefix("TYPE_")
-    shape = [1, *tensor.dims] if config.max_batch_size else list(tensor.dims)
+    shape = [1, *dims] if config.max_batch_size else list(dims)
     if datatype == "STRING":
         raise NoRequest(f"{where} is text; put a {GOLDEN_FILE} with a typical one in its version")
     if datatype == "BOOL":
@@ -65,6 +68,11 @@ def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator
         return source.random(shape).astype(dtype)
     # Small numbers: an index into a vocabulary must exist.
     return source.integers(0, 2, size=math.prod(shape)).reshape(shape).astype(dtype)
+
+
+def _dims(tensor: ModelInput, config: ModelConfig) -> Sequence[int]:
+    samples = (warmup.inputs[tensor.name] for warmup in config.model_warmup if tensor.name in warmup.inputs)
+    return next((list(sample.dims) for sample in samples if sample.dims), list(tensor.dims))
 
 
 def _tensor(name: str, value: npt.NDArray[np.generic]) -> InferInput:

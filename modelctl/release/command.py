@@ -18,19 +18,21 @@ from console.exit_codes import DONE
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
 from modelctl.release import catalog
+from modelctl.release.pin import PinError, required_stack_files
 from modelctl.release.pin import pin as write_pin
-from modelctl.release.pin import required_stack_files
 from modelctl.release.progress import Bar, Lines, Observer, observer
 from modelctl.release.promote import Promotion, PromotionError, copy_release, promotion, settings_of
 from modelctl.release.publish import prepare, publish
 from modelctl.release.retire import refuse_retired, restore
 from modelctl.release.retire import retire as tag_as_retired
 from modelctl.release.rollback import roll_back
+from modelctl.release.stacks import stack_name
 from modelctl.release.verify import verify as read_back
 from modelctl.repository.problems import printable
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ModelEntry
 from spec.failure import FAILED, Failure
+from spec.wording import one_of
 
 _Result = TypeVar("_Result")
 _CONTINUES = "interrupted; run the same command again, it continues"
@@ -47,6 +49,9 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
         required_stack_files(stacks)
     with _watched() as watch:
         plan = prepare(models_dir, store.part_bytes, watch, stacks or beside)
+        if pin_in is not None and stack_name(pin_in) in plan.other_stacks:
+            known = one_of(plan.manifest.models)
+            raise PinError(f"{pin_in}: models.serving names no model of {models_dir}; write there what it wants of {known}")
         published = publish(plan, store, watch)
     manifest = published.manifest
     if published.already_released:
@@ -61,6 +66,8 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
         print("configs made for the stacks: " + ", ".join(manifest.serving))
     elif stacks is None and not beside.is_dir():
         print(f"no configs made for stacks: there is no directory stacks beside {models_dir}; --stacks names another")
+    if plan.other_stacks:
+        print(f"none made for stacks that serve other models: {', '.join(plan.other_stacks)}")
     if pin_in is not None:
         _pin(pin_in, manifest)
 

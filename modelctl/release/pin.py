@@ -37,12 +37,14 @@ class PinError(Failure):
 class Pinned:
     """The release that a stack file pins: its id, and that of the one before, for `modelctl rollback`.
 
-    `serving` is the digest of the wants that the release was made from.
+    `serving` is the digest of the wants that the release was made from. `candidate` is the id of the release that is tried
+    beside it.
     """
 
     id: str
     previous: str | None
     serving: str | None
+    candidate: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
     models = section(editor)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
-    values = _values(before, manifest, _serving(file, manifest))
+    values = release_values(before, manifest, serving_of(file, manifest))
     changes = _changes(before, values)
     if changes:
         _write_release(editor.config, editor.key(KEY), values)
@@ -81,7 +83,7 @@ def pinned_by(stacks: Path, release_id: str) -> Pins:
     files = required_stack_files(stacks)
     found = {file: pinned(file) for file in files}
     return Pins(
-        files=[file for file, release in found.items() if release and release.id == release_id],
+        files=[file for file, release in found.items() if release and release_id in (release.id, release.candidate)],
         as_previous=[file for file, release in found.items() if release and release.previous == release_id],
     )
 
@@ -114,7 +116,15 @@ def pinned(file: Path) -> Pinned | None:
         # Without quotes, digits alone were read as a number.
         if not isinstance(value, str) and (value is not None or key == "id"):
             raise PinError(f"{file}: config.{KEY}.release.{key} is not text; write the 12 hex digits in quotes")
-    return Pinned(values["id"], values.get("previous"), values.get("serving"))
+    candidate = models.get("candidate") if models else None
+    tried = candidate.get("release") if isinstance(candidate, dict) else None
+    tried_id = tried.get("id") if isinstance(tried, dict) else None
+    return Pinned(
+        values["id"],
+        values.get("previous"),
+        values.get("serving"),
+        tried_id if isinstance(tried_id, str) else None,
+    )
 
 
 def edit(file: Path) -> StackEditor:
@@ -141,7 +151,7 @@ def section(editor: StackEditor) -> CommentedMap | None:
         raise PinError(str(error)) from None
 
 
-def _serving(file: Path, manifest: Manifest) -> str | None:
+def serving_of(file: Path, manifest: Manifest) -> str | None:
     """Return the digest of the wants that the release was made from for the stack of this file."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
@@ -151,7 +161,7 @@ def _serving(file: Path, manifest: Manifest) -> str | None:
     return manifest.serving.get(stack) if stack is not None else None
 
 
-def _values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
+def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
     """Return the section `release`, in the order in which it is written.
 
     Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.

@@ -32,11 +32,15 @@ class PlannedObject:
 
 @dataclass(frozen=True)
 class Plan:
-    """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not."""
+    """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not.
+
+    `other_stacks` serve other models, and have no configs in it.
+    """
 
     manifest: Manifest
     objects: dict[str, PlannedObject]
     left_out: tuple[Path, ...] = ()
+    other_stacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
         made.digests,
     )
     left_out = [model.directory / path for model in models for path in model.left_out]
-    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])))
+    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others)
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:

@@ -24,11 +24,15 @@ from spec.settings.relations.tensorrt import mistake
 
 @dataclass(frozen=True)
 class StackConfigs:
-    """`texts` by key in the release, `digests` of the wants by stack, and everything that a stack wants in vain."""
+    """`texts` by key in the release, `digests` of the wants by stack, and everything that a stack wants in vain.
+
+    `others` are the stacks that serve other models: the release is none of theirs.
+    """
 
     texts: dict[str, str]
     digests: dict[str, str]
     problems: list[Problem]
+    others: tuple[str, ...]
 
 
 def config_key(model: str, stack: str) -> str:
@@ -37,8 +41,14 @@ def config_key(model: str, stack: str) -> str:
 
 
 def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
-    """Make the config of every model that a stack has wants of, and validate each like one that was written."""
+    """Make the config of every model that a stack has wants of, and validate each like one that was written.
+
+    A stack that wants none of these models is left out where another one wants some: it serves another release.
+    """
     by_name = {model.name: model for model in models}
+    of_these = [stack for stack in stacks if not by_name.keys().isdisjoint(stack.serving)]
+    others = tuple(stack.name for stack in stacks if of_these and stack not in of_these)
+    stacks = of_these or stacks
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     unpacked = _unpacked_mib(models) if stacks else {}
@@ -58,7 +68,7 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
                 problems += [_problem(stack, by_name[name], message) for message in error.problems]
         problems += dict.fromkeys(_broken_rules(stack, by_name, configs))
         texts |= {config_key(name, stack.name): render(config, _comment(stack, name)) for name, config in configs.items()}
-    return StackConfigs(texts, {stack.name: stack.digest for stack in stacks}, problems)
+    return StackConfigs(texts, {stack.name: stack.digest for stack in stacks}, problems, others)
 
 
 def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console import pulumi_program
 from console.exit_codes import DONE, NO_TRAFFIC
 from console.program import interruptible
+from console.pulumi_program import PulumiFailed
 from console.terminal import output, print_json, progress, table
 from modelctl import metrics_server
 from modelctl.release import catalog
@@ -18,6 +20,7 @@ from modelctl.release.pin import pinned
 from modelctl.release.rollback import RollbackError, roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.rollout import parity as fleet_parity
+from modelctl.rollout.blue_green import BlueGreen, Platform
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
@@ -102,15 +105,26 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     """Change the models of running pods, or go on with the rollout that was interrupted."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
-    slos = _slos(load_stack_file(asked.stacks / f"Pulumi.{asked.stack}.yaml"))
+    file = asked.stacks / f"Pulumi.{asked.stack}.yaml"
+    settings = load_stack_file(file)
+    slos = _slos(settings)
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:
-        controller = Controller(store, _fleet(namespace, translation), wanted, limits=asked.limits, tell=tell)
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
-            result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
+            if settings.triton.rollout == "blue-green":
+                if replay is not None:
+                    raise Misused("--replay asks both versions on one pod, which a rollout in place alone has; leave it out")
+                platform = Platform(
+                    lambda name: _fleet(namespace, translation, name), lambda: _up(asked.stack, tell), lease.check
+                )
+                rolled = BlueGreen(file, store, platform, wanted, asked.limits, tell)
+                result = rolled.back() if asked.release is None else rolled.rollout(asked.release)
+            else:
+                controller = Controller(store, _fleet(namespace, translation), wanted, limits=asked.limits, tell=tell)
+                result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
     except (FleetError, PodProblem, StillAsked) as failure:
         raise Unfinished(f"{failure}; run the same command again, it goes on") from failure
     _report(result, asked_to_undo=asked.back)
@@ -218,6 +232,14 @@ def _steps(text: str) -> tuple[int, ...]:
 
 def _slos(settings: Settings) -> dict[str, float]:
     return {model: float(wants.slo_p95_ms) for model, wants in settings.models.serving.items()}
+
+
+def _up(stack: str, tell: Callable[[str], None]) -> None:
+    """Bring the stack to what its file says. Raises PulumiFailed."""
+    arguments = ["up", "--stack", stack, "--yes", "--skip-preview", "--non-interactive"]
+    tell(f"pulumi {' '.join(arguments)}")
+    if pulumi_program.run(arguments) != 0:
+        raise PulumiFailed(f"`pulumi {' '.join(arguments)}` ended with an error, which stands above")
 
 
 def _fleet(namespace: str, translation: str | None, release: str = TRITON_RELEASE) -> KubernetesFleet:

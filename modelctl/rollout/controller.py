@@ -157,15 +157,9 @@ class Controller:
     def _check_canary(self, changes: tuple[Change, ...]) -> None:
         if not self._wanted.canary:
             return
-        without = [c.model for c in changes if c.old is not None and c.model not in self._wanted.slo_p95_ms]
-        if without:
-            raise Refused(
-                [
-                    f"{model}: a canary is judged by its SLO: give it models.serving.{model}.sloP95Ms in the stack "
-                    f"{self._wanted.stack}"
-                    for model in without
-                ]
-            )
+        judged = [change.model for change in changes if change.old is not None]
+        if reasons := plan.without_slo(judged, self._wanted.slo_p95_ms, self._wanted.stack):
+            raise Refused(reasons)
 
     def _check_replay(self, new: StackRelease) -> None:
         if self._wanted.replay is not None:

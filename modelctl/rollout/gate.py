@@ -37,7 +37,8 @@ class Canary:
     """A new version on trial, and the old one that has the other requests (None: nothing is known of one).
 
     `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the time in the model with
-    the old version's, which has at least as many requests, so that the new one's batches are no longer.
+    the old version's, which has at least as many requests, so that the new one's batches are no longer. `old_release`: the
+    release of the old version, where pods of its own serve it (`of_release`); None: the same pods serve both versions.
     """
 
     model: str
@@ -45,6 +46,19 @@ class Canary:
     old: int | None
     slo_p95_ms: float | None
     compared: bool = True
+    old_release: str | None = None
+
+    @property
+    def old_counted(self) -> VersionOf | None:
+        """Return by what the requests of the old version are counted; None: nothing is known of one."""
+        if self.old is None:
+            return None
+        return (self.model if self.old_release is None else _model_of(self.old_release, self.model)), self.old
+
+    @property
+    def old_name(self) -> str:
+        """Return what people call the old version."""
+        return f"version {self.old}" if self.old_release is None else f"release {self.old_release}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,15 @@ class Finding:
     weight: float
     seen: str
     asked: str
+
+
+def of_release(release: str, counters: Mapping[VersionOf, Counters]) -> dict[VersionOf, Counters]:
+    """Return the counters of a pod of another release, which may have the same versions: see `Canary.old_release`."""
+    return {(_model_of(release, model), version): counted for (model, version), counted in counters.items()}
+
+
+def _model_of(release: str, model: str) -> str:
+    return f"{release}/{model}"
 
 
 class Tally:
@@ -159,9 +182,9 @@ class Gate:
 
     def _both(self, canary: Canary) -> tuple[Counters, Counters]:
         new = self._tally.of((canary.model, canary.version))
-        if canary.old is None:
+        old = canary.old_counted
+        if old is None:
             return new, Counters()
-        old = (canary.model, canary.old)
         return new, (self._before or {}).get(old, Counters()) if self._watched else self._tally.of(old)
 
     def _questions(self, canary: Canary) -> Iterator[Finding]:
@@ -214,14 +237,14 @@ class Gate:
         by = self._terms.slower
         return Finding(
             likelihood.slower(self._windows[canary].log_ratios, by),
-            f"{new.mean_in_model_ms:.2f} ms in the model, version {canary.old} {old.mean_in_model_ms:.2f} ms",
-            f"they do not tell whether it is {_percent(by)} slower than version {canary.old}",
+            f"{new.mean_in_model_ms:.2f} ms in the model, {canary.old_name} {old.mean_in_model_ms:.2f} ms",
+            f"they do not tell whether it is {_percent(by)} slower than {canary.old_name}",
         )
 
     def _of_old(self, canary: Canary, bad: float, total: float) -> str:
         if self._watched and not total:
             return ""
-        return f" (version {canary.old}{' before' if self._watched else ''}: {_share(bad, total)})"
+        return f" ({canary.old_name}{' before' if self._watched else ''}: {_share(bad, total)})"
 
 
 def _name(canary: Canary) -> str:

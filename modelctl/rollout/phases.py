@@ -12,12 +12,13 @@ from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import VersionOf
 from modelctl.rollout.plan import StackRelease
+from modelctl.rollout.pod_client import PodHangs
 from modelctl.rollout.pods import Pods, Target
 from modelctl.rollout.replay import Replay
 from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
-_MOST_COMPARED_PERCENT = 50
+MOST_COMPARED_PERCENT = 50
 """With more requests than the old version has, a right one may take longer: its batches are."""
 
 
@@ -188,7 +189,7 @@ class Phases:
     def _comparable(self, model: str) -> bool:
         """Return whether both versions of a model, if alike, take as long for a request."""
         # A new version's response cache is empty, and an answer out of the cache takes no time in the model.
-        return self._rollout.percent <= _MOST_COMPARED_PERCENT and not self._new.config(model).response_cache.enable
+        return self._rollout.percent <= MOST_COMPARED_PERCENT and not self._new.config(model).response_cache.enable
 
     def _judge(self, gate: Gate) -> None:
         """Return when the canaries may have more. Raises Breach and Unjudged."""
@@ -204,7 +205,10 @@ class Phases:
         raise Unjudged(f"not enough requests to judge by in {limits.canary:g} s at {self._rollout.percent} %: {open_}")
 
     def _look(self, gate: Gate) -> None:
-        gate.look(self._pods.counters())
+        try:
+            gate.look(self._pods.counters())
+        except PodHangs:  # which a busy pod does: the next look counts what this one misses
+            return
         if found := gate.breaches():
             raise Breach("; ".join(found))
 

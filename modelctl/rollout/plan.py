@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -101,22 +101,28 @@ def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) 
     return tuple(changed)
 
 
-def _changed_in_place(model: str, old: StackRelease, new: StackRelease) -> Iterator[str]:
-    version = new.manifest.models[model].version
+def difference(model: str, old: StackRelease, new: StackRelease) -> str | None:
+    """Return what differs of a model in two releases, the first of its files or its config; None: nothing.
+
+    Raises StoreError.
+    """
     files = {**old.version_files(model), **old.shared_files(model)}
     others = {**new.version_files(model), **new.shared_files(model)}
     different = sorted(key for key in {*files, *others} if files.get(key) != others.get(key))
-    if not different and _same_config(model, old, new):
+    if not different and old.config(model) == new.config(model):
+        return None
+    return different[0] if different else "its config"
+
+
+def _changed_in_place(model: str, old: StackRelease, new: StackRelease) -> Iterator[str]:
+    version = new.manifest.models[model].version
+    what = difference(model, old, new)
+    if what is None:
         return
-    what = different[0] if different else "its config"
     yield (
         f"{model}: version {version} is served with other content ({what}), and a client could not tell the two "
         f"apart: give the new content the version {version + 1}"
     )
-
-
-def _same_config(model: str, old: StackRelease, new: StackRelease) -> bool:
-    return old.config(model) == new.config(model)
 
 
 def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterator[str]:
@@ -137,10 +143,15 @@ def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterat
 
 
 def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str]:
-    version = new.manifest.models[model].version
     if why := configs.keeps_state(new.config(model)):
         yield f"{model}: {why}: {_ROLLING}"
         return
+    yield from unproven(model, new, needs_golden=needs_golden)
+
+
+def unproven(model: str, new: StackRelease, *, needs_golden: bool = True) -> Iterator[str]:
+    """Yield why nothing would tell whether a model answers rightly: its golden inference is wrong, or missing."""
+    version = new.manifest.models[model].version
     try:
         found = new.golden(model)
     except GoldenError as error:
@@ -151,6 +162,15 @@ def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str
             f"{model}: version {version} has no {golden.FILE}, so that nothing would tell a wrong model from a right one: "
             f"add models/{model}/{version}/{golden.FILE} and release again"
         )
+
+
+def without_slo(models: Iterable[str], slo_p95_ms: Mapping[str, float], stack: str) -> list[str]:
+    """Return, for each model without an SLO, that a canary of it cannot be judged."""
+    return [
+        f"{model}: a canary is judged by its SLO: give it models.serving.{model}.sloP95Ms in the stack {stack}"
+        for model in models
+        if model not in slo_p95_ms
+    ]
 
 
 def _callers(changed: set[str], old: StackRelease, new: StackRelease) -> Iterator[str]:

@@ -54,6 +54,10 @@ class PodOverloaded(PodRefuses):
     """The queue is full, or the wait in it was too long; see docs/facts/triton-server.md#queues."""
 
 
+WITHOUT_TIME = (PodHangs, PodOverloaded)
+"""Under load pods of a right release do this too: they are asked again."""
+
+
 @dataclass(frozen=True)
 class IndexEntry:
     """One line of the repository index; `state` is READY, LOADING, UNLOADING or UNAVAILABLE."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from modelctl.repository.golden import Golden
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import Counters, VersionOf
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem, PodRefuses
 from spec.failure import NOT_TRIED, Failure
 
 _BUSY = frozenset({"LOADING", "UNLOADING"})
@@ -173,9 +174,19 @@ class Pods:
                 )
         if target.golden is None or target.proven is None:
             return
-        answer = client.infer(target.model, target.proven, target.golden.request())
+        answer = self._answer(client, target.model, target.proven, target.golden)
         if difference := target.golden.difference(answer):
             raise PodProblem(f"{name}: {target.model} version {target.proven} answers wrongly: {difference}")
+
+    def _answer(self, client: PodClient, model: str, version: int, golden: Golden) -> dict[str, Any]:
+        """Return the answer to a golden inference, asked for again where the pod has no time for it."""
+        problem: PodProblem | None = None
+        for _ in until(self._limits.load, self._limits.poll, self._check):
+            try:
+                return client.infer(model, version, golden.request())
+            except WITHOUT_TIME as busy:
+                problem = busy
+        raise PodProblem(f"{problem} for {self._limits.load:g} s, where {model} version {version} has to prove itself")
 
     def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
         """Bring one pod to the targets; return what stands in the way when only a restart helps, None otherwise.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs
 from modelctl.rollout.pods import Pods
+from modelctl.rollout.proof import goldens, wrong_answers
 from spec.failure import NOT_TRIED, Failure
 
 
@@ -28,7 +28,7 @@ class NotServed(Failure):
 @dataclass(frozen=True)
 class Seen:
     """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences, left open.
+    without time for their golden inferences or metrics, left open.
     """
 
     wrong: list[str]
@@ -95,13 +95,10 @@ class Watch:
             limits.terms,
             watched=True,
         )
-        self._goldens = {
-            model: golden
-            for model in self._versions
-            if configs.keeps_state(release.config(model)) is None and (golden := release.golden(model)) is not None
-        }
+        self._goldens = goldens(release, self._versions)
         self._proven: set[str] = set()
         self._unproven: list[str] = []
+        self._uncounted: list[str] = []
         if not self._fleet.pods():
             raise NotServed(f"there are no pods{self._of()} to watch; run this after `pulumi up`")
         self._pods = Pods(self._fleet, limits, lambda: None, tell)
@@ -112,14 +109,19 @@ class Watch:
         Raises NotServed, FleetError and StoreError.
         """
         wrong = self._prove_new_pods()
-        self._gate.look(self._pods.counters())
+        self._uncounted = []
+        try:
+            self._gate.look(self._pods.counters())
+        except PodHangs as problem:  # the requests of one pod are missing, so that this look counts for nothing
+            self._uncounted.append(f"{problem}, where its metrics were asked for")
         return [*wrong, *self._watched.told(self._gate.breaches())]
 
     def end(self) -> list[str]:
         """Return what few requests, or pods without time, left open. Raises NotServed when no pod answered."""
         if not self._proven and not self._unproven:
             raise NotServed(f"no pod{self._of()} answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
-        return [*self._unproven, *self._watched.told(self._gate.undecided())]
+        undecided = self._gate.undecided()
+        return [*self._unproven, *(self._uncounted if undecided else ()), *self._watched.told(undecided)]
 
     def figures(self) -> list[str]:
         """Return what was seen of each model, a line each."""
@@ -139,7 +141,7 @@ class Watch:
                 wrong += self._prove(pod)
             except PodDown:  # it starts, or ends
                 continue
-            except (PodHangs, PodOverloaded) as problem:  # which a right release does too, under load
+            except WITHOUT_TIME as problem:
                 self._unproven.append(f"{problem}, where its golden inferences were asked for")
                 continue
             self._proven.add(pod.uid)
@@ -147,8 +149,6 @@ class Watch:
 
     def _prove(self, pod: Pod) -> list[str]:
         """Return what is wrong with a pod's answers. Raises PodHangs and PodOverloaded when the others are right."""
-        wrong = []
-        busy: PodProblem | None = None
         # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
         served, watched = self._fleet.release(pod), self._release.manifest.id
         if served not in {None, watched}:
@@ -160,19 +160,7 @@ class Watch:
                     f"{pod.name} does not serve {', '.join(missing)} of release {watched}; run this after "
                     "`pulumi up`, when all pods are ready"
                 )
-            for model, golden in self._goldens.items():
-                try:
-                    answer = client.infer(model, self._versions[model], golden.request())
-                except (PodHangs, PodOverloaded) as problem:
-                    busy = problem
-                    continue
-                except PodRefuses as problem:
-                    wrong.append(f"{problem}, which is the answer of {model} to its golden inference")
-                    continue
-                if difference := golden.difference(answer):
-                    wrong.append(f"{pod.name}: {model} version {self._versions[model]} answers wrongly: {difference}")
-        if busy is not None and not wrong:
-            raise busy
+            wrong = wrong_answers(client, self._goldens, self._versions)
         self._tell(
             f"{pod.name}: {len(self._goldens)} golden inferences, {'as released' if not wrong else 'not as released'}"
         )

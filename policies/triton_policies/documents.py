@@ -95,7 +95,7 @@ class Statement:
 
 
 def statements(text: Property) -> Iterator[Statement]:
-    """Yield the statements of a document; none where the text is no document. Raises NotKnownYet."""
+    """Yield the statements of a document; none where the text is no document. Raises NotKnownYet, WrittenTwice."""
     found = text.document()["Statement"]
     for statement in found.elements or ([found] if found.entries else []):
         yield Statement(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from triton_policies.reading import NotKnownYet, Property
+from triton_policies.reading import NotKnownYet, Property, WrittenTwice
 from triton_policies.resources import Resource
 
 
@@ -37,6 +37,9 @@ def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = 
         yield from check()
     except NotKnownYet as missing:
         yield Unjudged(missing.path, resource)
+    except WrittenTwice as found:
+        problem = f"the key {found.key} is there twice in one object, and it is open which of them counts"
+        yield Violation(found.path, problem, resource, fix="write it once")
 
 
 def each(properties: Iterable[Property], check: Callable[[Property], Iterable[Finding]]) -> Iterator[Finding]:

@@ -24,6 +24,15 @@ class NotKnownYet(Exception):
         self.path = path
 
 
+class WrittenTwice(Exception):
+    """A document has a key twice: one reader takes the first value and another the last."""
+
+    def __init__(self, path: str, key: str) -> None:
+        super().__init__(f"{path} has the key {key} twice")
+        self.path = path
+        self.key = key
+
+
 class _Unknown:
     def __init__(self, path: str) -> None:
         self.path = path
@@ -92,14 +101,25 @@ class Property:
         return {key: self[key] for key in raw} if isinstance(raw, Mapping) else {}
 
     def document(self) -> Property:
-        """Return the data in a text of JSON, under the same path; nothing where it is no JSON. Raises NotKnownYet."""
+        """Return the data in a text of JSON, under the same path; nothing where it is no JSON.
+
+        Raises NotKnownYet, and WrittenTwice.
+        """
         raw = self._known()
         if not isinstance(raw, str):
             return self
         try:
-            return Property(self.path, json.loads(raw))
+            return Property(self.path, json.loads(raw, object_pairs_hook=self._once))
         except (ValueError, RecursionError):
             return Property(self.path, None)
+
+    def _once(self, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise WrittenTwice(self.path, key)
+            found[key] = value
+        return found
 
     def _known(self) -> Any:
         if isinstance(self._raw, _Unknown):

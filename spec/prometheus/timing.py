@@ -13,9 +13,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. `start`: the longest that a pod may take to get its release and load it; `longest_batch`: one execution."""
+    """Seconds. `start`: the longest that a pod may take to get its release and load it; `fetch`: those of it that go by
+    before its server starts; `longest_batch`: one execution.
+    """
 
     start: int
+    fetch: int
     longest_batch: int
 
 
@@ -26,10 +29,11 @@ def timing(settings: Settings) -> Timing:
     """
     values = rendered_values("triton", settings.environment, _ROOT)
     startup, release = values["startup"], settings.models.release
-    start = startup["minimumSeconds"]
+    start, fetch = startup["minimumSeconds"], 0
     if release is not None:
         download = -(-release.bytes // startup["bytesPerSecond"])
         load = startup["secondsPerModel"] * len(release.models)
         # The startup probe begins when the release is fetched.
-        start = download + max(start, load) if settings.models.access == "local" else max(start, download + load)
-    return Timing(start=start, longest_batch=values["drain"]["longestBatchSeconds"])
+        fetch = download if settings.models.access == "local" else 0
+        start = fetch + max(start, download - fetch + load)
+    return Timing(start=start, fetch=fetch, longest_batch=values["drain"]["longestBatchSeconds"])

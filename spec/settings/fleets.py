@@ -113,13 +113,17 @@ class FleetKeys(Section):
 class Fleet(Generic[S]):
     """A fleet, and the stack file (`stack`) as if it were its only one.
 
-    `name`, `keys` and `index` are None where the stack file has no `fleets`: then Triton is one fleet, without a name.
+    `name`, `keys` and `index` are None where the stack file has no `fleets`: then Triton is one fleet, without a name. With
+    `rollout: blue-green` its one or two fleets have names and no keys (`spec.settings.blue_green`): `percent` is the part of
+    the requests where there are two, and `candidate` says of the one whether it is that of models.candidate.
     """
 
     stack: S
     name: str | None = None
     keys: FleetKeys | None = None
     index: int | None = None
+    percent: int | None = None
+    candidate: bool = False
 
     @property
     def release(self) -> str:
@@ -143,14 +147,22 @@ class Fleet(Generic[S]):
 
     def serves(self, model: str) -> bool:
         """Return whether it serves a model."""
+        if self.percent is not None:
+            release = self.stack.__dict__["models"].release
+            return release is None or model in release.models
         return self.keys is None or model in self.keys.models
 
     def weight(self, model: str) -> int:
         """Return its part of the requests for a model, relative to the other fleets' that serve it."""
+        if self.percent is not None:
+            return self.percent
         return 1 if self.keys is None else self.keys.weights.get(model, 1)
 
     def problem(self, found: Problem) -> Problem:
         """Return what is wrong with `stack`, told where the stack file has it: with the fleet, or with what fleets share."""
+        if self.candidate:
+            path = found.path.replace("models.release", "models.candidate.release", 1)
+            return Problem(path, f"with models.candidate: {found.message}")
         if self.keys is None:
             return found
         section, _, key = found.path.partition(".")

@@ -6,6 +6,7 @@ reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from spec import names
 from spec.catalog import INSTANCE_TYPES
 from spec.problem import Problem
 from spec.settings.autoscaling import Autoscaling
+from spec.settings.blue_green import is_blue_green, slots
 from spec.settings.charts import Charts
 from spec.settings.cluster import Cluster
 from spec.settings.cost import CostLimits
@@ -154,9 +156,11 @@ class Document(Section):
 
     @property
     def each_fleet(self: _Document) -> tuple[Fleet[_Document], ...]:
-        """Return the fleets of Triton, each with the stack as if it had no other: one where the file names none."""
+        """Return the fleets of Triton, each with the stack as if it had no other: one where the file names none, or with
+        `rollout: blue-green` that of the release and that of the candidate.
+        """
         if self.fleets is None:
-            return (Fleet(self),)
+            return slots(self) if is_blue_green(self) else (Fleet(self),)
         found = tuple(
             Fleet(seen_by(keys, self), keys.__dict__.get("name", ""), keys, index) for index, keys in enumerate(self.fleets)
         )
@@ -262,6 +266,8 @@ class Settings(Document):
 
     stack: str
     """The name of the stack, which is that of its file."""
+    today: date
+    """The day that the file was judged by: whoever asks what is supported asks of this day, not of the clock."""
     warnings: tuple[Problem, ...] = ()
 
     @property

@@ -122,6 +122,33 @@ class Release(Section):
             )
 
 
+Slot = Literal["blue", "green"]
+
+
+class Candidate(Section):
+    """A release on pods of its own, beside those of `release`, which it may replace. `modelctl rollout` writes it."""
+
+    guide: ClassVar[str] = "docs/blue-green.md"
+
+    release: Release = Field(description="the release, as `modelctl release` made it")
+    percent: Annotated[int, between(0, 100, "percent")] = Field(
+        default=0,
+        description="its part of the requests that come through the gateway, for each model that both releases have; "
+        "without it: 0, so that it is loaded and nobody asks it",
+    )
+    pods: Annotated[int, between(1, 1000, "pods")] | None = Field(
+        default=None,
+        description="with an autoscaler, the fewest pods of each of the two releases, which is how many there were when the "
+        "candidate came; without it: autoscaling.minReplicas",
+    )
+
+    @rule
+    def _only_the_release_has_one_before(self, at: Place) -> Iterator[Problem]:
+        """Refuse the previous release of a candidate: it would replace models.release."""
+        if self.release.previous is not None:
+            yield at.problem("release.previous", "a candidate comes after models.release, whichever that is; remove it")
+
+
 class Fetcher(Section):
     """The container that copies a release to the pod's disk before the server starts."""
 
@@ -167,6 +194,16 @@ class Models(Section):
         default=None,
         description="the release that is served; without it: the platform without Triton, before the first "
         "`modelctl release`",
+    )
+    slot: Slot = Field(
+        default="blue",
+        description="with rollout: blue-green, which of the two Deployments serves `release`, triton-blue or triton-green; "
+        "`modelctl rollout` writes it",
+    )
+    candidate: Candidate | None = Field(
+        default=None,
+        description="with rollout: blue-green, a release that is tried on the other Deployment; without it: that Deployment "
+        "is not there",
     )
 
     @property
@@ -236,12 +273,24 @@ class Models(Section):
         if self.fsx is None or self.release is None:
             return
         needed = _RELEASES_AT_ONCE * self.release.bytes
+        if self.candidate is not None:
+            needed = max(needed, self.release.bytes + self.candidate.release.bytes)
         if needed > self.fsx.storage_gib * _GIB:
             yield at.problem(
                 "fsx.storageGiB",
-                f"{self.fsx.storage_gib} GiB do not hold two releases of {self.release.bytes / _GIB:.0f} GiB, and both are "
+                f"{self.fsx.storage_gib} GiB do not hold two releases of {needed / 2 / _GIB:.0f} GiB, and both are "
                 f"read during a rollout; use {_smallest_file_system_gib(needed)} or more",
             )
+
+    @rule
+    def _a_candidate_is_another_release(self, at: Place) -> Iterator[Problem]:
+        """Require a release beside a candidate, and another one."""
+        if self.candidate is None:
+            return
+        if self.release is None:
+            yield at.problem("candidate", "there is no models.release that it could replace; pin it as models.release")
+        elif self.candidate.release.id == self.release.id:
+            yield at.problem("candidate.release.id", f"{self.release.id} is models.release itself; remove the candidate")
 
     @warning
     def _release_is_missing(self, at: Place) -> Iterator[Problem]:

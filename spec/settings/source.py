@@ -8,6 +8,7 @@ from typing import Any
 from spec import reading
 from spec import stack_file as spec_stack_file
 from spec.problem import Problem, SettingsError
+from spec.reading import Unreadable
 from spec.settings.model import Document, Settings
 from spec.settings.relations import Subject, problems_in, warnings_about
 from spec.settings.structure import read
@@ -25,7 +26,8 @@ STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt"
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:
     """Settings from config keys (`triton-eks:network`, `aws:region`, ...) to values, as YAML gives them or as JSON text.
 
-    `today` decides what is supported; it defaults to the date of this run. Raises SettingsError with every problem.
+    `today` decides what is supported, here and where the settings are used; it defaults to the date of this run. Raises
+    SettingsError with every problem.
     """
     given, twice = _document(config)
     document, problems = read(given)
@@ -35,7 +37,7 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
     if problems:
         raise SettingsError(stack_file(stack), _in_file_order(problems))
     values = {name: getattr(document, name) for name in Document.model_fields}
-    return Settings.model_construct(**values, stack=stack, warnings=tuple(warnings_about(subject)))
+    return Settings.model_construct(**values, stack=stack, today=subject.today, warnings=tuple(warnings_about(subject)))
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
@@ -76,7 +78,10 @@ def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
             problems.append(Problem(name, f"is there as {spelled[name]} and as {key}, which are one key; keep one of them"))
             continue
         spelled[name] = key
-        document[name] = (None if value == "" else value) if name in _PLAIN_TEXT_KEYS else spec_stack_file.decoded(value)
+        try:
+            document[name] = (None if value == "" else value) if name in _PLAIN_TEXT_KEYS else spec_stack_file.decoded(value)
+        except Unreadable as error:
+            problems.append(Problem(name, str(error)))
     return document, problems
 
 

@@ -65,9 +65,10 @@ class Triton(Section):
         description="how much each pod has of each resource of the rate limiter, like {slots: 4}; required where a model "
         "has rateLimiter, else forbidden",
     )
-    rollout: Literal["rolling", "in-place"] = Field(
+    rollout: Literal["rolling", "in-place", "blue-green"] = Field(
         default="rolling",
-        description="how a new release reaches the pods: by replacing them (rolling), or into the running ones (in-place)",
+        description="how a new release reaches the pods: by replacing them (rolling), into the running ones (in-place), or "
+        "on pods of its own beside them, which the gateway gives more and more of the requests (blue-green)",
     )
 
     @rule

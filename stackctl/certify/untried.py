@@ -10,7 +10,7 @@ _PREVIEWS = "it is about previews, which are made before an account is there"
 _GITHUB = "it needs a repository on GitHub whose workflows take the roles"
 _BEFORE = "it is done before a run begins"
 _TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
-_MODELS = "it needs models other than the samples: release yours, and ask them"
+_MODELS = "it needs other models than those of `make models`: release yours, and ask them"
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
@@ -51,14 +51,18 @@ UNTRIED: Mapping[str, str] = {
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": _OFFLINE,
-    "the GPU memory budget of a pod": "the sample models use no GPU memory",
+    "the GPU memory budget of a pod": "each model would have to be alone on a GPU, under the largest of its requests",
     "no accepted request is lost when a pod drains": _DISRUPTIVE,
     "a rolling update under load fails no request": _DISRUPTIVE,
     "a stack may have several [fleets](fleets.md), and a model moves from one to another without a lost request": (
         _DISRUPTIVE
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
+    "bad one is taken back by itself": _DISRUPTIVE,
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
+    "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
+    "time": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
@@ -74,10 +78,12 @@ UNTRIED: Mapping[str, str] = {
     "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "
     "pod from starting and is named": _DISRUPTIVE,
     "pods of a node download a release once, and serve from copies of their own": "it needs a second pod on the same node",
-    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': _MODELS,
+    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': (
+        "it is about the twin"
+    ),
     "real ONNX models (types of files; text in pictures by three models behind one in Python) answer as the packages that "
-    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the same release "
-    "for GPUs and CPUs": _MODELS,
+    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the release that "
+    "`dev`, `staging` and `prod` pin, whose id is made anew": "a run asks one of them, once; `modelctl watch` asks more",
     "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
     "lacks: refused before anything is uploaded": _OFFLINE,
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
@@ -89,5 +95,6 @@ UNTRIED: Mapping[str, str] = {
     "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
     "little by little": _DISRUPTIVE,
     "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
+    "`twin replay` says what a change of scaling, pools or models does to latency and cost": _OFFLINE,
 }
 """By the words of the claim on the page."""

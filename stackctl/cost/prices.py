@@ -45,6 +45,7 @@ KEYS: Mapping[str, str] = {
     "fsx.lustre-1000-gib-month": "the same, with 1000 MB/s per TiB",
     "sqs.million-requests": "a million requests to standard queues",
     "kms.key-month": "a customer managed key, a month",
+    "secrets.secret-month": "a secret of Secrets Manager, a month",
     "logs.ingested-gb": "a GB that CloudWatch Logs takes in",
     "logs.stored-gb-month": "a GB that CloudWatch Logs keeps, a month",
     "alarm.month": "an alarm on one metric, a month",

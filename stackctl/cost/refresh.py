@@ -52,6 +52,7 @@ _QUESTIONS: Mapping[str, Question] = {
     "ebs.snapshot-gib-month": Question("AmazonEC2", "EBS:SnapshotUsage", _GB_MONTHS),
     "sqs.million-requests": Question("AWSQueueService", "Requests-Tier1", {"Requests": 1_000_000}),
     "kms.key-month": Question("awskms", "KMS-Keys", {"Keys": 1, "Key-Month": 1, "months": 1}),
+    "secrets.secret-month": Question("AWSSecretsManager", "AWSSecretsManager-Secrets", {"Secrets": 1}),
     "logs.ingested-gb": Question("AmazonCloudWatch", "DataProcessing-Bytes", {"GB": 1}),
     "logs.stored-gb-month": Question("AmazonCloudWatch", "TimedStorage-ByteHrs", _GB_MONTHS),
     "alarm.month": Question("AmazonCloudWatch", "CW:AlarmMonitorUsage", {"Alarms": 1}),

@@ -24,10 +24,14 @@ class EvidenceError(Failure):
 
 @dataclass(frozen=True)
 class Measured:
-    """`rate`: requests per second that one server held within the SLO. `where`: the machine that it was measured on."""
+    """`rate`: requests per second that one server held within the SLO. `where`: the machine that it was measured on.
+
+    `lone_ms`: what a request took that came alone, 95 of 100 times; None where the evidence does not say it.
+    """
 
     rate: float
     where: str
+    lone_ms: float | None = None
 
 
 def measured(settings: Settings) -> dict[str, Measured]:
@@ -50,6 +54,8 @@ def _read(file: Path, model: str) -> Measured:
     try:
         evidence = reading.json_file(file)
         of, rate, where = evidence["model"], float(evidence["winner"]["rate"]), _machine(evidence["machine"])
+        values = evidence["winner"].get("values")
+        alone = [float(trial["lone_p95_ms"]) for trial in evidence.get("trials", []) if trial["values"] == values]
     except Unreadable as error:
         raise EvidenceError(f"{file.name}: evidence that a stack file names cannot be read: {error}") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -58,7 +64,7 @@ def _read(file: Path, model: str) -> Measured:
         ) from None
     if of != model:
         raise EvidenceError(f"{file.name}: the stack file names it as evidence of {model}, and it is of {of}")
-    return Measured(rate, where)
+    return Measured(rate, where, alone[0] if alone else None)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -103,7 +103,16 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
         *_queue(settings, prices),
         *_logs(settings, prices),
         Item("keys", "KMS keys", always(keys(settings)) * prices.usd("kms.key-month")),
+        *_client_keys(settings, prices),
     ]
+
+
+def _client_keys(settings: Settings, prices: PriceTable) -> Iterator[Item]:
+    """Yield the secrets in which `stackctl keys` keeps the API keys of the gateway's clients, one for each."""
+    gateway = settings.gateway
+    if gateway is not None and gateway.has_keys:
+        clients = len(gateway.clients or ())
+        yield Item("keys", "API keys of clients", always(clients) * prices.usd("secrets.secret-month"))
 
 
 def keys(settings: Settings) -> int:
@@ -174,7 +183,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
     which it has its `shares`.
 
     The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
-    Without, it is the first.
+    Without, it is the first, and one pod for a fleet that may have none: so many there are while there is work.
     """
     bounds = settings.autoscaling
     warm = bounds.warm_pods if bounds is not None else 0
@@ -185,7 +194,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
         math.ceil(settings.models.serving[model].expected_rate * shares.get(model, 1) / rate)
         for model, rate in rates.items()
     ]
-    return fewest + warm, min(max([fewest, *wanted]), most) + warm
+    return fewest + warm, min(max([fewest, 1, *wanted]), most) + warm
 
 
 def part_of(pool: GpuPool) -> str:

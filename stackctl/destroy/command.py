@@ -8,6 +8,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from console.program import interruptible
+from console.pulumi_program import PulumiFailed
 from console.terminal import output
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
@@ -23,7 +24,6 @@ from stackctl.destroy.state import Resource
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.report import show
 from stackctl.orphans.search import Leftover, Search
-from stackctl.pulumi_program import PulumiFailed
 from stackctl.stack_settings import settings_of
 
 _BUCKET = "aws:s3/bucket:Bucket"

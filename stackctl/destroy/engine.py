@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from console import pulumi_program
+from console.pulumi_program import PulumiFailed, PulumiUnusable
 from spec import reading
 from spec.reading import Unreadable
-from stackctl import pulumi_program
 from stackctl.destroy import state
 from stackctl.destroy.state import Resource
-from stackctl.pulumi_program import PulumiFailed, PulumiUnusable
 
 _RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
 _EXPORTED = {"deployment": {"resources": [_RESOURCE]}}

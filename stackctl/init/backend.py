@@ -6,9 +6,9 @@ import os
 import shlex
 from collections.abc import Callable
 
+from console import pulumi_program
 from spec.failure import NOT_TRIED, Failure
 from spec.names import SECRETS_ALIAS, state_bucket
-from stackctl import pulumi_program
 from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers, or_none
 from stackctl.review.redaction import redacted

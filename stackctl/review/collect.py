@@ -16,11 +16,24 @@ from stackctl.cost.throughput import EvidenceError
 from stackctl.cost.usage import Amounts
 from stackctl.quotas import needed_quotas
 from stackctl.review.plan import Plan
-from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
+from stackctl.review.report import (
+    Candidate,
+    Cost,
+    CostLine,
+    MeasuredCost,
+    ModelChange,
+    ModelMove,
+    Quota,
+    Range,
+    Replay,
+    Report,
+)
 from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
-def report(stack: str, plan: Plan, against: str | None = None, today: date | None = None) -> Report:
+def report(
+    stack: str, plan: Plan, against: str | None = None, today: date | None = None, replay: Replay | None = None
+) -> Report:
     """Return the report of a stack in the working tree. Raises NoSuchStack, SettingsError, NoSuchRevision.
 
     Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
@@ -55,11 +68,19 @@ def report(stack: str, plan: Plan, against: str | None = None, today: date | Non
         cost=cost,
         quotas=_quotas(now, then),
         moves=_moves(now, then) if then is not None else (),
+        replay=replay,
+        candidate_before=_candidate(then) if then is not None else _candidate(now),
+        candidate_after=_candidate(now),
     )
 
 
 def _release(settings: Settings) -> str | None:
     return settings.models.release.id if settings.models.release is not None else None
+
+
+def _candidate(settings: Settings) -> Candidate | None:
+    tried = settings.models.candidate
+    return Candidate(tried.release.id, tried.percent) if tried is not None else None
 
 
 def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:
@@ -72,7 +93,12 @@ def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:
 
 
 def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
-    """Return the models that are served before and after, by other fleets or in other parts."""
+    """Return the models that are served before and after, by other fleets or in other parts.
+
+    Of a candidate, which takes a part of every model that it has, the line about it tells.
+    """
+    if now.triton.rollout == then.triton.rollout == "blue-green":
+        return ()
     before, after = _parts(then), _parts(now)
     return tuple(
         ModelMove(

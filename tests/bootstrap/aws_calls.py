@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tests.bootstrap.authorization import Call
 from tests.system.component.engine.recording import Recording
+from twin.identity.authorization import Call
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 _CLUSTER = "eks/cluster:Cluster"

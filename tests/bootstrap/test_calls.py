@@ -14,11 +14,11 @@ import pytest
 
 from spec.iam_policy import Statement
 from tests.bootstrap import aws_calls
-from tests.bootstrap.authorization import Call, refusals
 from tests.bootstrap.aws_calls import Made, Stack
 from tests.bootstrap.roles import DEPLOY, PREVIEW
 from tests.paths import ROOT
 from tests.system.component import iam_lint
+from twin.identity.authorization import Call, refusals
 
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACKS = ("local", "dev", "staging", "prod")

@@ -120,8 +120,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_pulumi_that_is_none_is_a_sentence(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from console.pulumi_program import PulumiUnusable
     from stackctl.destroy.engine import Engine
-    from stackctl.pulumi_program import PulumiUnusable
 
     content, mode, said = PROGRAMS[kind]
     (tmp_path / "pulumi").write_text(content, encoding="utf-8")

@@ -7,13 +7,13 @@ import pytest
 from infra.platform.dashboards import dashboards
 from infra.platform.prometheus_stack import prometheus_url
 from infra.serving import routes
-from infra.serving.scaling import autoscaler_spec, scaled_object_spec
 from infra.serving.triton import FleetArgs, values
 from infra.serving.worker import asked_of
 from infra.serving.worker import values as worker_values
 from spec.iam_policy import service_account_trust
 from spec.names import PROMETHEUS_URL
 from spec.prometheus import rule_file
+from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.spec.test_fleets import released as read

@@ -15,6 +15,7 @@ from modelctl.store.bucket import Store, open_store
 from modelctl.store.errors import Place, explain
 from tests.command import Ended, run
 from tests.modelctl.conftest import BUCKET
+from tests.modelctl.stacks import wants, write_stack
 
 
 def _run(*arguments: str | Path) -> Ended:
@@ -84,6 +85,20 @@ def test_release_with_pin_changes_the_stack_file(models: Path, store: Store, tmp
     assert "environment: dev  # why" in stack.read_text()
     again = _run("pin", second, "--bucket", BUCKET, "--file", stack)
     assert again.stdout == f"{stack}: pins {second} already\n"
+
+
+def test_a_stack_of_other_models_gets_no_release_of_these(models: Path, store: Store, tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks"
+    write_stack(stacks, {"classify": wants()})
+    other = write_stack(stacks, {"net": wants()}, stack="staging")
+    before = other.read_bytes()
+    arguments = ("release", models, "--bucket", BUCKET, "--stacks", stacks)
+
+    refused = _run(*arguments, "--pin", other)
+    assert (refused.exit_code, other.read_bytes(), store.release_ids()) == (2, before, [])
+    assert f"models.serving names no model of {models}" in refused.stderr
+
+    assert "none made for stacks that serve other models: staging\n" in _run(*arguments).stdout
 
 
 def test_problems_are_all_printed_and_nothing_is_released(models: Path, store: Store) -> None:

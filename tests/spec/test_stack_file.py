@@ -35,6 +35,10 @@ def test_two_spellings_of_one_key_are_refused_with_both_places() -> None:
         ("config: [1]", "line 1: config is not a mapping; give the mapping of all settings"),
         ("a: 1\nconfig: text", "line 2: config is not a mapping; give the mapping of all settings"),
         ("config: {a: 1, a: 2}", "line 1, column 16: 'a' is there twice, first on line 1; keep one of them"),
+        (
+            'config:\n  a: 1\n  b: \'{"c": {"d": 1, "d": 2}}\'',
+            "line 3: b: 'd' is there twice in one object; keep one of them",
+        ),
     ],
 )
 def test_what_is_no_stack_file_is_a_sentence(text: str, said: str) -> None:

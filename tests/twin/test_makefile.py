@@ -51,6 +51,7 @@ def test_clean_says_what_it_leaves_and_how_to_remove_that(clone: Path) -> None:
         pytest.param(["AUTOSCALING=0"], "", id="told not to"),
         pytest.param(["GATEWAY=1"], "--gateway", id="with a gateway"),
         pytest.param(["AUTOSCALING=1", "GATEWAY=1"], "--autoscaling --gateway", id="with both"),
+        pytest.param(["KARPENTER=1"], "--karpenter", id="with Karpenter"),
     ],
 )
 def test_up_asks_for_autoscaling_when_it_is_told_to(clone: Path, variables: list[str], option: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from spec import versions
 from spec.versions import ChartPin
-from twin.charts import envoy_gateway, keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts import envoy_gateway, karpenter, keda, kube_prometheus_stack, prometheus_adapter
 from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
@@ -39,11 +39,11 @@ _RECORDS = (
     Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
     Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
     Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
-    Chart(versions.KARPENTER, "no node is started for the NodePools"),
+    karpenter.CHART,
     Chart(
         versions.KARPENTER_CRDS,
         "the kinds NodePool and EC2NodeClass are installed from its Go module",
-        GoModule("github.com/aws/karpenter-provider-aws", f"v{versions.KARPENTER_CRDS.version}"),
+        karpenter.MODULE,
         definitions="pkg/apis/crds/*.yaml",
     ),
     Chart(versions.DCGM_EXPORTER, "nodes of the twin have no GPUs to measure"),

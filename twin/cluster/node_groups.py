@@ -18,15 +18,15 @@ _MIG = re.compile(r"^MIG_PROFILE=(\S+)\nMIG_INSTANCES=(\d+)$", re.MULTILINE)
 
 
 class AwsReader:
-    """Reads one region of one AWS endpoint. Not for several threads at once."""
+    """Reads one region of one AWS endpoint. `ec2` is its client."""
 
     def __init__(self, endpoint_url: str, region: str) -> None:
         aws = session(region)
         config = Config(retries={"max_attempts": 1}, connect_timeout=3, read_timeout=10)
         self._eks = aws.client("eks", endpoint_url=endpoint_url, config=config)
-        self._ec2 = aws.client("ec2", endpoint_url=endpoint_url, config=config)
+        self.ec2 = aws.client("ec2", endpoint_url=endpoint_url, config=config)
         self._ssm = aws.client("ssm", moto_server.MARKER_REGION, endpoint_url=endpoint_url, config=config)
-        self._machine = functools.cache(self._describe_machine)
+        self.machine = functools.cache(functools.partial(describe_machine, self.ec2))
 
     def settled(self) -> bool:
         """Return whether what AWS does not know was really deleted, and not lost in a restart (moto_server.acknowledge)."""
@@ -47,7 +47,7 @@ class AwsReader:
         template = self._launch_template(described.get("launchTemplate"))
         # The group's own list comes first; with a launch template that names a type, EKS accepts no list.
         types = [template["InstanceType"]] if template.get("InstanceType") else described["instanceTypes"]
-        machine = self._machine(types[0])
+        machine = self.machine(types[0])
         return NodeGroup(
             cluster=described["clusterName"],
             name=described["nodegroupName"],
@@ -59,44 +59,47 @@ class AwsReader:
             capacity_type=described.get("capacityType") or "ON_DEMAND",
             # A group without a version of its own gets the cluster's; moto would say 1.19.
             kubernetes_version=version,
-            disk_gib=_disk_gib(template, described.get("diskSize"), machine),
-            mig=_mig(_user_data(template)),
+            disk_gib=disk_gib(template, described.get("diskSize"), machine),
+            mig=_mig(user_data_of(template)),
         )
 
     def _launch_template(self, reference: dict[str, str] | None) -> dict[str, Any]:
         if not reference or not reference.get("id"):
             return {}
-        answer = self._ec2.describe_launch_template_versions(
+        answer = self.ec2.describe_launch_template_versions(
             LaunchTemplateId=reference["id"], Versions=[str(reference.get("version") or "$Default")]
         )
         versions = answer["LaunchTemplateVersions"]
         return versions[0]["LaunchTemplateData"] if versions else {}
 
     def _zones(self, subnets: list[str]) -> list[str]:
-        answer = self._ec2.describe_subnets(SubnetIds=subnets)["Subnets"]
+        answer = self.ec2.describe_subnets(SubnetIds=subnets)["Subnets"]
         return sorted({subnet["AvailabilityZone"] for subnet in answer})
 
-    def _describe_machine(self, name: str) -> Machine:
-        described = self._ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
-        return Machine(
-            name=name,
-            vcpus=described["VCpuInfo"]["DefaultVCpus"],
-            memory_mib=described["MemoryInfo"]["SizeInMiB"],
-            gpus=sum(gpu["Count"] for gpu in described.get("GpuInfo", {}).get("Gpus", [])),
-            instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
-        )
+
+def describe_machine(ec2: Any, name: str) -> Machine:
+    """Return an instance type as EC2 describes it."""
+    described = ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]
+    return Machine(
+        name=name,
+        vcpus=described["VCpuInfo"]["DefaultVCpus"],
+        memory_mib=described["MemoryInfo"]["SizeInMiB"],
+        gpus=sum(gpu["Count"] for gpu in described.get("GpuInfo", {}).get("Gpus", [])),
+        instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+    )
 
 
-def _disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
+def disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
     """Return the ephemeral storage: the instance store's size when the node configuration joins it, else the root disk's."""
-    user_data = _user_data(template)
+    user_data = user_data_of(template)
     if "localStorage" in user_data and "RAID0" in user_data and machine.instance_store_gb:
         return machine.instance_store_gb * 10**9 // 2**30
     sizes = [m.get("Ebs", {}).get("VolumeSize") for m in template.get("BlockDeviceMappings", [])]
     return next((size for size in sizes if size), disk_size or _DEFAULT_DISK_GIB)
 
 
-def _user_data(template: dict[str, Any]) -> str:
+def user_data_of(template: dict[str, Any]) -> str:
+    """Return what a launch template tells cloud-init."""
     return base64.b64decode(template.get("UserData") or "").decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes Node objects from EKS node groups: what the machines of a group would register as."""
+"""Kubernetes Node objects from EKS node groups and launched instances: what those machines would register as."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 from spec import kubelet
 from twin.cluster import device_plugin
+from twin.cluster.device_plugin import Advertisement
 
 NODE_GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 CLUSTER_ANNOTATION = "twin.triton-eks/cluster"
 PROBLEM_ANNOTATION = "twin.triton-eks/gpu-problem"
 APPLIED_ANNOTATION = "twin.triton-eks/applied"
 """The labels and taints that the node group gave the node, so that what somebody else added is told from them."""
+_UNREGISTERED = "karpenter.sh/unregistered"
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
@@ -64,9 +66,34 @@ def nodes(group: NodeGroup, plugin_values: Mapping[str, Any] | None) -> list[dic
     return [_node(group, index, plugin_values) for index in range(group.desired)]
 
 
-def allocatable(machine: Machine, disk_gib: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return capacity and allocatable of a machine, without GPUs."""
-    pods = kubelet.max_pods(machine.vcpus)
+@dataclass(frozen=True)
+class LaunchedInstance:
+    """An instance that Karpenter launched, with what its user data tells the kubelet: labels, taints, the number of pods.
+
+    `at`: when it was launched, in seconds since 1970.
+    """
+
+    id: str
+    name: str
+    cluster: str
+    zone: str
+    machine: Machine
+    at: float
+    labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, str]]
+    max_pods: int | None
+    kubernetes_version: str
+    disk_gib: int
+
+    @property
+    def provider_id(self) -> str:
+        """How its Node names it."""
+        return f"aws:///{self.zone}/{self.id}"
+
+
+def allocatable(machine: Machine, disk_gib: int, max_pods: int | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return capacity and allocatable of a machine, without GPUs. `max_pods`: what its kubelet is told, if anything."""
+    pods = max_pods or kubelet.max_pods(machine.vcpus)
     capacity = {
         "cpu": str(machine.vcpus),
         "memory": f"{machine.memory_mib}Mi",
@@ -97,36 +124,68 @@ def _node(group: NodeGroup, index: int, plugin_values: Mapping[str, Any] | None)
     instance = "i-" + hashlib.sha256(f"{group.cluster}/{group.name}/{index}".encode()).hexdigest()[:17]
     labels = {
         **group.labels,
-        "type": "kwok",
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-        "node.kubernetes.io/instance-type": group.machine.name,
-        "topology.kubernetes.io/zone": zone,
-        "topology.kubernetes.io/region": zone.rstrip("abcdefghijklmnopqrstuvwxyz"),
+        **_own_labels(name, group.machine, zone),
         NODE_GROUP_LABEL: group.name,
         "eks.amazonaws.com/capacityType": group.capacity_type,
     }
     taints = group.node_taints
     offer = device_plugin.advertised(plugin_values, labels, taints, group.machine.gpus, group.mig)
-    capacity, offered = allocatable(group.machine, group.disk_gib)
-    gpus = {resource: str(count) for resource, count in offer.resources.items()}
     applied = json.dumps({"labels": sorted(group.labels), "taints": taints}, sort_keys=True)
     annotations = {"kwok.x-k8s.io/node": "fake", CLUSTER_ANNOTATION: group.cluster, APPLIED_ANNOTATION: applied}
-    if offer.problem:
-        annotations[PROBLEM_ANNOTATION] = offer.problem
+    resources = allocatable(group.machine, group.disk_gib)
+    version = group.kubernetes_version
+    return _object(name, labels, annotations, taints, f"aws:///{zone}/{instance}", resources, offer, version)
+
+
+def launched_node(instance: LaunchedInstance, plugin_values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the Node object of an instance that Karpenter launched, with status: what its kubelet registers."""
+    labels = {**instance.labels, **_own_labels(instance.name, instance.machine, instance.zone)}
+    # Karpenter takes that one away as soon as it knows the node, before a pod of the plugin could be there.
+    taints = [taint for taint in instance.taints if taint["key"] != _UNREGISTERED]
+    offer = device_plugin.advertised(plugin_values, labels, taints, instance.machine.gpus)
+    annotations = {"kwok.x-k8s.io/node": "fake", CLUSTER_ANNOTATION: instance.cluster}
+    resources = allocatable(instance.machine, instance.disk_gib, instance.max_pods)
+    version = instance.kubernetes_version
+    return _object(instance.name, labels, annotations, instance.taints, instance.provider_id, resources, offer, version)
+
+
+def _own_labels(name: str, machine: Machine, zone: str) -> dict[str, str]:
+    return {
+        "type": "kwok",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": machine.name,
+        "topology.kubernetes.io/zone": zone,
+        "topology.kubernetes.io/region": zone.rstrip("abcdefghijklmnopqrstuvwxyz"),
+    }
+
+
+def _object(
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    taints: Sequence[Mapping[str, str]],
+    provider_id: str,
+    resources: tuple[dict[str, str], dict[str, str]],
+    offer: Advertisement,
+    kubernetes_version: str,
+) -> dict[str, Any]:
+    capacity, offered = resources
+    gpus = {resource: str(count) for resource, count in offer.resources.items()}
+    problem = {PROBLEM_ANNOTATION: offer.problem} if offer.problem else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {"providerID": f"aws:///{zone}/{instance}", **({"taints": taints} if taints else {})},
+        "metadata": {"name": name, "labels": dict(labels), "annotations": {**annotations, **problem}},
+        "spec": {"providerID": provider_id, **({"taints": [*taints]} if taints else {})},
         "status": {
             "capacity": capacity | gpus,
             "allocatable": offered | gpus,
             # The agent answers for the kubelet, on loopback; a VPC address would send `kubectl logs` off this machine.
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
             "nodeInfo": {
-                "kubeletVersion": f"v{group.kubernetes_version}.0",
+                "kubeletVersion": f"v{kubernetes_version}.0",
                 "kubeProxyVersion": "",
                 "osImage": "Amazon Linux 2023 (simulated)",
                 "operatingSystem": "linux",

@@ -54,7 +54,7 @@ class NodeSimulator:
     async def reconcile(self) -> None:
         """Do one round: node groups, device plugin values and present nodes in, the difference out."""
         groups = await asyncio.to_thread(self._aws.node_groups)
-        values = await self._plugin_values()
+        values = await plugin_values(self._api)
         wanted = {n["metadata"]["name"]: n for group in groups for n in node_objects.nodes(group, values)}
         listed = await self._api.get("/api/v1/nodes", labelSelector=f"type=kwok,{node_objects.NODE_GROUP_LABEL}")
         present = {node["metadata"]["name"]: node for node in listed["items"]}
@@ -70,15 +70,6 @@ class NodeSimulator:
             return
         for name in surplus:
             await self._remove(present[name])
-
-    async def _plugin_values(self) -> dict[str, Any] | None:
-        """Return the values of the device plugin's release: of the twin's record of it, else of Helm's; None without one."""
-        listed = await self._api.get("/api/v1/configmaps", labelSelector=f"{release_marks.LABEL}=true")
-        for config_map in listed["items"]:
-            if config_map["data"]["chart"] == NVIDIA_DEVICE_PLUGIN.name:
-                return yaml.safe_load(config_map["data"]["values.yaml"]) or {}
-        secrets = await self._api.get("/api/v1/secrets", labelSelector=helm_releases.DEPLOYED)
-        return helm_releases.values(secrets["items"], NVIDIA_DEVICE_PLUGIN.name)
 
     async def _create(self, node: Object) -> None:
         try:
@@ -131,6 +122,16 @@ class NodeSimulator:
         except ApiError as error:
             if error.status not in (404, 429):  # 429: a disruption budget says not now
                 raise
+
+
+async def plugin_values(api: KubeApi) -> dict[str, Any] | None:
+    """Return the values of the device plugin's release: of the twin's record of it, else of Helm's; None without one."""
+    listed = await api.get("/api/v1/configmaps", labelSelector=f"{release_marks.LABEL}=true")
+    for config_map in listed["items"]:
+        if config_map["data"]["chart"] == NVIDIA_DEVICE_PLUGIN.name:
+            return yaml.safe_load(config_map["data"]["values.yaml"]) or {}
+    secrets = await api.get("/api/v1/secrets", labelSelector=helm_releases.DEPLOYED)
+    return helm_releases.values(secrets["items"], NVIDIA_DEVICE_PLUGIN.name)
 
 
 def changes(present: Object, wanted: Object) -> Object:

@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from spec.failure import Failure
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
+from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import node_name
 from twin.cluster.view import ClusterView, Pod
@@ -89,7 +90,11 @@ def wait(
 
 
 def wait_for_machines(
-    view: ClusterView, aws: AwsReader, say: Callable[[str], None], seconds: float = MACHINES_SECONDS
+    view: ClusterView,
+    aws: AwsReader,
+    instances: InstanceReader,
+    say: Callable[[str], None],
+    seconds: float = MACHINES_SECONDS,
 ) -> None:
     """Wait until AWS has each node's machine: the pods of a node group that was replaced are still to move.
 
@@ -100,10 +105,11 @@ def wait_for_machines(
     def drained() -> bool:
         nonlocal said
         try:
-            groups = aws.node_groups()
+            groups, launched = aws.node_groups(), instances.running()
         except (BotoCoreError, ClientError):  # a busy moto is asked again
             return False
         wanted = {node_name(group, index) for group in groups for index in range(group.desired)}
+        wanted |= {instance.name for instance in launched}
         leaving = [node for node in view.nodes() if node not in wanted]
         if leaving and not said:
             say(f"waiting until nodes that AWS has no more are drained: {', '.join(leaving)} (at most {seconds:g} s) ...")

@@ -14,6 +14,7 @@ from spec.names import TRITON_NAMESPACE
 from spec.settings import Settings
 from spec.settings.fleets import Fleet
 from twin.aws import moto_server
+from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
 from twin.commands import inference, interrupted, readiness
 from twin.commands.inference import Answer
@@ -74,7 +75,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
             _pulumi_up(servers)
     # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
     moto_server.acknowledge(home)
-    readiness.wait_for_machines(servers.cluster(), AwsReader(servers.aws_url, str(outputs["region"])), say)
+    aws = AwsReader(servers.aws_url, str(outputs["region"]))
+    readiness.wait_for_machines(servers.cluster(), aws, InstanceReader(aws), say)
     changes = engine.last_changes(STACK)
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")

@@ -19,13 +19,16 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
     config = stack_files.read(stack_file)
     cluster = config.get("triton-eks:cluster")
     lists = [cluster.get(key) for key in ("adminRoleArns", "viewRoleArns")] if isinstance(cluster, dict) else []
-    arns = [arn for listed in lists if isinstance(listed, list) for arn in listed]
+    # What else is wrong with an entry, the settings say.
+    arns = [arn for listed in lists if isinstance(listed, list) for arn in listed if isinstance(arn, str) and _ROLE in arn]
+    if not arns:
+        return
     iam = boto3.client(
         "iam", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )
     present = {role["Arn"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]}
     for arn in arns:
-        if isinstance(arn, str) and _ROLE in arn and arn not in present:  # what else is wrong with it, the settings say
+        if arn not in present:
             path, _, name = f"/{arn.partition(_ROLE)[2]}".rpartition("/")
             iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
 

@@ -19,11 +19,13 @@ _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
 
 def create(aws_url: str, region: str, stack_file: Path) -> None:
     """Make the topics that `stack_file` names and the account at `aws_url` lacks."""
-    config = stack_files.read(stack_file)
+    wanted = names_in(stack_files.read(stack_file))
+    if not wanted:
+        return
     sns = boto3.client(
         "sns", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )
-    for name in sorted(names_in(config)):
+    for name in sorted(wanted):
         sns.create_topic(Name=name)  # gives back the one that is there
 
 

@@ -2,8 +2,9 @@
 
 `stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
 that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two
-lie `twin/engine/gateway.yaml` and `twin/engine/autoscaling.yaml`, where `make up GATEWAY=1 AUTOSCALING=1` has asked for
-them. The engine reads them merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's secrets.
+lie `gateway.yaml`, `autoscaling.yaml` and `karpenter.yaml` beside this module, where `make up GATEWAY=1 AUTOSCALING=1
+KARPENTER=1` has asked for them. The engine reads them merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt
+of the stack's secrets.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
 """The changes of an autoscaled twin to AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
 GATEWAY_FILE = Path(__file__).with_name("gateway.yaml")
 """The changes of a twin with a gateway to the same stack, before those of AUTOSCALING_FILE."""
+KARPENTER_FILE = Path(__file__).with_name("karpenter.yaml")
+"""The changes of a twin whose nodes Karpenter starts, after those of AUTOSCALING_FILE."""
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 """The keys of `pulumi stack init`. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
 
@@ -92,7 +95,16 @@ def autoscaling(home: TwinHome) -> bool:
 
 def ask_for_gateway(home: TwinHome, wanted: bool) -> None:
     """Make this twin's stack one with GATEWAY_FILE laid over the tracked one, or from now on one without."""
-    mark = _mark(home, GATEWAY_FILE)
+    _ask_for(home, GATEWAY_FILE, wanted)
+
+
+def ask_for_karpenter(home: TwinHome, wanted: bool) -> None:
+    """Make this twin's stack one with KARPENTER_FILE laid over the tracked one, or from now on one without."""
+    _ask_for(home, KARPENTER_FILE, wanted)
+
+
+def _ask_for(home: TwinHome, changes: Path, wanted: bool) -> None:
+    mark = _mark(home, changes)
     if wanted:
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
@@ -115,7 +127,7 @@ def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, 
     """Return what stands below `config` in the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
     if stack == AUTOSCALED_STACK:
-        for changes in (GATEWAY_FILE, AUTOSCALING_FILE):
+        for changes in (GATEWAY_FILE, AUTOSCALING_FILE, KARPENTER_FILE):
             if _mark(home, changes).exists():
                 tracked = _merge_patch(tracked, read(changes))
     return _lay_over(tracked, read(pins_file(home, stack)))

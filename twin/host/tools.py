@@ -192,6 +192,16 @@ FAMILIES = {
             # It would listen on every interface of the machine, and have Envoy do so.
             patched=True,
         ),
+        # Of two modules: the one that is patched has what Karpenter does in every cloud, and its release's number.
+        Family(
+            "karpenter",
+            (("karpenter", "github.com/aws/karpenter-provider-aws/cmd/controller"),),
+            "sigs.k8s.io/karpenter",
+            (205, 405),
+            "-X sigs.k8s.io/karpenter/pkg/operator.Version={version}",
+            # It would listen on every interface of the machine.
+            patched=True,
+        ),
         Family(
             "prometheus-adapter",
             (("prometheus-adapter", "sigs.k8s.io/prometheus-adapter/cmd/adapter"),),

@@ -20,9 +20,9 @@ def install(client: KubeClient, chart: Chart, namespace: str, values: Mapping[st
             raise PluginError(f"chart {chart.name}, {item['kind']} {item['metadata']['name']}: {error}") from error
 
 
-def remove(client: KubeClient, chart: Chart, namespace: str) -> None:
+def remove(client: KubeClient, chart: Chart, namespace: str, values: Mapping[str, Any]) -> None:
     """Remove it again; what is gone already is fine. Raises PluginError."""
-    for item in reversed(_objects(chart, namespace, {})):
+    for item in reversed(_objects(chart, namespace, values)):
         try:
             client.delete(_path(client, item))
         except ApiError as error:

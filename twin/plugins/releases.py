@@ -72,7 +72,7 @@ class Releases:
         except (PluginError, KubeError):
             if inputs.get("atomic"):
                 with contextlib.suppress(PluginError, KubeError):  # what failed first says more
-                    self._uninstall(inputs["namespace"], inputs["name"], _chart(inputs))
+                    self._uninstall(inputs["namespace"], inputs["name"], inputs)
             raise
         return f"{inputs['namespace']}/{inputs['name']}", installed
 
@@ -97,15 +97,15 @@ class Releases:
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
         """Remove the release. A namespace that it created stays, as it does with Helm."""
         namespace, name = kube_rules.split_id(resource.id)
-        self._uninstall(namespace or self._namespace, name, _chart(state))
+        self._uninstall(namespace or self._namespace, name, state)
 
-    def _uninstall(self, namespace: str, name: str, chart: Chart) -> None:
+    def _uninstall(self, namespace: str, name: str, release: Mapping[str, Any]) -> None:
         try:
             self._client.delete(config_map_path(namespace, name))
         except ApiError as error:
             raise PluginError(f"release {namespace}/{name}: {error}") from error
         self._programs.wait_gone(namespace, name, LONGEST_SECONDS)
-        accounts.remove(self._client, chart, namespace)
+        accounts.remove(self._client, _chart(release), namespace, _merged_values(release))
 
     def _announce(self, resource: Resource, inputs: Mapping[str, Any]) -> None:
         chart = _chart(inputs)

@@ -33,12 +33,14 @@ class Accounts:
     """The service accounts of a chart whose programs run here, with their rights.
 
     `files` of the chart's module are applied in this order. `namespace` is where they put what is of the program alone; a
-    release has it in its own. `annotations` are those of the service accounts, from the release's values.
+    release has it in its own. `annotations` are those of the service accounts, from the release's values. `templates` is the
+    folder of the chart itself, where the module ships it: then what Helm makes of it is applied, and the rest is not needed.
     """
 
-    files: tuple[str, ...]
-    namespace: str
+    files: tuple[str, ...] = ()
+    namespace: str = ""
     annotations: Callable[[Mapping[str, Any]], dict[str, str]] = lambda _: {}
+    templates: str = ""
 
 
 @dataclass(frozen=True)

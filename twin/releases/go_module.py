@@ -22,6 +22,7 @@ from twin.releases.chart import Accounts, Chart, GoModule
 
 Object = dict[str, Any]
 _DOWNLOAD_SECONDS = 300
+_OF_ACCOUNTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def definitions(chart: Chart) -> tuple[Object, ...]:
@@ -33,6 +34,9 @@ def accounts(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Ob
     """Return the service accounts and rights of a release in `namespace` with these values. Raises ToolError."""
     if chart.module is None or chart.accounts is None:
         return []
+    if chart.accounts.templates:
+        rendered = templates(chart, chart.accounts.templates, namespace, values)
+        return [item for item in rendered if item["kind"] in _OF_ACCOUNTS]
     objects: list[Object] = []
     for name in chart.accounts.files:
         file = source(chart.module) / name
@@ -46,11 +50,27 @@ def accounts(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Ob
     return objects
 
 
+def templates(chart: Chart, where: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
+    """Return what Helm makes of the chart itself, which lies in the folder `where` of its module. Raises ToolError."""
+    from twin.releases import helm  # only charts that are rendered need it
+
+    try:
+        return helm.render(folder(chart) / where, name=chart.name, namespace=namespace, values=values)
+    except helm.HelmError as error:
+        raise ToolError(f"the chart {chart.name} cannot be rendered: {error}") from None
+
+
 def folder(chart: Chart) -> Path:
     """Return the root of a chart's module, in which some have the chart itself. Raises ToolError."""
     if chart.module is None:
         raise ToolError(f"the record of the chart {chart.name} names no Go module")
     return source(chart.module)
+
+
+def directories() -> dict[str, str]:
+    """Return the variables with which `go` finds a person's modules although it is given another HOME."""
+    cache = os.environ.get("GOMODCACHE")
+    return {"GOPATH": os.environ.get("GOPATH") or str(Path.home() / "go"), **({"GOMODCACHE": cache} if cache else {})}
 
 
 @cache

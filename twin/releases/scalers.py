@@ -1,11 +1,9 @@
-"""Who scales the pods of a stack, read from its file before that is checked."""
+"""Who scales the pods and the nodes of a stack, read from its file before that is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-from spec.settings.triton import owner_of_pods
 
 
 def scalers(config: Mapping[str, Any]) -> frozenset[str]:
@@ -13,14 +11,28 @@ def scalers(config: Mapping[str, Any]) -> frozenset[str]:
 
     The file may have mistakes: only what these keys say is read.
     """
-    triton, worker, fleets = _section(config, "triton"), _section(config, "worker"), config.get("triton-eks:fleets")
+    worker = _section(config, "worker")
+    return frozenset((*_of_fleets(config), _owner_of_pods(worker.get("scaler"), worker.get("maxReplicas"))))
+
+
+def node_scaler(config: Mapping[str, Any]) -> str:
+    """Return who changes the number of nodes, as `node_autoscaler` of the settings says of a file without mistakes."""
+    named = _section(config, "nodes").get("autoscaler")
+    return str(named or ("none" if _of_fleets(config) == {"none"} else "karpenter"))
+
+
+def _of_fleets(config: Mapping[str, Any]) -> set[str]:
+    """Return who scales the pods of Triton's fleets, each by bounds of its own or by the stack's."""
+    triton, fleets = _section(config, "triton"), config.get("triton-eks:fleets")
     own = [fleet.get("autoscaling") for fleet in fleets if isinstance(fleet, dict)] if isinstance(fleets, list) else []
-    return frozenset(
-        (
-            *(owner_of_pods(triton.get("autoscaler"), bounds) for bounds in (config.get("triton-eks:autoscaling"), *own)),
-            owner_of_pods(worker.get("scaler"), worker.get("maxReplicas")),
-        )
-    )
+    return {_owner_of_pods(triton.get("autoscaler"), bounds) for bounds in (config.get("triton-eks:autoscaling"), *own)}
+
+
+def _owner_of_pods(named: Any, bounds: Any) -> str:
+    # Every plugin for Kubernetes imports this module; the classes of all settings take as long as the rest of it.
+    from spec.settings.triton import owner_of_pods
+
+    return owner_of_pods(named, bounds)
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -20,8 +20,10 @@ from twin.charts.registry import CHARTS, POD_PROGRAMS
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.dns import ClusterDns
+from twin.cluster.instances import InstanceSimulator
 from twin.cluster.kube_api import KubeApi
 from twin.cluster.kubelet import KubeletEndpoint
+from twin.cluster.launched import InstanceReader
 from twin.cluster.load_balancer import LoadBalancers
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.nodes import NodeSimulator
@@ -36,6 +38,7 @@ from twin.identity.web_identity import WebIdentityService
 from twin.pods.events import Events
 from twin.pods.pod_worker import PodContext
 from twin.pods.runner import PodRunner
+from twin.releases import go_module
 from twin.releases.chart import ChartContext
 from twin.releases.runner import ChartRunner
 
@@ -72,8 +75,9 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TWIN_HOME": str(home.path),
         **{_variable(name): str(port) for name, port in kept.items()},
-        # Its HOME is the twin's, and the programs are built for all twins of a user.
+        # Its HOME is the twin's, and the programs are built, and modules of Go read, for all twins of a user.
         "XDG_CACHE_HOME": str(tools.cache_directory().parents[1]),
+        **go_module.directories(),
         "AWS_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
@@ -99,7 +103,9 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
     runner = PodRunner(PodContext(home, api, identity, Addresses(home), Events(api), POD_PROGRAMS, listen.dns))
-    simulator = NodeSimulator(api, AwsReader(endpoints.aws_url, region), listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
+    aws = AwsReader(endpoints.aws_url, region)
+    simulator = NodeSimulator(api, aws, listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
+    instances = InstanceSimulator(api, InstanceReader(aws), listen.kubelet)
     context = ChartContext(
         home, api, endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), _url(listen.proxy), region
     )
@@ -120,7 +126,9 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     await ClusterProxy(services).start(listen.proxy)
     await WebIdentityService(api, identity, endpoints.aws_url).start(listen.sts)
     balancers = LoadBalancers(api, own(home))
-    loops = [asyncio.create_task(loop) for loop in (simulator.run(), runner.run(), charts.run(), balancers.run())]
+    loops = [
+        asyncio.create_task(loop) for loop in (simulator.run(), instances.run(), runner.run(), charts.run(), balancers.run())
+    ]
     try:
         await asyncio.gather(simulator.synced.wait(), runner.synced.wait(), charts.synced.wait())
         write_json(_ready_file(home), {"pid": os.getpid()})

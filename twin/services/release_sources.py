@@ -34,8 +34,8 @@ def reads_pictures(home: TwinHome) -> bool:
 def prepare(home: TwinHome) -> Path:
     """Make `directory` what it has to be, and return it. Raises NotPrepared, and NotBuilt without the packages.
 
-    Beside the models lie this twin's own copy of its stack, which may have other GPUs than the tracked file, and the other
-    tracked stacks; beside SLOW_MODELS the first alone, which alone wants something of those.
+    Beside the models lies this twin's own copy of its stack alone, which may have other GPUs than the tracked file: the
+    other stacks serve other models.
     """
     models = directory(home)
     is_scaled = stack_files.autoscaling(home)
@@ -49,14 +49,8 @@ def prepare(home: TwinHome) -> Path:
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"
         stacks.mkdir()
-        for file in [] if is_scaled else _tracked_stacks():
-            shutil.copyfile(file, stacks / file.name)
         own = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)
         shutil.copyfile(own, stacks / own.name)
     except OSError as error:
         raise NotPrepared(f"the models that are to be released cannot be copied to {models}: {error}") from None
     return models
-
-
-def _tracked_stacks() -> list[Path]:
-    return sorted((REPOSITORY / "stacks").glob("Pulumi.*.yaml"))

@@ -22,7 +22,6 @@ from twin.engine import engine, layout
 from twin.engine.engine import Engine
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome
-from twin.services import agent
 
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
 """The processes without which nothing can be asked of a twin."""
@@ -65,8 +64,12 @@ class Servers:
         is_new = moto_server.ensure(home, say)
         control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.images)
         _write_shell_programs(home, programs["kubectl"])
-        if with_agent and agent.ensure(home):
-            say("started the agent (nodes, and Triton's pods)")
+        if with_agent:
+            # With all that runs pods, which takes long to import and which a preview does not need.
+            from twin.services import agent
+
+            if agent.ensure(home):
+                say("started the agent (nodes, and Triton's pods)")
         return cls._found(home, programs, is_new, tuple(sorted(_alive(home) - before)))
 
     @classmethod

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import formats
+from spec.token_forms import TOKEN_FORMS
 
 MAX_OBJECT_BYTES = 5 * 1024**4
 """S3's limit for one object."""
@@ -31,27 +32,8 @@ _POINTERS = (
 )
 _PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html[\s>]|(<\?xml[^>]*\?>\s*)?<error[\s>])", re.IGNORECASE)
 _SECRETS = (
-    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d")),
-    ("an AWS access key", re.compile(rb"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b")),
     ("an AWS secret key", re.compile(rb"(?i)aws_secret_access_key[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}\b")),
-    ("a token of GitHub", re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50,})")),
-    ("a token of GitLab", re.compile(rb"\bglpat-[A-Za-z0-9_-]{20,}")),
-    ("a token of Hugging Face", re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")),
-    ("a key of NVIDIA", re.compile(rb"\bnvapi-[A-Za-z0-9_-]{40,}")),
-    ("a token of Slack", re.compile(rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|hooks\.slack\.com/services/T\w+/B\w+/\w+")),
-    ("a key of Google", re.compile(rb"\bAIza[A-Za-z0-9_-]{35}\b")),
-    ("a secret of Google", re.compile(rb"\bGOCSPX-[A-Za-z0-9_-]{20,}")),
-    ("a key of SendGrid", re.compile(rb"\bSG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{30,}")),
-    ("a token of Vault", re.compile(rb"\bhv[sbr]\.[A-Za-z0-9_-]{24,}")),
-    ("a token of Databricks", re.compile(rb"\bdapi[0-9a-f]{32}\b")),
-    ("a token of Grafana", re.compile(rb"\bglsa_[A-Za-z0-9]{32}_[0-9a-f]{8}\b")),
-    ("a token of Docker", re.compile(rb"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}")),
-    ("a token of DigitalOcean", re.compile(rb"\bdo[opr]_v1_[0-9a-f]{64}\b")),
-    ("a token of Pulumi", re.compile(rb"\bpul-[0-9a-f]{40}\b")),
-    ("a token of npm", re.compile(rb"\bnpm_[A-Za-z0-9]{36}\b")),
-    ("a token of PyPI", re.compile(rb"\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}")),
-    ("a key of Stripe", re.compile(rb"\b[sr]k_live_[A-Za-z0-9]{20,}")),
-    ("a key of OpenAI or Anthropic", re.compile(rb"\bsk-(?:proj-|ant-)[A-Za-z0-9_-]{20,}")),
+    *((form.kind, re.compile(form.certain.encode())) for form in TOKEN_FORMS),
 )
 
 

@@ -5,6 +5,7 @@ See docs/serving.md#packages-of-python-models.
 
 from __future__ import annotations
 
+import functools
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -37,7 +38,19 @@ def archive_of(config: ModelConfig, directory: Path) -> Path | None:
 
 
 def read(archive: Path) -> Environment | None:
-    """Look through an archive; None where it is none that can be read, which is told by its name's ending."""
+    """Look through an archive; None where it is none that can be read, which is told by its name's ending.
+
+    Gigabytes are unpacked for that: once, however many rules ask, until the file is another one.
+    """
+    try:
+        found = archive.stat()
+    except OSError:
+        return None
+    return _looked_through(archive, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@functools.cache
+def _looked_through(archive: Path, _file: tuple[int, int, int]) -> Environment | None:
     unpacked, names = 0, set()
     try:
         with tarfile.open(archive, "r:*") as packed:

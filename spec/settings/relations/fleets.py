@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from spec.problem import Problem
+from spec.settings.gpu import GpuPool
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.relations import triton
 from spec.settings.relations.chart_values import values_of
@@ -98,13 +99,13 @@ def _models_for_gpus_have_some(subject: Subject) -> Iterator[Problem]:
 @rule
 def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
     """Require pools with nodes for all pods of the fleets that run on them; a node is counted for one fleet."""
+    if subject.document.fleets is None:
+        return
     needed: dict[str, list[tuple[str, int]]] = {}
     for fleet in subject.document.each_fleet:
         seen = Subject(fleet.stack, subject.stack, subject.today)
         try:
-            pool, types = pool_of(seen)
-            per_node = min(triton.pods_per_node(fleet.stack, pool, known) for known in types)
-            nodes = math.ceil(triton.most_pods(seen)[1] / per_node) if per_node else 0
+            pool, nodes = nodes_for_pods(seen)
         except Absent:
             continue
         needed.setdefault(pool.name, []).append((fleet.name or "", nodes))
@@ -120,6 +121,13 @@ def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
                 f"{room} nodes do not hold the pods of all its fleets, which fill {total} ({listed}); give {total}, or a "
                 "fleet a pool of its own",
             )
+
+
+def nodes_for_pods(subject: Subject) -> tuple[GpuPool, int]:
+    """Return the GPU pool of a stack with one fleet, and how many of its nodes the most pods fill. Raises Absent."""
+    pool, types = pool_of(subject)
+    per_node = min(triton.pods_per_node(subject.document, pool, known) for known in types)
+    return pool, math.ceil(triton.most_pods(subject)[1] / per_node) if per_node else 0
 
 
 @rule
@@ -165,7 +173,7 @@ def _fleets_roll_out_by_pods(subject: Subject) -> Iterator[Problem]:
 @rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
     """Refuse extraObjects of the chart with several fleets: the chart of each has the same values, and would own them."""
-    fleets, objects = len(subject.document.each_fleet), values_of(subject.document).extra_objects
+    fleets, objects = len(subject.document.fleets or ()), values_of(subject.document).extra_objects
     if fleets > 1 and objects:
         yield Problem(
             "fleets",
@@ -195,6 +203,8 @@ def _ensembles_have_their_steps(subject: Subject) -> Iterator[Problem]:
 @rule
 def _sequences_stay_in_a_fleet(subject: Subject) -> Iterator[Problem]:
     """Refuse a model with sequence whose requests two fleets share: those of one sequence belong to one server."""
+    if subject.document.fleets is None:
+        return
     fleets = subject.document.each_fleet
     for name, model in subject.document.models.serving.items():
         asked = [fleet for fleet in fleets if fleet.serves(name) and fleet.weight(name)]

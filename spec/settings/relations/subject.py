@@ -57,10 +57,14 @@ def of_each_fleet(check: Callable[[Subject], Iterator[Problem]]) -> Callable[[Su
 
     @wraps(check)
     def run(subject: Subject) -> Iterator[Problem]:
+        told: list[Problem] = []
         for fleet in subject.document.each_fleet:
             try:
                 for found in check(replace(subject, document=fleet.stack)):
-                    yield fleet.problem(found)
+                    # What a candidate shares with the release has been told of that.
+                    if not (fleet.candidate and found in told):
+                        yield fleet.problem(found)
+                    told.append(found)
             except Absent:
                 continue
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from spec.problem import Problem
 from spec.settings.model import Document
 from spec.settings.relations.chart_values import pod_values
-from spec.settings.relations.subject import Subject
+from spec.settings.relations.subject import Subject, of_each_fleet
 from spec.settings.rule import rule
 from spec.versions import TRITON_RELEASES
 
@@ -46,6 +46,7 @@ def mistake(built: str, runs: Runtime) -> str | None:
 
 
 @rule
+@of_each_fleet
 def _plans_are_of_the_servers_tensorrt(subject: Subject) -> Iterator[Problem]:
     """Require plans that the server's TensorRT built: with another image, the release needs other plans."""
     release, runs, image = subject.document.models.release, runtime(subject.document), subject.document.triton.version

@@ -83,7 +83,8 @@ def test_numbers_of_a_golden_inference_have_its_type(tmp_path: Path) -> None:
     [
         (
             "data_type: TYPE_FP32 dims: [ -1, 3 ]",
-            "m: input X has a variable shape [-1, 3]; put a golden.json with a typical one in its version",
+            "m: input X has a variable shape [-1, 3]; put a golden.json with a typical one in its version, or a sample of "
+            "typical dims into model_warmup of its config.pbtxt",
         ),
         ("data_type: TYPE_STRING dims: [ 1 ]", "m: input X is text; put a golden.json with a typical one in its version"),
         ("dims: [ 1 ]", "m: input X has the type INVALID, of which no values can be made"),
@@ -94,6 +95,16 @@ def test_what_cannot_be_guessed_is_asked_for(tmp_path: Path, tensor: str, senten
         request_of(model(tmp_path, f'max_batch_size: 8 input [ {{ name: "X" {tensor} }} ]'), 1)
 
     assert str(failure.value) == sentence
+
+
+def test_an_open_shape_is_that_of_the_warm_up(tmp_path: Path) -> None:
+    sample = 'inputs { key: "X" value { data_type: TYPE_FP32 dims: [ 4, 3 ] zero_data: true } }'
+    config = 'max_batch_size: 8 input [ { name: "X" data_type: TYPE_FP32 dims: [ -1, 3 ] } ]'
+    made = model(tmp_path, f'{config} model_warmup [ {{ name: "one" batch_size: 1 {sample} }} ]')
+
+    (request,) = request_of(made, 1)
+
+    assert (request.shape(), bool(np.frombuffer(raw(request), np.float32).any())) == ([1, 4, 3], True)
 
 
 def test_a_broken_golden_inference_is_named(tmp_path: Path) -> None:

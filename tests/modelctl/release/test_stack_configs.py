@@ -126,6 +126,20 @@ def test_everything_that_is_wrong_is_said_with_stack_and_model(models: Path, sta
     ]
 
 
+def test_a_stack_of_other_models_is_left_out_where_another_stack_serves_these(models: Path, stacks: Path) -> None:
+    write_stack(stacks, {"net": wants()}, stack="staging")
+    missing = "stacks/Pulumi.staging.yaml: models.serving.net: there is no such model; models: classify, normalize, pipeline"
+    assert _problems(models, stacks) == [missing]
+
+    write_stack(stacks, {"classify": wants()})
+    plan = _plan(models, stacks)
+    assert ([*plan.manifest.serving], plan.other_stacks) == (["dev"], ("staging",))
+    assert [key for key in plan.objects if "/configs/" in key] == ["classify/configs/dev.pbtxt"]
+
+    write_stack(stacks, {"net": wants(), "normalize": wants()}, stack="staging")
+    assert _problems(models, stacks) == [missing]
+
+
 def test_mistakes_of_models_and_of_stacks_are_said_together(models: Path, stacks: Path) -> None:
     (stacks).mkdir()
     (stacks / "Pulumi.qa.yaml").write_text("config: [\n")
@@ -326,8 +340,11 @@ def test_the_packages_of_models_have_to_fit_the_tmp_of_a_stack(
         config.write(
             'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n'
         )
+    opened: list[Any] = []
+    monkeypatch.setattr(tarfile, "open", lambda name, mode, real=tarfile.open: opened.append(name) or real(name, mode))
     if fits:
         assert "normalize/env.tar.gz" in _plan(models, stacks).objects
+        assert opened == [models / "normalize" / "env.tar.gz"]  # once: it may have gigabytes
     else:
         assert _problems(models, stacks) == [
             "stacks/Pulumi.dev.yaml: models: the packages of Python models are unpacked below /tmp, 4 MiB (normalize 4), "

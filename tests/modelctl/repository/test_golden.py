@@ -24,6 +24,13 @@ def test_the_request_names_the_outputs_and_is_flat() -> None:
     }
 
 
+@pytest.mark.parametrize("zero", ["-0", "-0.0", "-0e0"])
+def test_a_zero_keeps_its_sign(zero: str) -> None:
+    tensor = f'{{"datatype": "FP32", "shape": [2], "data": [{zero}, 0]}}'
+    golden = Golden.parse("golden.json", f'{{"inputs": {{"IN": {tensor}}}, "outputs": {{"OUT": {tensor}}}}}')
+    assert json.dumps(golden.request()["inputs"][0]["data"]) == "[-0.0, 0]"
+
+
 @pytest.mark.parametrize(("given", "passes"), [(1.000009, True), (1.00002, False), (0.999991, True)])
 def test_small_numbers_may_differ_by_the_tolerance(given: float, passes: bool) -> None:
     difference = _golden("FP32", [1], [1.0]).difference(_answer("FP32", [1], [given]))

@@ -124,7 +124,7 @@ def test_text_that_is_no_json(models: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "value"),
-    [([2, True], True), ([2, 2.5], 2.5), ([2, 2**31], 2**31)],
+    [([2, True], True), ([2, 2.5], 2.5), ([2, 2**31], 2**31), ([2, -0.0], -0.0)],
 )
 def test_values_must_be_of_the_models_type(models: Path, data: list[Any], value: Any) -> None:
     golden = {

@@ -10,11 +10,14 @@ from ruamel.yaml import YAML
 
 from modelctl.release.pin import pin, pinned
 from modelctl.rollout import command
+from modelctl.rollout import pods as pods_module
 from modelctl.rollout import watch as watch_module
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits
+from modelctl.rollout.metrics import Counters
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient
+from modelctl.rollout.pod_client import PodClient, PodHangs, PodProblem
+from modelctl.rollout.pods import Pods, Target
 from modelctl.rollout.watch import NotServed, Seen, Watched, watch
 from modelctl.store.bucket import Store
 from spec.failure import Failure
@@ -78,6 +81,48 @@ def test_a_pod_without_time_is_asked_again(
     assert seen.wrong == wrong
     assert told == [f"a: 1 golden inferences, {'not as released' if wrong else 'as released'}"]
     assert seen.open == ([] if wrong else ["adder version 1 got 0 of 100 requests"])
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_metrics_that_hang_are_asked_for_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    monkeypatch.setattr(watch_module, "until", lambda *_: range(3))  # looks
+    counted = iter([None, None, 100])
+
+    def counters(_: PodClient) -> dict[Any, Counters]:
+        requests = next(counted)
+        if requests is None or always:
+            raise PodHangs("a: no answer in time")
+        return {("adder", 1): Counters(success=requests)}
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(1.0)) as pod:
+        seen = watched(release, IdleFleet([pod]))
+    few = "adder version 1 got 0 of 100 requests"
+    hung = ["a: no answer in time, where its metrics were asked for"] if always else []
+    assert (seen.wrong, seen.open) == ([], [*hung, few])
+
+
+@pytest.mark.parametrize("full", [2, 99])
+def test_a_pod_without_time_may_prove_a_version_later(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    monkeypatch.setattr(pods_module, "until", lambda *_: range(3))  # times
+    monkeypatch.setattr(PodClient, "config_hash", lambda *_: "as before")
+    golden = StackRelease(publish(store, tmp_path / "repository", model()), "local", store).golden("adder")
+    target = Target("adder", (1,), "{}", proven=1, golden=golden)
+    answers = iter([FULL] * full)
+    with answering_pod(lambda _: next(answers, out(1.0))) as pod, PodClient(pod) as client:
+        pods = Pods(IdleFleet([pod]), Limits(), lambda: None, lambda _: None)
+        if full == 2:
+            pods._prove(client, target, {})
+            return
+        with pytest.raises(PodProblem) as failure:
+            pods._prove(client, target, {})
+    said = "a: Exceeds maximum queue size for 300 s, where adder version 1 has to prove itself"
+    assert str(failure.value) == said
 
 
 def test_each_fleet_is_judged_by_its_own_models_and_pods(store: Store, tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ CASES = (
                     "Fix: list the actions that are needed"
                 ),
             ),
+            fail(
+                {"policy": _policy(Action="*").replace('"Effect":', '"Effect": "Deny", "Effect":')},
+                (
+                    "it: policy: the key Effect is there twice in one object, and it is open which of them counts. "
+                    "Fix: write it once"
+                ),
+            ),
         ),
         unknown="policy",
     ),

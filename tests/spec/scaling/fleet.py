@@ -7,18 +7,25 @@ of its own, and requests are spread evenly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tests.spec.scaling.hpa import SYNC_SECONDS, Autoscaler
+from twin.replay.hpa import SYNC_SECONDS, TOLERANCE, Autoscaler
 
 BATCH_SECONDS = 0.2
 CAPACITY = 20.0
 _RATE_WINDOW_SECONDS = 60
 
 Asks = Callable[[float, float, int], int]
+
+
+def by_value(total: float, target: float, current: int) -> int:
+    """Pods that a sum asks for when it is given as a Value: what `spec.scaling.signal` makes impossible."""
+    ratio = total / target
+    return current if abs(1 - ratio) <= TOLERANCE else math.ceil(round(ratio * current, 9))
 
 
 @dataclass

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from infra.serving.scaling import autoscaler_spec
+from spec.scaling.manifests import autoscaler_spec
 from spec.scaling.signal import signals
 from spec.settings import Settings
-from tests.spec.scaling.fleet import BATCH_SECONDS, CAPACITY, Asks, Run, simulate
-from tests.spec.scaling.hpa import SYNC_SECONDS, by_average_value, by_value
+from tests.spec.scaling.fleet import BATCH_SECONDS, CAPACITY, Asks, Run, by_value, simulate
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, HPA, scaling
+from twin.replay.hpa import SYNC_SECONDS, by_average_value
 
 START_SECONDS = 120
 HOUR = 3600

@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto.eks.models import eks_backends
 
+from console.pulumi_program import PulumiFailed
 from stackctl.account.read_only import Readers
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import BroughtBack, StillThere, Teardown, until_gone
 from stackctl.destroy.state import EVERYTHING, IN_CLUSTER, MAKERS, read
 from stackctl.orphans.search import Leftover, Search
-from stackctl.pulumi_program import PulumiFailed
 from tests.command import Ended, run
 from tests.paths import ROOT
 from tests.spec.stack_config import settings

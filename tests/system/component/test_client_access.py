@@ -13,7 +13,6 @@ from infra import app
 from spec.settings import load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.authorization import refusals
 from tests.bootstrap.roles import deploy, preview
 from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, living, seed_roles
@@ -23,6 +22,7 @@ from tests.system.component.engine.providers import LOAD_BALANCER
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, required_config
 from twin.aws.base.clients import Clients
+from twin.identity.authorization import refusals
 
 STACK = "staging"
 CERTIFICATE = "aws:acm/certificate:Certificate"

@@ -12,7 +12,6 @@ import yaml
 from spec.settings import SettingsError, load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.authorization import refusals
 from tests.bootstrap.roles import DEPLOY, PREVIEW, deploy
 from tests.paths import ROOT
 from tests.system.component import existing_account
@@ -23,6 +22,7 @@ from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, deployed
 from tests.system.component.existing_account import Vpc
 from twin.aws.base.clients import Clients
+from twin.identity.authorization import refusals
 
 STACK = "staging"
 NETWORK_TYPES = (

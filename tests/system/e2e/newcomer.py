@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
+from examples.packaged import build
+from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
 from twin.engine import stack_files
 from twin.host import claim
 from twin.host.home import TwinHome
@@ -30,9 +32,15 @@ def servers_alone(folder: Path) -> Twin:
     return twin
 
 
-def prepare_samples(twin: Twin, stack: str) -> None:
-    """Have a stack serve the samples on the twin, whose server is older than `model_metrics`, and whose S3 is not AWS's."""
+def prepare_models(twin: Twin, stack: str) -> None:
+    """Do what `make models` does, and have a stack serve them on the twin, without GPUs and from its S3.
+
+    Its server is older than `model_metrics`.
+    """
+    build.build(twin.checkout / ".models")
     file = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml"
-    for model in ("normalize", "classify"):
-        change(file, f"{model}: {{device: cpu,", f"{model}: {{latencyHistogram: false, device: cpu,")
+    text, given = re.subn(r"device: gpu, gpuMemoryMiB: \d+", "device: cpu", file.read_text())
+    text, there = re.subn(r"device: cpu", "latencyHistogram: false, device: cpu", text)
+    assert (given, there) == (4, 6), text
+    file.write_text(text)
     stack_files.pin(twin.home, stack, "triton-eks:models.s3Endpoint", twin.servers().aws_url)

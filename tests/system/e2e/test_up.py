@@ -79,6 +79,7 @@ def test_the_answer_is_the_models_own_arithmetic(twin: Twin) -> None:
         ("kubectl get pods -A -o wide", "triton-"),
         ("aws s3 ls", "model"),
         ("helm list --all-namespaces", "NAMESPACE"),
+        ("python3 -m stackctl cold-start local --measured", "the pods that were looked at took "),
     ],
 )
 def test_the_twins_shell_talks_to_the_twin(twin: Twin, command: str, expected: str) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from examples.server import MODELS as SAMPLES
@@ -33,8 +39,9 @@ def pod(tmp_path_factory: pytest.TempPathFactory, triton_cache: Path) -> Iterato
         yield kubelet.pod(served, repository).start().until_ready()
 
 
-def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, *arguments: str, api_key: str = "") -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "TRITON_ADMIN_KEY")}
+    environment["TRITON_API_KEY"] = api_key
     return subprocess.run(
         [sys.executable, "-m", f"examples.{program}", *arguments],
         cwd=REPOSITORY,
@@ -52,9 +59,9 @@ def printed(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def complaint(program: str, *arguments: str) -> str:
+def complaint(program: str, *arguments: str, api_key: str = "") -> str:
     """The one sentence on standard error of a run that must fail with exit code 1."""
-    done = run(program, *arguments)
+    done = run(program, *arguments, api_key=api_key)
     assert (done.returncode, done.stdout) == (1, ""), done
     (sentence,) = done.stderr.splitlines()
     return sentence
@@ -144,6 +151,53 @@ def test_a_wrong_shape(pod: Pod, program: str) -> None:
 )
 def test_a_mistake_in_the_arguments(program: str, arguments: tuple[str, ...], sentence: str) -> None:
     assert complaint(program, *arguments).startswith(sentence)
+
+
+@contextlib.contextmanager
+def refusing_gateway(program: str, refuses: Mapping[str | None, Any]) -> Iterator[str]:
+    """Yields the target of a gateway that lets nobody in: what it answers by the header `authorization` that it gets."""
+    if program == "http_client":
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(refuses[self.headers["authorization"]])
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+        return
+
+    class Refusing(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> Any:
+            sent = dict(details.invocation_metadata)
+            code = refuses[sent.get("authorization")]
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: context.abort(code, code.name.title()))
+
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[Refusing()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"ipv4:127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    ("program", "unknown", "forbidden"),
+    [
+        ("http_client", 401, 403),
+        ("grpc_client", grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED),
+    ],
+)
+def test_the_key_of_a_client_is_sent_and_a_refusal_told(program: str, unknown: Any, forbidden: Any) -> None:
+    with refusing_gateway(program, {None: unknown, "Bearer the-key": forbidden}) as target:
+        assert complaint(program, target).startswith(f"{target} does not know who asks: ")
+        assert complaint(program, target, api_key="the-key").startswith(f"{target} does not let this client ask that: ")
 
 
 def test_shared_memory_without_the_key(pod: Pod) -> None:

@@ -13,7 +13,7 @@ from kubernetes.dynamic.exceptions import ResourceNotFoundError
 from rich.console import Console
 
 from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
-from infra.serving.scaling import autoscaler_spec, scaled_object_spec
+from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests.infra.test_karpenter_pools import CLUSTER, POOLS, pool
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling

@@ -9,8 +9,9 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from twin.cluster.kube_api import KubeClient
+from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
-from twin.cluster.node_objects import Machine, NodeGroup
+from twin.cluster.node_objects import LaunchedInstance, Machine, NodeGroup
 from twin.cluster.view import ClusterView, Pod
 from twin.commands import readiness
 from twin.commands.readiness import NotServing, addresses, wait, wait_for_machines
@@ -77,6 +78,17 @@ class PlayedAws(AwsReader):
         if not next(self._answers, True):
             raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
         return [NodeGroup("c", "new", 2, Machine("g5.xlarge", 4, 16384), ("us-west-2a",))]
+
+
+class PlayedInstances(InstanceReader):
+    """The instances that Karpenter launched: one, which is a node."""
+
+    def __init__(self) -> None:
+        pass
+
+    def running(self) -> list[LaunchedInstance]:
+        machine = Machine("g5.xlarge", 4, 16384)
+        return [LaunchedInstance("i-1", "ip-10-0-0-4", "c", "us-west-2a", machine, 0.0, {}, (), None, "1.35", 200)]
 
 
 @pytest.fixture(autouse=True)
@@ -161,9 +173,9 @@ def test_a_server_that_runs_and_is_not_ready_is_explained_by_its_probe_before_th
 
 def test_nodes_that_aws_has_no_more_are_waited_for_and_named_once() -> None:
     said: list[str] = []
-    old, new = ["c-old-0"], ["c-new-0", "c-new-1"]
+    old, new = ["c-old-0"], ["c-new-0", "c-new-1", "ip-10-0-0-4"]
     view = PlayedView([]).has_nodes([*new, *old], [*new, *old], new)
-    wait_for_machines(view, PlayedAws(), said.append)
+    wait_for_machines(view, PlayedAws(), PlayedInstances(), said.append)
     assert said == ["waiting until nodes that AWS has no more are drained: c-old-0 (at most 180 s) ..."]
     assert view.nodes() == new
 
@@ -171,7 +183,7 @@ def test_nodes_that_aws_has_no_more_are_waited_for_and_named_once() -> None:
 def test_nodes_that_are_never_drained_end_the_wait() -> None:
     view = PlayedView([]).has_nodes(["c-new-0", "c-new-2"])
     with pytest.raises(DeadlinePassed, match=r"in vain for nodes that AWS has no more to be drained"):
-        wait_for_machines(view, PlayedAws(), lambda _: None, seconds=0.05)
+        wait_for_machines(view, PlayedAws(), PlayedInstances(), lambda _: None, seconds=0.05)
 
 
 def test_the_addresses_are_those_of_ready_pods_although_the_endpoints_follow_later() -> None:

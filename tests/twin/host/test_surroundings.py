@@ -22,6 +22,7 @@ WALL_CLOCK = {
     "modelctl/rollout/lease.py",
     # when something was, told to people or compared with the times of files
     "twin/aws/eks/recorded.py",
+    "twin/cluster/instances.py",
     "twin/cluster/kube_api.py",
     "twin/commands/leftovers.py",
     "stackctl/certify/command.py",

@@ -14,7 +14,8 @@ from typing import Any
 
 from spec.iam_policy import Statement
 
-Context = Mapping[str, str]
+Context = Mapping[str, str | tuple[str, ...]]
+"""Condition keys with their values; a key with several values, like `aws:TagKeys`, has a tuple."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ def _misses(statement: Statement, call: Call) -> list[str]:
     return found
 
 
-def _holds(operator: str, value: str | None, wanted: list[str]) -> bool:
-    if operator == "BoolIfExists":
-        return value is None or value in wanted
+def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]) -> bool:
     if operator == "Null":
         return (value is None) == (wanted == ["true"])
-    if operator == "BoolIfExists":
-        return value is None or value in wanted
-    if operator == "ForAllValues:StringEquals":  # of calls with one value, or none
+    if operator == "ForAllValues:StringEquals":
+        return {value} <= set(wanted) if isinstance(value, str) else set(value or ()) <= set(wanted)
+    if isinstance(value, tuple):
+        raise ValueError(f"{operator} of several values is not evaluated here")
+    if operator in ("BoolIfExists", "StringEqualsIfExists"):
         return value is None or value in wanted
     match: Any = {"StringEquals": str.__eq__, "StringLike": _is_like, "ArnLike": _arn_is_like}.get(operator)
     if match is None:

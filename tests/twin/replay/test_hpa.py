@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec.scaling.signal import busy_target, pending_target
-from tests.spec.scaling.hpa import SYNC_SECONDS, Autoscaler, by_average_value, by_pods_metric, by_value
+from tests.spec.scaling.fleet import by_value
 from tests.spec.scaling.test_signal import wants
+from twin.replay.hpa import SYNC_SECONDS, Autoscaler, by_average_value, by_pods_metric
 
 PENDING, BUSY = pending_target(wants(maxBatchSize=4), 1), busy_target(1)
 SPEC: dict[str, Any] = {
@@ -67,18 +68,34 @@ def test_of_a_sum_the_pods_that_are_still_loading_do_not_change_what_is_wanted()
         pytest.param([2, 2], 2, 0, 3, id="two without a value count as loaded"),
         pytest.param([2, 2], 0, 1, 1, id="one that starts is not looked at when there shall be fewer"),
         pytest.param([3.9, 3.9], 2, 0, 4, id="with those without a value it would be the other way round"),
-        pytest.param([], 2, 0, 2, id="no values at all: as it is"),
+        pytest.param([], 2, 0, None, id="no values at all: an error"),
     ],
 )
-def test_pods_without_a_value_are_counted_cautiously(values: list[float], missing: int, pending: int, pods: int) -> None:
-    named = {f"pod-{index}": value for index, value in enumerate(values)}
-    assert by_pods_metric(named, 4, missing=missing, pending=pending) == pods
+def test_pods_without_a_value_are_counted_cautiously(
+    values: list[float], missing: int, pending: int, pods: int | None
+) -> None:
+    current = len(values) + missing + pending
+    assert by_pods_metric(values, 4, current, missing=missing, unready=pending) == pods
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20))
 def test_with_every_pod_at_work_both_kinds_of_metric_ask_for_the_same(values: list[float]) -> None:
-    named = {str(index): value for index, value in enumerate(values)}
-    assert by_pods_metric(named, 4) == by_average_value(sum(values), 4, len(values))
+    mean = round(sum(values) / len(values), 3)
+    assert by_pods_metric([mean] * len(values), 4, len(values)) == by_average_value(mean * len(values), 4, len(values))
+
+
+def test_a_metric_that_cannot_be_read_keeps_pods_and_forbids_no_more_of_them() -> None:
+    assert [Autoscaler({"maxReplicas": 9}).decide(0, 3, asked) for asked in ([None], [None, 2], [None, 5])] == [3, 3, 5]
+
+
+def test_without_a_behavior_the_defaults_of_the_api_hold() -> None:
+    autoscaler, current, made = Autoscaler({"minReplicas": 1, "maxReplicas": 100}), 2, []
+    for look in range(3):
+        current = autoscaler.decide(look * SYNC_SECONDS, current, [100])
+        made.append(current)
+    assert made == [6, 12, 24], "four pods or twice as many in 15 s"
+    assert autoscaler.decide(329, current, [1]) == 24, "none is taken that was wanted within 300 s"
+    assert autoscaler.decide(344, current, [1]) == 1
 
 
 def decisions(proposals: list[int], current: int) -> list[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stackctl import pulumi_program
+from console import pulumi_program
 from tests.paths import ROOT
 
 _PULUMI = """#!{python}
@@ -26,7 +26,7 @@ print("began", flush=True)
 while True:
     time.sleep(0.05)
 """
-_RUN = "from stackctl import pulumi_program; pulumi_program.run(['up'])"
+_RUN = "from console import pulumi_program; pulumi_program.run(['up'])"
 
 
 @pytest.fixture

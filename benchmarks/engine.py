@@ -1,0 +1,234 @@
+"""What a preview and an `up` cost, by the number of models, pools and fleets, beside a program with nothing in it.
+
+    python benchmarks/engine.py
+
+What is measured, and how the record is read: benchmarks/engine.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
+from modelctl.tune import evidence  # noqa: E402
+from spec.settings import load  # noqa: E402
+from spec.settings.digest import serving_digest  # noqa: E402
+from twin.commands import preview  # noqa: E402
+from twin.engine.engine import Engine, process_name  # noqa: E402
+from twin.host import processes  # noqa: E402
+from twin.host.home import TwinHome  # noqa: E402
+from twin.plugins import awaiting  # noqa: E402
+from twin.services import scratch  # noqa: E402
+
+EMPTY = ROOT / "benchmarks" / "empty_program"
+STACK = "measured"
+_PROGRAM = ("Pulumi.yaml", "__main__.py", "charts", "helm-values", "infra", "policies", "spec")
+_LOOK_SECONDS = 0.1
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+Config = dict[str, Any]
+Kind = Literal["models", "pools", "fleets"]
+Action = Literal["preview", "up"]
+
+PREVIEWED: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100, 500), "pools": (1, 50), "fleets": (1, 10)}
+MADE: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100)}
+"""Those that are made, too: that takes much longer, and grows with resources whatever they are of."""
+
+
+class Cost(Record):
+    """What one run of the engine cost; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
+
+    resources: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: int
+
+
+class Point(Record):
+    """A stack with so many of a kind, and a program with as many resources and nothing in them."""
+
+    action: Action
+    kind: Kind
+    number: int
+    stack: Cost
+    empty: Cost
+
+
+class Report(Record):
+    """A record."""
+
+    kind: Literal["engine"] = "engine"
+    started: datetime
+    revision: str | None
+    conditions: Conditions
+    points: list[Point]
+
+
+def models(number: int) -> Config:
+    """Return prod with so many models, each with a route and alerts of its own."""
+    config = _prod()
+    section = config["triton-eks:models"]
+    wants = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
+    section["serving"] = {f"model-{one:03}": dict(wants) for one in range(number)}
+    return _released(config)
+
+
+def pools(number: int) -> Config:
+    """Return prod with so many pools of GPUs. With more nodes in each, 50 of them would not fit into a VPC."""
+    config = _prod()
+    first = config["triton-eks:gpu"]["pools"][0]
+    config["triton-eks:gpu"]["pools"] = [first, *({**first, "name": f"pool-{one:02}", "max": 8} for one in range(1, number))]
+    return _released(config)
+
+
+def fleets(number: int) -> Config:
+    """Return prod with so many fleets, each with a model and a pool of its own."""
+    config = pools(number)
+    names = [pool["name"] for pool in config["triton-eks:gpu"]["pools"]]
+    config["triton-eks:models"]["serving"] = models(number)["triton-eks:models"]["serving"]
+    config["triton-eks:fleets"] = [
+        {"name": f"fleet-{one}", "models": [f"model-{one:03}"], "pool": pool} for one, pool in enumerate(names)
+    ]
+    return _released(config)
+
+
+STACKS: Mapping[Kind, Callable[[int], Config]] = {"models": models, "pools": pools, "fleets": fleets}
+
+
+def _prod() -> Config:
+    config: Config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    del config["triton-eks:autoscaling"]["targets"]  # of models that are not there
+    return config
+
+
+def _released(config: Config) -> Config:
+    """Return the stack with a release that was made for it."""
+    section = config["triton-eks:models"]
+    release = section.pop("release")
+    digest = serving_digest(load(config, STACK))
+    section["release"] = {**release, "models": dict.fromkeys(section["serving"], 1), "serving": digest}
+    return config
+
+
+@dataclass
+class _Usage:
+    """Processor time and peak memory of the processes that the engine has started, by pid, as long as each was seen."""
+
+    cpu: dict[int, float]
+    mib: dict[int, int]
+
+
+@contextlib.contextmanager
+def _watched(home: TwinHome) -> Iterator[_Usage]:
+    """Look again and again at what carries the mark of the engine; what a process did after the last look is missing."""
+    usage, done = _Usage({}, {}), threading.Event()
+
+    def look() -> None:
+        while not done.wait(_LOOK_SECONDS):
+            for pid in processes.marked(home, process_name(STACK)):
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    status = Path(f"/proc/{pid}/status").read_text()
+                    usage.cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+                    usage.mib[pid] = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield usage
+    finally:
+        done.set()
+        thread.join()
+
+
+def measure(engine: Engine, action: Action) -> Cost:
+    """Run the engine once on a stack of which there is nothing yet. Raises EngineError."""
+    with _watched(engine.home) as usage:
+        began = time.monotonic()
+        if action == "preview":
+            made = preview.read(engine, STACK).summary
+        else:
+            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
+        seconds = time.monotonic() - began
+    if action == "up":
+        made = engine.last_changes(STACK)
+    return Cost(
+        resources=made["create"],
+        seconds=round(seconds, 2),
+        cpu_seconds=round(sum(usage.cpu.values()), 2),
+        peak_mib=sum(usage.mib.values()),
+    )
+
+
+def of_stack(home: TwinHome, config: Config, actions: tuple[Action, ...]) -> list[Cost]:
+    """Measure the program of this checkout on a twin of its own, without pods."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder)
+        for name in _PROGRAM:
+            (program / name).symlink_to(ROOT / name)
+        return _each(home, program, config, actions)
+
+
+def of_nothing(home: TwinHome, resources: int, actions: tuple[Action, ...]) -> list[Cost]:
+    """Measure a program of so many resources with nothing in them, under the same policies."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder)
+        for name in ("Pulumi.yaml", "__main__.py"):
+            (program / name).symlink_to(EMPTY / name)
+        (program / "policies").symlink_to(ROOT / "policies")
+        return _each(home, program, {"aws:region": "us-west-2", "triton-eks:resources": resources}, actions)
+
+
+def _each(home: TwinHome, program: Path, config: Config, actions: tuple[Action, ...]) -> list[Cost]:
+    (program / "stacks").mkdir()
+    (program / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
+    with scratch.twin(home, Console(stderr=True)) as servers:
+        engine = replace(servers.engine(), program=program)
+        return [measure(engine, action) for action in actions]
+
+
+def main(
+    kinds: Annotated[list[str] | None, typer.Argument(help="models, pools, fleets; all of them without a word")] = None,
+    largest: Annotated[int, typer.Option(min=1, help="Leave out what is larger.")] = 500,
+    up: Annotated[bool, typer.Option(help="Make some, too, and not only preview them.")] = True,
+    busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine, and say so in the record.")] = False,
+    results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
+) -> None:
+    """Preview and make stacks of growing size, and programs with as many resources and nothing in them."""
+    made, started, revision = conditions(allow_busy=busy), datetime.now(UTC), evidence.revision()
+    points: list[Point] = []
+    with tempfile.TemporaryDirectory() as folder:
+        home = TwinHome(Path(folder) / "twin")
+        for kind, number in [(kind, number) for kind, numbers in PREVIEWED.items() for number in numbers]:
+            if (kinds and kind not in kinds) or number > largest:
+                continue
+            actions: tuple[Action, ...] = ("preview", "up") if up and number in MADE.get(kind, ()) else ("preview",)
+            costs = of_stack(home, STACKS[kind](number), actions)
+            # Of the resources that the engine counts one is the stack itself.
+            empty = of_nothing(home, costs[0].resources - 1, actions)
+            for action, own, beside in zip(actions, costs, empty, strict=True):
+                points.append(Point(action=action, kind=kind, number=number, stack=own, empty=beside))
+                typer.echo(f"{action}, {number} {kind}: {own}; empty: {beside}")
+    report = Report(started=started, revision=revision, conditions=made, points=points)
+    typer.echo(f"written: {write(report, 'engine', started, results)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,81 @@
+"""The candidate of a stack file (`triton-eks:models.candidate`): a release on trial beside the one that is pinned.
+
+Everything else of the file is left as it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap
+
+from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
+from modelctl.release.pin import KEY, PinError, edit, release_values, save, section, serving_of
+from modelctl.store.manifest import Manifest
+from spec import files, reading
+from spec.problem import SettingsError
+from spec.settings import load_stack_file
+from spec.settings.blue_green import other_slot
+from spec.settings.models import Slot
+from spec.stack_editor import StackEditor
+
+
+def add(file: Path, manifest: Manifest, pods: int | None) -> None:
+    """Write a candidate that nobody asks. Raises PinError, and SettingsError, with which the file is as it was."""
+    editor, models = _models(file)
+    values: dict[str, Any] = {"percent": 0} if pods is None else {"percent": 0, "pods": pods}
+    values["release"] = release_values({}, manifest, serving_of(file, manifest))
+    expected = {**models, "candidate": values}
+    merge_mapping(models, "candidate", {**values, "release": _block(values["release"])})
+    _save(file, editor, expected)
+
+
+def give(file: Path, percent: int) -> None:
+    """Write the candidate's part of the requests. Raises as `add`."""
+    editor, models = _models(file)
+    expected = {**models, "candidate": {**models["candidate"], "percent": percent}}
+    set_key(models["candidate"], "percent", percent)
+    _save(file, editor, expected)
+
+
+def remove(file: Path) -> None:
+    """Take the candidate out of the file. Raises as `add`."""
+    editor, models = _models(file)
+    expected = {key: value for key, value in models.items() if key != "candidate"}
+    delete_key(models, "candidate")
+    _save(file, editor, expected)
+
+
+def promote(file: Path, manifest: Manifest, slot: Slot) -> None:
+    """Make the candidate the release, where it is, and the release the previous one; it was in `slot`. Raises as `add`."""
+    editor, models = _models(file)
+    values = release_values(models["release"], manifest, serving_of(file, manifest))
+    expected = {key: value for key, value in models.items() if key != "candidate"}
+    expected |= {"release": values, "slot": other_slot(slot)}
+    merge_mapping(models, "release", _block(values))
+    set_key(models, "slot", other_slot(slot))
+    delete_key(models, "candidate")
+    _save(file, editor, expected)
+
+
+def _block(values: dict[str, Any]) -> CommentedMap:
+    return CommentedMap({key: CommentedMap(value) if isinstance(value, dict) else value for key, value in values.items()})
+
+
+def _models(file: Path) -> tuple[StackEditor, CommentedMap]:
+    editor = edit(file)
+    models = section(editor)
+    if models is None:
+        raise PinError(f"{file}: config.{KEY} is missing, and with it the release that a candidate could replace")
+    return editor, models
+
+
+def _save(file: Path, editor: StackEditor, expected: dict[str, Any]) -> None:
+    before = reading.file(file)
+    save(editor, {(editor.key(KEY),): expected})
+    try:
+        load_stack_file(file)
+    except SettingsError:
+        files.rewrite(file, before)
+        raise

@@ -1,0 +1,283 @@
+"""A rollout on pods of its own (`triton.rollout: blue-green`): the stack file says each step, and `pulumi up` makes it so.
+
+The candidate's pods stand beside those of the release, with none of the requests, until each has given its golden
+inferences. Then the gateway gives it more and more, and at last all. Pods and shares have one owner, Pulumi, and the stack
+file is the only journal: whatever was killed goes on from what is written there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.pulumi_program import PulumiFailed
+from modelctl.release import candidate, catalog
+from modelctl.release.retire import refuse_retired
+from modelctl.rollout import configs, plan
+from modelctl.rollout.controller import Outcome, Result, Wanted
+from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.gate import Canary, Gate, of_release
+from modelctl.rollout.limits import Limits, until
+from modelctl.rollout.phases import MOST_COMPARED_PERCENT, Breach, Unjudged
+from modelctl.rollout.plan import Refused, StackRelease
+from modelctl.rollout.pod_client import PodHangs, PodProblem
+from modelctl.rollout.pods import Pods
+from modelctl.rollout.proof import Proof, WrongAnswer
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change
+from spec.failure import NOT_TRIED, Failure
+from spec.settings import Settings, load_stack_file
+from spec.settings.blue_green import helm_release, other_slot
+
+ALL = 100
+
+
+class NotReturned(Failure):
+    """The stack file has no candidate any more, and `pulumi up` could not make it so; the text is what to do."""
+
+    exit_code = NOT_TRIED
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where a stack runs. `fleet`: the pods of a Helm release; `up`: bring everything to what the stack file says, which
+    raises PulumiFailed; `check` raises when the rollout may not go on.
+    """
+
+    fleet: Callable[[str], Fleet]
+    up: Callable[[], None]
+    check: Callable[[], None]
+
+
+class BlueGreen:
+    """Rolls releases out by a stack file. `tell` gets a line per step."""
+
+    def __init__(
+        self,
+        file: Path,
+        store: Store,
+        platform: Platform,
+        wanted: Wanted,
+        limits: Limits,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._file = file
+        self._store = store
+        self._platform = platform
+        self._wanted = wanted
+        self._limits = limits
+        self._tell = tell
+
+    def rollout(self, release_id: str) -> Result:
+        """Replace the release by this one, or go on with that where it was left.
+
+        Raises Refused with every reason and SettingsError before anything is changed; UnknownRelease, ManifestError,
+        RetirementError, PinError, StoreError, FleetError and LockTaken; NotReturned when a candidate that is no good is out
+        of the stack file, and may still have requests.
+        """
+        settings = load_stack_file(self._file)
+        release, tried = settings.models.release, settings.models.candidate
+        if release is None:
+            raise Refused(["the stack has no release yet: `modelctl pin` its first one, then `pulumi up`"])
+        if tried is None and release.id == release_id:
+            self._platform.up()  # of a rollout that was killed at its end
+            return Result(Outcome.NOTHING_TO_DO, release_id)
+        if tried is not None and tried.release.id != release_id:
+            raise Refused(
+                [
+                    f"release {tried.release.id} is a candidate with {tried.percent} % of the requests: finish it with "
+                    f"`modelctl rollout {tried.release.id}`, or undo it with `modelctl rollout --back`"
+                ]
+            )
+        new = self._release(release_id)
+        if tried is None:
+            self._begin(settings, new)
+        else:
+            self._tell(f"going on with the rollout of {release_id}, which was left at {tried.percent} %")
+        return self._go_on(new, self._release(release.id))
+
+    def back(self) -> Result:
+        """Give all requests to the release again, and end the candidate. Raises as `rollout`."""
+        settings = load_stack_file(self._file)
+        release, tried = settings.models.release, settings.models.candidate
+        if release is None or tried is None:
+            previous = release.previous if release is not None else None
+            way = f"`modelctl rollout {previous}` rolls the release before out" if previous else "there is none before it"
+            raise Refused([f"no release is being rolled out, so there is nothing to undo; {way}"])
+        return self._undo(self._changes(self._release(release.id), self._release(tried.release.id)), "asked for (--back)")
+
+    def _release(self, release_id: str) -> StackRelease:
+        return StackRelease(catalog.finished(self._store, release_id), self._wanted.stack, self._store)
+
+    def _changes(self, old: StackRelease, new: StackRelease) -> tuple[Change, ...]:
+        """Return the models that are new, or not as they were; all others are the same on both Deployments."""
+        before = old.manifest.versions
+        return tuple(
+            Change(model=model, old=before.get(model), new=version)
+            for model, version in new.manifest.versions.items()
+            if before.get(model) != version or plan.difference(model, old, new) is not None
+        )
+
+    def _begin(self, settings: Settings, new: StackRelease) -> None:
+        assert settings.models.release is not None
+        refuse_retired(new.manifest, self._store)
+        changes = self._changes(self._release(settings.models.release.id), new)
+        stateful = [change.model for change in changes if configs.keeps_state(new.config(change.model))]
+        reasons = [why for change in changes if change.model not in stateful for why in plan.unproven(change.model, new)]
+        if self._wanted.canary:
+            judged = [change.model for change in changes if change.old is not None]
+            reasons += plan.without_slo(judged, self._wanted.slo_p95_ms, self._wanted.stack)
+            reasons += [
+                f"{model}: the requests of a sequence belong to one server, and a part of them would tear it apart: give "
+                "--canary 100%"
+                for model, wants in settings.models.serving.items()
+                if wants.sequence is not None and model in new.manifest.versions
+            ]
+        if reasons:
+            raise Refused(reasons)
+        pods = None
+        if settings.autoscaling is not None:
+            there = len(self._platform.fleet(helm_release(settings.models.slot)).pods())
+            pods = max(1, min(there, settings.autoscaling.max_replicas))
+        candidate.add(self._file, new.manifest, pods)
+        self._tell(f"{self._file}: release {new.manifest.id} is a candidate")
+
+    def _go_on(self, new: StackRelease, old: StackRelease) -> Result:
+        changes = self._changes(old, new)
+        try:
+            settings = load_stack_file(self._file)
+            trial = _Trial(self._platform, self._limits, self._wanted, settings, changes, old, new, self._tell)
+            self._platform.up()
+            trial.prove_all()
+            for percent in self._steps():
+                self._give(trial, percent)
+        except (PodProblem, WrongAnswer, Breach, Unjudged, PulumiFailed) as failure:
+            return self._undo(changes, str(failure), without_traffic=isinstance(failure, Unjudged))
+        candidate.promote(self._file, new.manifest, settings.models.slot)
+        self._tell(f"{self._file}: {new.manifest.id} is the release, and {old.manifest.id} the one before")
+        self._platform.up()
+        return Result(Outcome.DONE, new.manifest.id, changes)
+
+    def _steps(self) -> list[int]:
+        """Return the shares from the one that the candidate has, which is judged anew."""
+        tried = load_stack_file(self._file).models.candidate
+        now = tried.percent if tried is not None else 0
+        return sorted({percent for percent in (now, *self._wanted.canary, ALL) if percent and percent >= now})
+
+    def _give(self, trial: _Trial, percent: int) -> None:
+        """Give the candidate this share, and judge it by it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
+        gate = trial.gate(percent)
+        trial.count(gate)
+        candidate.give(self._file, percent)
+        self._tell(f"{self._file}: the candidate gets {percent} % of the requests")
+        self._platform.up()
+        if percent == ALL:
+            trial.watch(gate)
+        else:
+            trial.judge(gate, percent)
+
+    def _undo(self, changes: tuple[Change, ...], reason: str, *, without_traffic: bool = False) -> Result:
+        release = load_stack_file(self._file).models.release
+        assert release is not None
+        candidate.remove(self._file)
+        self._tell(f"{self._file}: the candidate is taken out: {reason}")
+        try:
+            self._platform.up()
+        except PulumiFailed as failure:
+            raise NotReturned(
+                f"{failure}; the candidate, which is taken out of {self._file} because {reason}, may still have requests: "
+                f"run `pulumi up --stack {self._wanted.stack}`"
+            ) from None
+        outcome = Outcome.NO_TRAFFIC if without_traffic else Outcome.UNDONE
+        return Result(outcome, release.id, changes, reason)
+
+
+class _Trial:
+    """A candidate on its pods, beside the release on others."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        limits: Limits,
+        wanted: Wanted,
+        settings: Settings,
+        changes: tuple[Change, ...],
+        old: StackRelease,
+        new: StackRelease,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._check = platform.check
+        self._limits = limits
+        self._wanted = wanted
+        self._changes = changes
+        self._old = old
+        self._new = new
+        self._tell = tell
+        slot = settings.models.slot
+        stable, tried = (platform.fleet(helm_release(one)) for one in (slot, other_slot(slot)))
+        self._fewest = settings.each_fleet[-1].stack.fewest_pods
+        self._stable = Pods(stable, limits, platform.check, tell)
+        self._tried = Pods(tried, limits, platform.check, tell)
+        self._proof = Proof(new, tried, tell)
+
+    def prove_all(self) -> None:
+        """Return when all pods that there have to be have given their golden inferences. Raises PodProblem, WrongAnswer."""
+        for _ in until(self._limits.restart, self._limits.poll, self._check):
+            self._proof.look()
+            if len(self._proof.proven) >= self._fewest and not self._proof.waiting:
+                return
+        raise PodProblem(
+            f"{len(self._proof.proven)} of {self._fewest} pods of the candidate have answered after "
+            f"{self._limits.restart:g} s{''.join(f'; {why}' for why in self._proof.waiting)}"
+        )
+
+    def count(self, gate: Gate) -> None:
+        """Show the gate what all pods count, those of the release by names of their own."""
+        try:
+            old = {uid: of_release(self._old.manifest.id, found) for uid, found in self._stable.counters().items()}
+            gate.look({**old, **self._tried.counters()})
+        except PodHangs:  # which a busy pod does: the next look counts what this one misses
+            return
+
+    def gate(self, percent: int) -> Gate:
+        """Return what judges the candidate at this share."""
+        return Gate([*self._canaries(percent)], self._limits.terms, watched=percent == ALL)
+
+    def judge(self, gate: Gate, percent: int) -> None:
+        """Return when the candidate may have more. Raises Breach, Unjudged and WrongAnswer."""
+        began = time.monotonic()
+        for _ in until(self._limits.canary, self._limits.poll, self._check):
+            self._look(gate)
+            if time.monotonic() - began >= self._limits.terms.seconds and not gate.undecided():
+                for line in gate.figures():
+                    self._tell(line)
+                return
+        open_ = "; ".join(gate.undecided())
+        raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s at {percent} %: {open_}")
+
+    def watch(self, gate: Gate) -> None:
+        """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
+        for _ in until(self._limits.watch, self._limits.poll, self._check):
+            self._look(gate)
+
+    def _look(self, gate: Gate) -> None:
+        self._proof.look()  # of pods that an autoscaler has added, or that took another's place
+        self.count(gate)
+        if found := gate.breaches():
+            raise Breach("; ".join(found))
+
+    def _canaries(self, percent: int) -> list[Canary]:
+        return [
+            Canary(
+                change.model,
+                change.new,
+                change.old,
+                self._wanted.slo_p95_ms.get(change.model),
+                percent <= MOST_COMPARED_PERCENT and not self._new.config(change.model).response_cache.enable,
+                self._old.manifest.id,
+            )
+            for change in self._changes
+            if change.old is not None
+        ]

@@ -1,0 +1,78 @@
+"""The objects that scale a fleet's pods, as mappings: a ScaledObject of KEDA, or a HorizontalPodAutoscaler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec.names import TRITON_DEPLOYMENT
+from spec.scaling.behavior import behavior
+from spec.scaling.signal import signals
+from spec.settings.autoscaling import Autoscaling, CronFloor
+from spec.settings.model import Settings
+
+_POLLING_SECONDS = 15
+_FAILURES_BEFORE_FALLBACK = 4
+
+
+def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
+    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`.
+
+    A fleet that may have no pod needs one more trigger, that starts the first: its pods' own numbers are not there then.
+    """
+    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
+    to_zero, pace = bounds.min_replicas == 0, behavior(settings)
+    triggers = [signal.keda_trigger(prometheus_url, to_zero=to_zero) for signal in signals(settings, deployment)]
+    if bounds.cron_floor is not None:
+        triggers.append(_cron_trigger(bounds.cron_floor))
+    return {
+        "scaleTargetRef": {"name": name},
+        "minReplicaCount": bounds.min_replicas,
+        "maxReplicaCount": bounds.max_replicas,
+        "pollingInterval": _POLLING_SECONDS,
+        # Of the last pod alone: KEDA ends it, and the HorizontalPodAutoscaler those before it.
+        **({"cooldownPeriod": pace["scaleDown"]["stabilizationWindowSeconds"]} if to_zero else {}),
+        "fallback": {
+            "failureThreshold": _FAILURES_BEFORE_FALLBACK,
+            # With 0 there would be none: an outage of Prometheus would then end the pods of a loaded fleet.
+            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else max(1, bounds.min_replicas),
+            # `static`, the default, would scale a loaded fleet down to it.
+            "behavior": "currentReplicasIfHigher",
+        },
+        "advanced": {
+            # Who takes the ScaledObject away keeps the pods that serve.
+            "restoreToOriginalReplicaCount": False,
+            "horizontalPodAutoscalerConfig": {"name": name, "behavior": pace},
+        },
+        "triggers": triggers,
+    }
+
+
+def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[str, Any]:
+    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API, of its own pods alone."""
+    bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
+    return {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicas": bounds.min_replicas,
+        "maxReplicas": bounds.max_replicas,
+        "metrics": [signal.pods_metric() for signal in signals(settings, deployment)],
+        "behavior": behavior(settings),
+    }
+
+
+def _cron_trigger(floor: CronFloor) -> dict[str, Any]:
+    return {
+        "type": "cron",
+        "name": "floor",
+        "metadata": {
+            "timezone": floor.timezone,
+            "start": floor.start,
+            "end": floor.end,
+            "desiredReplicas": str(floor.replicas),
+        },
+    }
+
+
+def _bounds(settings: Settings) -> Autoscaling:
+    if settings.autoscaling is None:
+        raise ValueError("Triton's pods have no bounds: triton-eks:autoscaling is missing")
+    return settings.autoscaling

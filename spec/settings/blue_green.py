@@ -1,0 +1,63 @@
+"""The one or two Deployments of `triton.rollout: blue-green`, seen as fleets.
+
+A release serves from one of them (`models.slot`), and a candidate, where there is one, from the other. Whatever is said
+about a fleet is said of each of the two as if the stack file pinned its release alone.
+"""
+
+from typing import Any, TypeVar, get_args
+
+from spec.names import TRITON_RELEASE
+from spec.settings.autoscaling import Autoscaling
+from spec.settings.fleets import Fleet
+from spec.settings.models import Candidate, Models, Slot
+from spec.settings.section import Section
+
+SLOTS: tuple[Slot, ...] = get_args(Slot)
+
+S = TypeVar("S", bound=Section)
+
+
+def other_slot(slot: Slot) -> Slot:
+    """Return the slot of the candidate, where the release has `slot`."""
+    return "green" if slot == "blue" else "blue"
+
+
+def helm_release(slot: Slot) -> str:
+    """Return the Helm release of a slot, which its Deployment and Services are called after."""
+    return f"{TRITON_RELEASE}-{slot}"
+
+
+def is_blue_green(document: Section) -> bool:
+    """Return whether a stack, perhaps with values missing, has Deployments by slot."""
+    triton = document.__dict__.get("triton")
+    return triton is not None and triton.__dict__.get("rollout") == "blue-green"
+
+
+def slots(document: S) -> tuple[Fleet[S], ...]:
+    """Return the fleet of the release, and that of the candidate where there is one."""
+    models: Models | None = document.__dict__.get("models")
+    slot: Slot = models.__dict__.get("slot", "blue") if models is not None else "blue"
+    candidate: Candidate | None = models.__dict__.get("candidate") if models is not None else None
+    if models is None or candidate is None or not {"release", "percent", "pods"} <= candidate.__dict__.keys():
+        return (Fleet(document, slot),)
+    percent = candidate.percent
+    return (
+        Fleet(_view(document, models, models.__dict__.get("release"), candidate.pods), slot, percent=100 - percent),
+        Fleet(
+            _view(document, models, candidate.release, candidate.pods),
+            other_slot(slot),
+            percent=percent,
+            candidate=True,
+        ),
+    )
+
+
+def _view(document: S, models: Models, release: Any, pods: int | None) -> S:
+    """Return the stack file as if `release` were the only one, with so many pods at least."""
+    view = document.model_copy()
+    view.__dict__["models"] = models.model_copy(update={"release": release, "candidate": None})
+    bounds = document.__dict__.get("autoscaling")
+    if pods is not None and isinstance(bounds, Autoscaling) and {"min_replicas", "max_replicas"} <= bounds.__dict__.keys():
+        fewest = max(bounds.min_replicas, min(pods, bounds.max_replicas))
+        view.__dict__["autoscaling"] = bounds.model_copy(update={"min_replicas": fewest})
+    return view

@@ -1,0 +1,144 @@
+"""Rollouts on two Deployments (`triton.rollout: blue-green`): what they need, and the candidate."""
+
+from collections.abc import Iterator
+
+from spec.problem import Problem
+from spec.settings.blue_green import is_blue_green
+from spec.settings.relations.chart_values import values_of
+from spec.settings.relations.fleets import nodes_for_pods
+from spec.settings.relations.subject import Subject
+from spec.settings.rule import rule
+
+_OTHERWISE = "or use rollout: rolling"
+
+
+@rule
+def _only_blue_green_has_two_deployments(subject: Subject) -> Iterator[Problem]:
+    """Refuse a candidate, and a slot other than blue, with another kind of rollout."""
+    if is_blue_green(subject.document):
+        return
+    models, rollout = subject.document.models, subject.document.triton.rollout
+    if models.candidate is not None:
+        yield Problem(
+            "models.candidate",
+            f"rollout: {rollout} has one Deployment, where there is no place for it; remove it, or use rollout: blue-green",
+        )
+    if models.slot != "blue":
+        yield Problem(
+            "models.slot", f"rollout: {rollout} has one Deployment without a slot; remove it, or use rollout: blue-green"
+        )
+
+
+@rule
+def _shares_are_given_by_the_gateway(subject: Subject) -> Iterator[Problem]:
+    """Require the gateway with blue-green: it gives each of the two releases its part of the requests."""
+    if is_blue_green(subject.document) and subject.document.gateway is None:
+        yield Problem(
+            "triton.rollout",
+            f"blue-green shares the requests of a model by the gateway, and there is none; add it, {_OTHERWISE}",
+        )
+
+
+@rule
+def _blue_green_is_of_one_fleet(subject: Subject) -> Iterator[Problem]:
+    """Refuse blue-green with several fleets."""
+    if is_blue_green(subject.document) and subject.document.fleets is not None:
+        yield Problem("triton.rollout", f"blue-green has two Deployments of all models; remove fleets, {_OTHERWISE}")
+
+
+@rule
+def _one_thing_shares_requests(subject: Subject) -> Iterator[Problem]:
+    """Refuse gateway.canaries with blue-green, which has a canary of its own."""
+    gateway = subject.document.gateway
+    if not is_blue_green(subject.document) or gateway is None:
+        return
+    for model in gateway.canaries:
+        yield Problem(
+            f"gateway.canaries.{model}",
+            f"with rollout: blue-green the canary is models.candidate; remove this one, {_OTHERWISE}",
+        )
+
+
+@rule
+def _two_releases_are_not_compared(subject: Subject) -> Iterator[Problem]:
+    """Refuse monitoring.parityImage with blue-green: pods of two releases are meant to differ."""
+    monitoring = subject.document.monitoring
+    if is_blue_green(subject.document) and monitoring is not None and monitoring.parity_image is not None:
+        yield Problem(
+            "monitoring.parityImage",
+            f"it compares all pods of Triton, and those of a candidate are meant to differ; remove it, {_OTHERWISE}",
+        )
+
+
+@rule
+def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
+    """Refuse extraObjects of the chart with blue-green: both Deployments' charts would own them."""
+    objects = values_of(subject.document).extra_objects if is_blue_green(subject.document) else ()
+    if objects:
+        yield Problem(
+            "triton.rollout",
+            f"extraObjects of helm-values/triton ({', '.join(objects)}) would be owned by both Deployments of blue-green, "
+            f"and go with the first; make them elsewhere in the namespace, {_OTHERWISE}",
+        )
+
+
+@rule
+def _two_releases_fit_the_pool(subject: Subject) -> Iterator[Problem]:
+    """Require nodes for twice the pods with blue-green: while a candidate is tried, both releases have all of theirs."""
+    if not is_blue_green(subject.document) or not subject.document.triton.gpus:
+        return
+    pool, nodes = nodes_for_pods(subject)
+    grows = subject.document.node_autoscaler != "none"
+    room = pool.max if grows else pool.desired
+    if nodes <= room < 2 * nodes:  # too few for one of them is told of one
+        index = subject.document.gpu.pools.index(pool)
+        yield Problem(
+            f"gpu.pools[{index}].{'max' if grows else 'desired'}",
+            f"{room} nodes hold the pods of one release, which fill {nodes}, and rollout: blue-green runs two at a "
+            f"time; give {2 * nodes}, {_OTHERWISE}",
+        )
+
+
+@rule
+def _sequences_are_not_torn(subject: Subject) -> Iterator[Problem]:
+    """Refuse a part of the requests of a model with sequence: those of one sequence belong to one server."""
+    candidate = subject.document.models.candidate
+    if candidate is None or candidate.percent in (0, 100):
+        return
+    for name, model in subject.document.models.serving.items():
+        if model.__dict__.get("sequence") is not None and name in candidate.release.models:
+            yield Problem(
+                "models.candidate.percent",
+                f"{candidate.percent} would tear the sequences of {name} apart, whose requests belong to one server; give 0 "
+                "or 100",
+            )
+
+
+@rule
+def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
+    """Require a candidate that was made from the models.serving and the kind of GPU that the release was made from."""
+    models = subject.document.models
+    if models.candidate is None or models.release is None:
+        return
+    if models.candidate.release.serving != models.release.serving:
+        yield Problem(
+            "models.candidate.release.serving",
+            f"release {models.candidate.release.id} was made from another models.serving, or for other GPUs, than "
+            f"{models.release.id}, and the stack has one for both; roll the change of models.serving out by itself first: "
+            f"`python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`, then `pulumi up`",
+        )
+
+
+@rule
+def _pods_are_counted_where_something_scales_them(subject: Subject) -> Iterator[Problem]:
+    """Refuse candidate.pods without an autoscaler, and more than its maxReplicas."""
+    candidate, bounds = subject.document.models.candidate, subject.document.autoscaling
+    if candidate is None or candidate.pods is None:
+        return
+    if bounds is None:
+        yield Problem("models.candidate.pods", "triton.replicas says how many pods each release has; remove it")
+    elif candidate.pods > bounds.max_replicas:
+        yield Problem(
+            "models.candidate.pods",
+            f"{candidate.pods} are more than autoscaling.maxReplicas, {bounds.max_replicas}; give fewer",
+        )

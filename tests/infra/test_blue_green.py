@@ -1,0 +1,71 @@
+"""Two releases on two Deployments in the program: who is asked for a model, by which part, and who reads the bucket."""
+
+from typing import Any
+
+import pytest
+
+from infra.serving import routes
+from infra.serving.triton import FleetArgs, reader_accounts, values
+from infra.serving.worker import asked_of
+from tests.charts import rendering
+from tests.infra.access import stack
+from tests.spec.stack_config import settings
+from tests.spec.test_blue_green import BLUE_GREEN, NEXT, WITH_CANDIDATE
+
+BOTH = ["triton-blue", "triton-green"]
+
+
+def shares(changes: dict[str, Any]) -> dict[str, dict[str, int | None]]:
+    """By model, the Services that are asked over gRPC, each with its weight."""
+    made = settings(changes)
+    assert made.gateway is not None
+    routed = routes.routed(made.models, made.gateway, made.each_fleet)
+    rules = {model.name: routes.grpc_route_spec(model)["rules"][0] for model in routed}
+    return {name: {one["name"]: one.get("weight") for one in rule["backendRefs"]} for name, rule in rules.items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "weights"),
+    [
+        (BLUE_GREEN, {"triton-blue": None}),
+        ({**BLUE_GREEN, "models.slot": "green"}, {"triton-green": None}),
+        (WITH_CANDIDATE, {"triton-blue": 95, "triton-green": 5}),
+        ({**WITH_CANDIDATE, "models.slot": "green"}, {"triton-green": 95, "triton-blue": 5}),
+        ({**WITH_CANDIDATE, "models.candidate.percent": 0}, {"triton-blue": 100, "triton-green": 0}),
+        ({**WITH_CANDIDATE, "models.candidate.percent": 100}, {"triton-blue": 0, "triton-green": 100}),
+    ],
+)
+def test_a_model_of_both_is_shared_by_the_candidates_part(changes: dict[str, Any], weights: dict[str, int | None]) -> None:
+    assert shares(changes)["classify"] == weights
+
+
+def test_models_that_one_of_them_has_alone_are_not_shared() -> None:
+    found = shares({**WITH_CANDIDATE, "models.candidate.percent": 100})
+    assert sorted(found) == ["classify", "detect"], "a model that comes has a route with its release"
+    assert found["detect"] == {"triton-blue": None}
+
+
+@pytest.mark.parametrize("slot", ["blue", "green"])
+def test_the_pods_of_a_slot_serve_their_release_with_all_its_models(slot: str) -> None:
+    made = settings({**WITH_CANDIDATE, "models.slot": "green" if slot == "blue" else "blue"})
+    fleet = made.each_fleet[1]
+    objects = rendering.render_values(values(stack(), FleetArgs.of(fleet)), environment="staging", name=fleet.release)
+    deployment = rendering.only(objects, "Deployment")
+    assert deployment["metadata"]["name"] == f"triton-{slot}"
+    pod = deployment["spec"]["template"]
+    assert pod["metadata"]["labels"]["triton-eks/release"] == NEXT["id"]
+    assert not any("--load-model" in arg for arg in pod["spec"]["containers"][0]["args"])
+
+
+@pytest.mark.parametrize(
+    ("percent", "first"), [(0, "triton-blue"), (50, "triton-blue"), (51, "triton-green"), (100, "triton-green")]
+)
+def test_workers_ask_the_one_with_the_larger_part_first(percent: int, first: str) -> None:
+    asked = asked_of(settings({**WITH_CANDIDATE, "models.candidate.percent": percent}).each_fleet)
+    assert [len(urls) for urls in asked.values()] == [2, 1, 1]
+    assert asked["classify"][0] == f"dns:///{first}-headless.triton.svc.cluster.local:8001"
+
+
+@pytest.mark.parametrize("changes", [BLUE_GREEN, WITH_CANDIDATE])
+def test_both_may_read_the_bucket_before_either_is_there(changes: dict[str, Any]) -> None:
+    assert reader_accounts(settings(changes)) == BOTH

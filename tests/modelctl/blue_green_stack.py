@@ -1,0 +1,20 @@
+"""A stack file of two Deployments (`triton.rollout: blue-green`), with so many pods each."""
+
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from tests.modelctl.stacks import write_stack
+
+GATEWAY = {"replicas": 1, "cpu": "1", "memoryMiB": 512}
+
+
+def write_blue_green(directory: Path, *, pods: int = 1) -> Path:
+    """`Pulumi.dev.yaml` without models.serving, whose pool has room for both releases."""
+    file = write_stack(directory, {}, triton={"rollout": "blue-green", "replicas": pods})
+    yaml = YAML()
+    document = yaml.load(file)
+    document["config"]["triton-eks:gateway"] = GATEWAY
+    document["config"]["triton-eks:gpu"]["pools"][0] |= {"desired": 2 * pods, "max": 2 * pods}
+    yaml.dump(document, file)
+    return file

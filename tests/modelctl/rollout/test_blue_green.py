@@ -1,0 +1,229 @@
+"""`modelctl rollout` with `triton.rollout: blue-green`: what it writes into the stack file, and what takes it back.
+
+On real servers, under load: tests/system/serving/test_blue_green.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.pulumi_program import PulumiFailed
+from modelctl.release import candidate
+from modelctl.release.pin import pin, pinned_by
+from modelctl.rollout import command
+from modelctl.rollout.blue_green import BlueGreen, NotReturned, Platform
+from modelctl.rollout.controller import Outcome, Wanted
+from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.limits import Limits, Terms
+from modelctl.rollout.plan import Refused
+from modelctl.store.bucket import Store
+from modelctl.store.manifest import Manifest
+from spec.failure import Failure
+from spec.settings import load_stack_file
+from tests.modelctl.blue_green_stack import write_blue_green
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.rollout.answering_pod import answering_pod, out
+from tests.modelctl.rollout.idle_fleet import IdleFleet
+from tests.modelctl.rollout.releases import model, publish
+
+LIMITS = Limits(restart=0, canary=0, watch=0, poll=0, terms=Terms(seconds=0))
+WRONG = "a: adder version 2 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05)"
+
+
+class Killed(BaseException):
+    """What a process that is killed does next: nothing."""
+
+
+@dataclass
+class Stage:
+    """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`."""
+
+    file: Path
+    store: Store
+    old: Manifest
+    new: Manifest
+    pods: ExitStack
+    answer: float = 1.0
+    ups: list[tuple[str, str, str | None, int | None]] = field(default_factory=list)
+    failing: int | None = None
+    killed: int | None = None
+    slos: dict[str, float] = field(default_factory=lambda: {"adder": 50.0})
+
+    def rollout(self, release: str | None = None, *, back: bool = False, canary: tuple[int, ...] = ()) -> Any:
+        tried = self.pods.enter_context(answering_pod(lambda _: out(self.answer)))
+        fleets: dict[str, Fleet] = {
+            "triton-blue": IdleFleet([], self.old.id),
+            "triton-green": IdleFleet([tried], self.new.id),
+        }
+        rolled = BlueGreen(
+            self.file,
+            self.store,
+            Platform(fleets.__getitem__, self.up, lambda: None),
+            Wanted("dev", canary, self.slos),
+            LIMITS,
+        )
+        return rolled.back() if back else rolled.rollout(release or self.new.id)
+
+    def up(self) -> None:
+        models = load_stack_file(self.file).models
+        assert models.release is not None
+        tried = models.candidate
+        self.ups.append((models.slot, models.release.id, tried and tried.release.id, tried and tried.percent))
+        if len(self.ups) == self.killed:
+            raise Killed
+        if len(self.ups) == self.failing:
+            raise PulumiFailed("`pulumi up` ended with an error")
+
+
+@pytest.fixture
+def stage(store: Store, tmp_path: Path) -> Iterator[Stage]:
+    file = write_blue_green(tmp_path / "stacks")
+    old, new = (publish(store, tmp_path / "repository", model(version=version)) for version in (1, 2))
+    pin(file, old)
+    with ExitStack() as pods:
+        yield Stage(file, store, old, new, pods)
+
+
+def served(stage: Stage) -> tuple[str, str, str | None]:
+    """The slot, the release and the one before, of a file without a candidate."""
+    models = load_stack_file(stage.file).models
+    assert models.release is not None
+    assert models.candidate is None
+    return models.slot, models.release.id, models.release.previous
+
+
+def test_a_release_is_asked_when_its_pods_have_answered_and_is_the_release_at_the_end(stage: Stage) -> None:
+    before = stage.file.read_text()
+    result = stage.rollout()
+    old, new = stage.old.id, stage.new.id
+    assert (result.outcome, result.release) == (Outcome.DONE, new)
+    assert stage.ups == [("blue", old, new, 0), ("blue", old, new, 100), ("green", new, None, None)]
+    assert served(stage) == ("green", new, old)
+    # Nothing but the pin and the slot is different.
+    assert len(set(before.splitlines()) - set(stage.file.read_text().splitlines())) <= 3
+
+
+def test_a_wrong_answer_takes_it_back_before_anybody_has_asked_it(stage: Stage) -> None:
+    before = stage.file.read_text()
+    stage.answer = 7.0
+    result = stage.rollout()
+    assert (result.outcome, result.release, result.reason) == (Outcome.UNDONE, stage.old.id, WRONG)
+    assert stage.ups == [("blue", stage.old.id, stage.new.id, 0), ("blue", stage.old.id, None, None)]
+    assert stage.file.read_text() == before
+
+
+def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
+    result = stage.rollout(canary=(5,))
+    assert result.outcome is Outcome.NO_TRAFFIC
+    assert result.reason == "not enough requests to judge by in 0 s at 5 %: adder version 2 got 0 of 100 requests"
+    assert [percent for *_, percent in stage.ups] == [0, 5, None]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_update_that_fails_takes_it_back(stage: Stage, at: int) -> None:
+    stage.failing = at
+    result = stage.rollout()
+    assert (result.outcome, result.reason) == (Outcome.UNDONE, "`pulumi up` ended with an error")
+    assert served(stage) == ("blue", stage.old.id, None)
+
+
+def test_a_return_that_fails_says_what_to_do(stage: Stage) -> None:
+    stage.answer, stage.failing = 7.0, 2
+    with pytest.raises(NotReturned) as failure:
+        stage.rollout()
+    assert str(failure.value) == (
+        f"`pulumi up` ended with an error; the candidate, which is taken out of {stage.file} because {WRONG}, may still "
+        "have requests: run `pulumi up --stack dev`"
+    )
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_killed_rollout_goes_on_by_the_same_command(stage: Stage, at: int) -> None:
+    stage.killed = at
+    with pytest.raises(Killed):
+        stage.rollout()
+    result = stage.rollout()
+    assert result.outcome is (Outcome.NOTHING_TO_DO if at == 3 else Outcome.DONE)
+    assert served(stage) == ("green", stage.new.id, stage.old.id)
+    assert stage.ups[-1] == ("green", stage.new.id, None, None)
+    # What had all requests keeps them.
+    assert 0 not in [percent for *_, percent in stage.ups[2 if at == 1 else 1 :]][1:]
+
+
+def test_an_unfinished_one_is_undone_by_back_and_no_other_begins_beside_it(stage: Stage, tmp_path: Path) -> None:
+    stage.killed = 1
+    with pytest.raises(Killed):
+        stage.rollout()
+    other = publish(stage.store, tmp_path / "repository", model(version=3))
+    with pytest.raises(Refused, match=f"release {stage.new.id} is a candidate with 0 % of the requests: finish it with"):
+        stage.rollout(other.id)
+    assert pinned_by(stage.file.parent, stage.new.id).files == [stage.file], "so that it is not retired meanwhile"
+    assert stage.rollout(back=True).outcome is Outcome.UNDONE
+    assert served(stage) == ("blue", stage.old.id, None)
+    with pytest.raises(
+        Refused, match="no release is being rolled out, so there is nothing to undo; there is none before it"
+    ):
+        stage.rollout(back=True)
+
+
+def unproven(files: dict[str, str]) -> dict[str, str]:
+    return {path: text for path, text in files.items() if not path.endswith("golden.json")}
+
+
+@pytest.mark.parametrize(
+    ("files", "canary", "said"),
+    [
+        (
+            unproven(model(version=3)),
+            (),
+            "adder: version 3 has no golden.json, so that nothing would tell a wrong model from",
+        ),
+        ({**model(), **model("other")}, (5,), None),  # of which nobody has an SLO, and nobody knows the requests yet
+        (
+            {**model(), "adder/1/labels.txt": "one"},
+            (5,),
+            "adder: a canary is judged by its SLO: give it models.serving.adder.sloP95Ms in the stack dev",
+        ),
+    ],
+)
+def test_what_nothing_would_judge_is_refused(
+    stage: Stage, tmp_path: Path, files: dict[str, str], canary: tuple[int, ...], said: str | None
+) -> None:
+    before = stage.file.read_text()
+    stage.slos = {}
+    stage.new = publish(stage.store, tmp_path / "repository", files)
+    if said is None:
+        assert stage.rollout(canary=canary).outcome is Outcome.DONE
+        return
+    with pytest.raises(Refused, match=said):
+        stage.rollout(canary=canary)
+    assert (stage.file.read_text(), stage.ups) == (before, [])
+
+
+def test_a_file_in_which_a_candidate_would_be_a_mistake_stays_as_it_is(stage: Stage) -> None:
+    text = stage.file.read_text().replace("rollout: blue-green", "rollout: rolling")
+    stage.file.write_text(text)
+    with pytest.raises(Failure, match="rollout: rolling has one Deployment, where there is no place for it"):
+        candidate.add(stage.file, stage.new, None)
+    assert stage.file.read_text() == text
+
+
+def test_the_command_brings_pulumi_up_and_reads_the_pods_of_both_slots(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[list[str]] = []
+    tried = stage.pods.enter_context(answering_pod(lambda _: out(1.0)))
+    fleets = {"triton-blue": IdleFleet([]), "triton-green": IdleFleet([tried], stage.new.id)}
+    monkeypatch.setattr(command, "_fleet", lambda _namespace, _network, name: fleets[name])
+    monkeypatch.setattr(command.pulumi_program, "run", lambda arguments: ran.append(arguments) or 0)
+    asked = command.Asked("dev", stage.new.id, stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0.0)
+    command.rollout(asked, BUCKET, None, "triton", None)
+    assert ran == 3 * [["up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive"]]
+    assert capsys.readouterr().out == f"{stage.new.id} serves: adder version 2\n"
+    assert served(stage) == ("green", stage.new.id, stage.old.id)

@@ -1,0 +1,139 @@
+"""Two releases on two Deployments (`triton.rollout: blue-green`) in a stack file: each of them, and every mistake."""
+
+from typing import Any
+
+import pytest
+
+from spec.settings import Settings
+from spec.settings.digest import digest_of
+from spec.settings.fleets import Fleet
+from tests.infra.test_fleets import GATEWAY
+from tests.spec.stack_config import REMOVED, complaints, settings
+
+RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
+NEXT = {"id": "aaaaaaaaaaaa", "bytes": 223456, "models": {"classify": 1, "embed": 1}}
+BLUE_GREEN: dict[str, Any] = {
+    "triton.rollout": "blue-green",
+    "gateway": GATEWAY,
+    "gpu.pools[0].desired": 4,
+    "gpu.pools[0].max": 4,
+    "models.release": RELEASE,
+}
+SCALED: dict[str, Any] = {
+    "triton.replicas": REMOVED,
+    "autoscaling": {"minReplicas": 2, "maxReplicas": 8},
+    "nodes.autoscaler": "karpenter",
+    "models.serving": {"classify": {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}},
+    "nodes.system.instanceTypes": ["m7i.2xlarge"],
+    "monitoring": {"runbooks": "https://wiki.example.com/triton", "replicas": 1, "retentionDays": 15, "storageGiB": 50},
+    "gpu.pools[0].min": 0,
+    "gpu.pools[0].desired": 0,
+    "gpu.pools[0].max": 16,
+}
+WITH_CANDIDATE = {**BLUE_GREEN, "models.candidate": {"release": NEXT, "percent": 5}}
+
+
+def fleets(changes: dict[str, Any]) -> tuple[Fleet[Settings], ...]:
+    return settings(changes).each_fleet
+
+
+def told(fleet: Fleet[Settings]) -> tuple[str, str | None, int, bool]:
+    release = fleet.stack.models.release
+    return fleet.release, release and release.id, fleet.weight("classify"), fleet.candidate
+
+
+def test_a_release_is_one_fleet_in_its_slot_which_is_the_stack() -> None:
+    (only,) = fleets(BLUE_GREEN)
+    assert told(only) == ("triton-blue", RELEASE["id"], 1, False)
+    assert only.deployment == "triton-blue"
+    (green,) = fleets({**BLUE_GREEN, "models.slot": "green"})
+    assert told(green) == ("triton-green", RELEASE["id"], 1, False)
+
+
+@pytest.mark.parametrize(("slot", "names"), [("blue", ("blue", "green")), ("green", ("green", "blue"))])
+def test_a_candidate_is_a_fleet_in_the_other_slot_with_its_part_of_the_requests(slot: str, names: tuple[str, str]) -> None:
+    release, candidate = fleets({**WITH_CANDIDATE, "models.slot": slot})
+    assert told(release) == (f"triton-{names[0]}", RELEASE["id"], 95, False)
+    assert told(candidate) == (f"triton-{names[1]}", NEXT["id"], 5, True)
+    assert [candidate.serves(model) for model in ("classify", "detect", "embed")] == [True, False, True]
+    assert release.stack.models.candidate is None and candidate.stack.models.candidate is None
+
+
+@pytest.mark.parametrize(("pods", "fewest"), [(None, 2), (1, 2), (3, 3), (8, 8)])
+def test_both_have_as_many_pods_as_there_were(pods: int | None, fewest: int) -> None:
+    candidate: dict[str, Any] = {} if pods is None else {"pods": pods}
+    unpinned = {**BLUE_GREEN, **SCALED, "models.release": REMOVED}
+    made_from = digest_of(settings(unpinned).models.serving, (8.6,))
+    release = {**RELEASE, "serving": made_from}
+    candidate["release"] = {**NEXT, "serving": made_from}
+    scaled = {**unpinned, "models.release": release, "models.candidate": candidate}
+    assert [fleet.stack.fewest_pods for fleet in fleets(scaled)] == [fewest, fewest]
+
+
+NO_ROOM = (
+    "gpu.pools[0].desired: 3 nodes hold the pods of one release, which fill 2, and rollout: blue-green runs two at a time; "
+    "give 4, or use rollout: rolling"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"triton.rollout": "rolling"},
+            "models.candidate: rollout: rolling has one Deployment, where there is no place for it; remove it, or use "
+            "rollout: blue-green",
+        ),
+        (
+            {"triton.rollout": "rolling", "models.candidate": None, "models.slot": "green"},
+            "models.slot: rollout: rolling has one Deployment without a slot; remove it, or use rollout: blue-green",
+        ),
+        (
+            {"gateway": None},
+            "triton.rollout: blue-green shares the requests of a model by the gateway, and there is none; add it, or use "
+            "rollout: rolling",
+        ),
+        ({"gpu.pools[0].desired": 3}, NO_ROOM),
+        ({"gpu.pools[0].desired": 3, "models.candidate": None}, NO_ROOM),
+        (
+            {"gateway.canaries": {"classify": {"percent": 5, "service": "other"}}},
+            "gateway.canaries.classify: with rollout: blue-green the canary is models.candidate; remove this one, or use "
+            "rollout: rolling",
+        ),
+        (
+            {"models.release": REMOVED},
+            "models.candidate: there is no models.release that it could replace; pin it as models.release",
+        ),
+        (
+            {"models.candidate.release.id": RELEASE["id"]},
+            "models.candidate.release.id: 3f2a9c1b7d04 is models.release itself; remove the candidate",
+        ),
+        (
+            {"models.candidate.release.previous": "bbbbbbbbbbbb"},
+            "models.candidate.release.previous: a candidate comes after models.release, whichever that is; remove it",
+        ),
+        (
+            {"models.candidate.pods": 2},
+            "models.candidate.pods: triton.replicas says how many pods each release has; remove it",
+        ),
+        (
+            {"models.candidate.release.serving": "0123456789ab"},
+            "models.candidate.release.serving: release aaaaaaaaaaaa was made from another models.serving, or for other "
+            "GPUs, than 3f2a9c1b7d04, and the stack has one for both; roll the change of models.serving out by itself "
+            "first: `python -m modelctl release … --pin stacks/Pulumi.staging.yaml`, then `pulumi up`",
+        ),
+        (
+            {"models.candidate.release.bytes": 10**12},
+            "models.candidate.release.bytes: with models.candidate: 1000000000000 bytes make a pod ask for",
+        ),
+        ({"models.candidate.percent": 101}, "models.candidate.percent: 101 is out of range; use 0 to 100 percent"),
+        ({"models.slot": "red"}, "models.slot: 'red' is not a choice; use blue or green"),
+    ],
+)
+def test_mistakes(changes: dict[str, Any], said: str) -> None:
+    (found,) = complaints({**WITH_CANDIDATE, **changes})
+    assert found.startswith(said)
+
+
+def test_a_mistake_of_both_is_told_once() -> None:
+    assert len(complaints({**WITH_CANDIDATE, "triton.cpu": "64"})) == len(complaints({**BLUE_GREEN, "triton.cpu": "64"})) > 0

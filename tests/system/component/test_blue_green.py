@@ -1,0 +1,61 @@
+"""prod with a candidate on a Deployment of its own, previewed: what there is twice, and how requests are shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.paths import ROOT
+from tests.system.component.engine.recording import Recording
+from tests.system.component.engine.stack_run import previewed
+from tests.system.component.test_fleets import ACCOUNT, BUDGET, DEPLOYMENT, ROUTE, SCALED, SERVICE, of_triton
+
+NAMES = ["triton-blue", "triton-green"]
+
+
+def with_candidate() -> dict[str, Any]:
+    """prod, whose release serves from the green slot, and 5 % of the requests go to a candidate in the blue one."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    config["triton-eks:triton"]["rollout"] = "blue-green"
+    models = config["triton-eks:models"]
+    candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {"id": "aaaaaaaaaaaa"}
+    models |= {"slot": "green", "candidate": {"release": candidate, "percent": 5, "pods": 3}}
+    for pool in config["triton-eks:gpu"]["pools"]:
+        pool["max"] *= 2
+    return config
+
+
+@pytest.fixture(scope="module")
+def preview() -> Recording:
+    return previewed(ROOT, "prod", with_candidate())
+
+
+def test_each_release_has_its_own_objects(preview: Recording) -> None:
+    for kind in (DEPLOYMENT, ACCOUNT, BUDGET, SCALED):
+        assert sorted(of_triton(preview, kind)) == NAMES
+    services = [f"{name}{suffix}" for name in NAMES for suffix in ("", "-headless", "-metrics")]
+    assert sorted(of_triton(preview, SERVICE)) == services
+    bounds = {name: item.checked["spec"]["minReplicaCount"] for name, item in of_triton(preview, SCALED).items()}
+    assert bounds == dict.fromkeys(NAMES, 3)
+
+
+def test_each_deployment_serves_its_release(preview: Recording) -> None:
+    pods = {name: item.checked["spec"]["template"] for name, item in of_triton(preview, DEPLOYMENT).items()}
+    release = with_candidate()["triton-eks:models"]["release"]["id"]
+    labels = {name: pod["metadata"]["labels"]["triton-eks/release"] for name, pod in pods.items()}
+    assert labels == {"triton-blue": "aaaaaaaaaaaa", "triton-green": release}
+    for name, id_ in labels.items():
+        (container,) = pods[name]["spec"]["containers"]
+        assert any(arg.endswith(f"/releases/{id_}") for arg in container["args"])
+
+
+def test_each_model_is_shared_over_http_and_grpc(preview: Recording) -> None:
+    for kind in (ROUTE, ROUTE.replace("HTTPRoute", "GRPCRoute")):
+        found = of_triton(preview, kind)
+        assert found
+        for item in found.values():
+            for rule in item.checked["spec"]["rules"]:
+                shares = {one["name"]: one["weight"] for one in rule["backendRefs"]}
+                assert shares == {"triton-green": 95, "triton-blue": 5}

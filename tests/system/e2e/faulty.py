@@ -1,0 +1,353 @@
+"""A twin under a steady load of which every request and every message is accounted for, and what is done to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from examples.failures import CallFailed
+from examples.grpc_client import BalancedClient
+from modelctl.loadgen import Account, RequestFailed, Result, Schedule, run
+from modelctl.loadgen.result import SHED
+from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
+from tests.system.e2e import account
+from tests.system.e2e.conftest import UP_SECONDS, Twin
+from twin.cluster.kube_api import KubeClient, Object, object_path
+from twin.cluster.kube_errors import KubeError
+from twin.cluster.pod_addresses import loopback
+from twin.engine import engine, stack_files
+from twin.host import processes
+from twin.host.home import TwinHome
+from twin.load.messages import Queue
+from twin.plugins import awaiting
+from twin.services import release_sources
+
+STACK, MODEL = "local", "timed_batch"
+UP = ("up", "--autoscaling", "--gateway")
+RATE = 8.0
+"""Requests a second. Each takes 155 ms or more, so that a server that is killed has one or two of them."""
+ALWAYS = (
+    *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "moto", "agent"),
+    *("keda-operator", "keda-adapter", "prometheus-operator", "envoy-gateway"),
+)
+"""The processes of such a twin that belong to no pod."""
+WORKER_NAMESPACE = "triton-worker"
+_EXTERNAL_METRICS = "v1beta1.external.metrics.k8s.io"
+_SHED = ("Exceeds maximum queue size", "Request timeout expired")
+_LONGEST_LOAD_SECONDS = 7200.0
+_PINS = {
+    # Two of each, as in a stack that is to outlive the loss of one.
+    "triton-eks:autoscaling.minReplicas": 2,
+    "triton-eks:worker.minReplicas": 1,
+    # A worker that takes a batch at once: its messages are another's a minute after it was killed.
+    "triton-eks:worker.concurrency": 10,
+}
+
+
+class Load:
+    """Requests through the gateway, at their due times and by the client of the examples with its retries; in a thread.
+
+    Each asks for another sum, so that an answer that is another request's counts as a failure.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.answered = 0
+        self.retried = 0
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._end = asyncio.Event()
+        self._result: Result | None = None
+        self._thread = threading.Thread(target=self._work)
+
+    def start(self) -> None:
+        """Begin, and return when the first request has been answered."""
+        self._thread.start()
+        until(lambda: self.answered > 0, "the load to be answered", 60)
+
+    def end(self) -> Account:
+        """Send nothing more, wait for what is under way, and return the end of every request."""
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(timeout=60)
+        assert self._result is not None, "the load did not come to its end"
+        return self._result.account()
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Return the codes of the requests without a good answer, after the end."""
+        assert self._result is not None
+        return self._result.errors
+
+    def _work(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            self._result = runner.run(self._send_all())
+
+    async def _send_all(self) -> Result:
+        async with BalancedClient(self._target) as client:
+
+            async def send(number: int) -> str:
+                try:
+                    answer = await client.infer(MODEL, {"VALUES": np.array([[number, 0.5, 0, 0]], dtype=np.float32)})
+                except CallFailed as failure:
+                    is_shed = any(words in failure.message for words in _SHED)
+                    raise RequestFailed(SHED if is_shed else f"{failure.code}: {failure.message[:200]}") from None
+                if answer.outputs["SUM"].tolist() != [[number + 0.5]]:
+                    raise RequestFailed(f"wrong: {answer.outputs}")
+                self.answered += 1
+                self.retried += answer.attempts > 1
+                return answer.version
+
+            return await run(Schedule.constant(RATE, _LONGEST_LOAD_SECONDS), send, end=self._end)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A twin that is up with a gateway, KEDA, Prometheus and workers."""
+
+    twin: Twin
+
+    @classmethod
+    def bring_up(cls, home: TwinHome) -> Site:
+        """Bring up a twin that has two of everything that answers requests, and wait until all of it is well."""
+        twin = Twin(home)
+        for key, value in _PINS.items():
+            twin.pin(key, value)
+        site = cls(twin)
+        site.up()
+        s3, bucket = site.aws("s3"), site.outputs["requestBucket"]
+        # So that a result that is written twice is seen.
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        site.wait_until_well(120)
+        return site
+
+    @property
+    def kube(self) -> KubeClient:
+        return self.twin.servers().cluster().client
+
+    @property
+    def home(self) -> TwinHome:
+        return self.twin.home
+
+    def up(self) -> str:
+        """Run `make up` with what this twin has, which must succeed; return what it printed."""
+        done = self.twin.run(*UP, seconds=UP_SECONDS)
+        assert done.returncode == 0, done.stdout[-4000:]
+        return done.stdout
+
+    @cached_property
+    def outputs(self) -> dict[str, Any]:
+        """Return those of the stack; the queue and the buckets have the same names in every account."""
+        return dict(self.twin.servers().engine().outputs(STACK))
+
+    def aws(self, service: str) -> Any:
+        return account.client(self.home.load_endpoints().aws_url or "", service)
+
+    def queue(self) -> Queue:
+        return Queue(self.home.load_endpoints().aws_url or "", account.REGION, self.outputs)
+
+    def load(self) -> Load:
+        services = self.kube.get(object_path("v1", "services", GATEWAY_NAMESPACE))["items"]
+        address = next(one["ip"] for item in services for one in item["status"]["loadBalancer"].get("ingress", []))
+        return Load(f"ipv4:{address}:{TRITON_GRPC_PORT}")
+
+    def pods(self, namespace: str, name: str = "") -> list[Object]:
+        """Return the pods whose names begin so and that do not end, the oldest first."""
+        found = self.kube.get(object_path("v1", "pods", namespace))["items"]
+        staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        named = [pod for pod in staying if pod["metadata"]["name"].startswith(name)]
+        return sorted(named, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+    def asked(self, pod: Object) -> int:
+        """Return how many requests a pod of Triton has answered since its server started."""
+        url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/stats"
+        answer = httpx.get(url, timeout=5, trust_env=False).raise_for_status().json()
+        return sum(one["inference_count"] for one in answer["model_stats"])
+
+    def process_of(self, namespace: str, container: str) -> str:
+        """Return the name of the process that a container of the oldest pod of a namespace is."""
+        for pod in self.pods(namespace):
+            name = f"pod-{pod['metadata']['uid']}-{container}"
+            if processes.find(self.home, name) is not None:
+                return name
+        raise AssertionError(f"no pod of {namespace} runs {container} as a process")
+
+    def kill(self, name: str) -> processes.Record:
+        """SIGKILL a process; return its record."""
+        record = processes.find(self.home, name)
+        assert record is not None, f"no process {name} is running"
+        processes.signal_record(record, signal.SIGKILL)
+        until(lambda: not record.alive(), f"{name} to be gone", 30)
+        return record
+
+    def started_again(self, before: processes.Record) -> bool:
+        """Return whether the process of a record runs again, as another one."""
+        record = processes.find(self.home, before.name)
+        return record is not None and record.pid != before.pid
+
+    @contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """Have a process take connections and answer nothing (SIGSTOP) while the block lasts."""
+        record = processes.find(self.home, name)
+        assert record is not None, f"no process {name} is running"
+        os.kill(record.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(record.pid, signal.SIGCONT)
+
+    def send(self, number: int) -> set[str]:
+        """Put so many messages into the queue; return their ids."""
+        sqs, ids = self.aws("sqs"), set()
+        shape = {"name": "VALUES", "datatype": "FP32", "shape": [1, 4]}
+        bodies = [{"model": MODEL, "inputs": [{**shape, "data": [one, 0.5, 0, 0]}]} for one in range(number)]
+        for first in range(0, number, 10):
+            entries = [{"Id": str(n), "MessageBody": json.dumps(body)} for n, body in enumerate(bodies[first : first + 10])]
+            answer = sqs.send_message_batch(QueueUrl=self.outputs["requestQueueUrl"], Entries=entries)
+            ids |= {entry["MessageId"] for entry in answer["Successful"]}
+        assert len(ids) == number, "a message was not accepted"
+        return ids
+
+    def under_way(self) -> int:
+        """Return the number of messages that workers have."""
+        names = ["ApproximateNumberOfMessagesNotVisible"]
+        found = self.aws("sqs").get_queue_attributes(QueueUrl=self.outputs["requestQueueUrl"], AttributeNames=names)
+        return int(found["Attributes"][names[0]])
+
+    def results(self, sent: set[str]) -> dict[str, int]:
+        """Return how often the result of each message was written, of those that have one."""
+        pages = self.aws("s3").get_paginator("list_object_versions")
+        written: dict[str, int] = {}
+        for page in pages.paginate(Bucket=self.outputs["requestBucket"], Prefix=f"results/{MODEL}/"):
+            for version in page.get("Versions", []):
+                message = version["Key"].rpartition("/")[2].partition(".")[0]
+                written[message] = written.get(message, 0) + 1
+        return {message: written[message] for message in sent & written.keys()}
+
+    def given_up(self) -> int:
+        """Return the number of messages in the dead-letter queue."""
+        sqs = self.aws("sqs")
+        names = ["ApproximateNumberOfMessages"]
+        url = sqs.get_queue_url(QueueName=self.outputs["requestQueueUrl"].rpartition("/")[2] + "-dead")["QueueUrl"]
+        return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"][names[0]])
+
+    def lose(self, node: str) -> list[str]:
+        """Have a machine be gone at once with its pods; return their names. The next machine has its name."""
+        path = object_path("v1", "nodes", None, node)
+        self.kube.delete(path)
+        found = self.kube.get(object_path("v1", "pods"), fieldSelector=f"spec.nodeName={node}")["items"]
+        for pod in found:
+            metadata = pod["metadata"]
+            self.kube.delete(object_path("v1", "pods", metadata["namespace"], metadata["name"]), {"gracePeriodSeconds": 0})
+        return sorted(pod["metadata"]["name"] for pod in found)
+
+    def release(self, path: str, more: str) -> None:
+        """Release the twin's models with something more at the end of one of their files, and pin that."""
+        models = self.home.path / "tmp" / "changed-models"
+        shutil.rmtree(models, ignore_errors=True)
+        shutil.copytree(release_sources.directory(self.home).parent, models)
+        with (models / "models" / path).open("a") as file:
+            file.write(more)
+        bucket = self.outputs["modelBucket"]
+        released = self.twin.shell(f"python -m modelctl release {models / 'models'} --bucket {bucket} --pin {self.pinned()}")
+        assert released.returncode == 0, released.stderr
+
+    def engine_is(self, doing: str) -> bool:
+        """Return whether the engine has an operation of that kind under way."""
+        try:
+            state = json.loads((self.home.path / "state/.pulumi/stacks/triton-eks/local.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return False
+        return any(one["type"] == doing for one in state["checkpoint"]["latest"].get("pending_operations") or [])
+
+    def signal_engine(self, number: int) -> None:
+        """Send a signal to the engine and its plugins."""
+        for pid in processes.marked(self.home, engine.process_name(STACK)):
+            with contextlib.suppress(ProcessLookupError):  # a plugin ends with its engine
+                os.kill(pid, number)
+
+    def ailments(self) -> list[str]:
+        """Return what is not as it is after `make up`; empty when all is well."""
+        found = [f"{name} does not run" for name in ALWAYS if processes.find(self.home, name) is None]
+        if found:
+            return found
+        try:
+            return self._of_the_cluster()
+        except (KubeError, httpx.HTTPError) as error:
+            return [f"{type(error).__name__}: {error}"]
+
+    def _of_the_cluster(self) -> list[str]:
+        found = []
+        kube = self.kube
+        for plural in ("deployments", "statefulsets"):
+            for item in kube.get(object_path("apps/v1", plural))["items"]:
+                status, wanted, name = item.get("status", {}), item["spec"]["replicas"], item["metadata"]["name"]
+                counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
+                if status.get("observedGeneration") != item["metadata"]["generation"] or counts != [wanted] * 3:
+                    found.append(f"{name} has {counts} of {wanted} pods (all, updated, ready)")
+        service = kube.get(object_path("apiregistration.k8s.io/v1", "apiservices", None, _EXTERNAL_METRICS))
+        found += [f"KEDA's metrics: {one}" for one in _untrue(service, {"Available": "True"})]
+        for item in kube.get(object_path("keda.sh/v1alpha1", "scaledobjects"))["items"]:
+            told = _untrue(item, {"Ready": "True", "Fallback": "False"})
+            found += [f"ScaledObject {item['metadata']['name']}: {one}" for one in told]
+        for url in self.twin.servers().prometheus_urls() or ["http://127.0.0.1:1"]:
+            answer = httpx.get(f"{url}/api/v1/query", params={"query": "up == 1"}, timeout=5, trust_env=False)
+            if answer.status_code != httpx.codes.OK or not answer.json()["data"]["result"]:
+                found.append(f"Prometheus has no target that is up ({answer.status_code})")
+        for pod in self.pods(TRITON_NAMESPACE):
+            if not _answers(pod):
+                found.append(f"{pod['metadata']['name']} does not say that it is ready")
+        return found
+
+    def wait_until_well(self, seconds: float) -> float:
+        """Wait until nothing ails this twin; return how long it took, in seconds."""
+        begun, said = time.monotonic(), [""]
+
+        def well() -> bool:
+            said[:] = self.ailments()
+            return not said
+
+        with contextlib.suppress(processes.DeadlinePassed):
+            processes.wait_until(well, "all to be well", seconds, poll=0.5)
+        assert not said, f"after {seconds:g} s: " + "; ".join(said)
+        return time.monotonic() - begun
+
+    def pinned(self) -> Path:
+        """Return the file in which this twin's own keys of the stack stand."""
+        return stack_files.pins_file(self.home, STACK)
+
+    def pulumi_up(self) -> Any:
+        """Run `pulumi up` as a person types it in the twin's shell, but for the wait for pods; return how it ended."""
+        unwaiting = replace(self.twin, variables={**self.twin.variables, **awaiting.WITHOUT})
+        return unwaiting.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
+
+
+def _answers(pod: Object) -> bool:
+    """Return whether a pod of Triton says itself that it is ready, whatever the API says of it."""
+    if "podIP" not in pod["status"]:
+        return False
+    url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/health/ready"
+    return httpx.get(url, timeout=5, trust_env=False).status_code == httpx.codes.OK
+
+
+def _untrue(item: Object, wanted: dict[str, str]) -> list[str]:
+    said = {one["type"]: one["status"] for one in item.get("status", {}).get("conditions", [])}
+    return [f"{kind} is {said.get(kind)}" for kind, status in wanted.items() if said.get(kind) != status]
+
+
+def until(holds: Callable[[], object], what: str, seconds: float) -> None:
+    """Poll until it holds. Raises DeadlinePassed."""
+    processes.wait_until(holds, what, seconds, poll=0.2)

@@ -1,0 +1,264 @@
+"""Whatever is killed, stopped, taken away or broken: what was accepted is answered, and all is well again in time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from modelctl.loadgen import Account
+from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
+from tests.system.e2e import soak
+from tests.system.e2e.conftest import Twin
+from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Load, Site, until
+from twin.cluster.kube_api import Object, object_path
+from twin.host import processes
+from twin.host.home import TwinHome
+
+# KEDA, Envoy Gateway and Prometheus may have to be built first.
+pytestmark = pytest.mark.timeout(5400)
+AGENT_STARTS_IT = 60.0
+NEEDS_UP = 300.0
+MESSAGES = 100
+"""So many that several workers are at them for seconds."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A twin that each test leaves well."""
+    home = TwinHome(tmp_path_factory.mktemp("faults") / "home")
+    try:
+        yield Site.bring_up(home)
+    finally:
+        Twin(home).down()
+
+
+@contextmanager
+def under_load(site: Site, fault: str) -> Iterator[Load]:
+    """Send requests while the block lasts, all of which must be answered."""
+    load = site.load()
+    load.start()
+    begun = time.monotonic()
+    try:
+        yield load
+        until(lambda: load.answered >= 8, "a second of load after it", 30)
+    finally:
+        account = load.end()
+    # What `pytest -rP` shows: the figures of docs/faults.md.
+    print(f"{fault}: {time.monotonic() - begun:.0f} s under load, {account}, {load.retried} of them tried again")
+    assert account == Account(sent=account.sent, answered=account.sent, failed=0, shed=0), load.errors
+
+
+def well_again(site: Site, fault: str, seconds: float, begun: float) -> None:
+    site.wait_until_well(seconds)
+    print(f"{fault}: well again after {time.monotonic() - begun:.0f} s")
+
+
+OF_PODS = {
+    "Triton": (TRITON_NAMESPACE, "triton"),
+    "Envoy": (GATEWAY_NAMESPACE, "envoy"),
+    "the worker": (WORKER_NAMESPACE, "worker"),
+    "Prometheus": ("monitoring", "prometheus"),
+}
+
+
+@pytest.mark.parametrize("fault", OF_PODS)
+def test_a_killed_process_of_a_pod_costs_no_request_and_is_started_again(site: Site, fault: str) -> None:
+    with under_load(site, fault):
+        begun = time.monotonic()
+        killed = site.kill(site.process_of(*OF_PODS[fault]))
+        until(lambda: site.started_again(killed), f"{fault} to be started again", AGENT_STARTS_IT)
+        well_again(site, fault, AGENT_STARTS_IT, begun)
+
+
+@pytest.mark.parametrize("name", ["keda-operator", "keda-adapter", "prometheus-operator"])
+def test_a_killed_controller_costs_no_request_and_no_pod_and_is_started_again(site: Site, name: str) -> None:
+    with under_load(site, name):
+        before = {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+        begun = time.monotonic()
+        killed = site.kill(name)
+        until(lambda: site.started_again(killed), f"{name} to be started again", AGENT_STARTS_IT)
+        well_again(site, name, AGENT_STARTS_IT, begun)
+        assert before <= {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+
+
+def test_a_killed_envoy_gateway_costs_no_request_and_tells_the_envoys_of_the_next_pod(site: Site) -> None:
+    with under_load(site, "envoy-gateway"):
+        begun = time.monotonic()
+        killed = site.kill("envoy-gateway")
+        gone = site.pods(TRITON_NAMESPACE)[0]["metadata"]
+        site.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["name"]))
+        until(lambda: site.started_again(killed), "Envoy Gateway to be started again", AGENT_STARTS_IT)
+        well_again(site, "envoy-gateway", NEEDS_UP, begun)
+        until(lambda: site.asked(newest(site)) > 0, "the new pod to be asked", AGENT_STARTS_IT)
+    assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
+def test_without_its_control_plane_the_platform_answers_and_the_next_up_repairs_it(site: Site, name: str) -> None:
+    before = {pod["metadata"]["uid"]: restarts(pod) for pod in site.pods(TRITON_NAMESPACE)}
+    with under_load(site, name):
+        site.kill(name)
+        begun = time.monotonic()
+        site.up()
+        well_again(site, name, NEEDS_UP, begun)
+    after = {pod["metadata"]["uid"]: restarts(pod) for pod in site.pods(TRITON_NAMESPACE)}
+    assert after.items() >= before.items(), "no server was restarted or replaced"
+
+
+def restarts(pod: Object) -> int:
+    return sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
+
+
+def test_messages_of_a_killed_worker_are_answered_by_another_and_none_twice(site: Site) -> None:
+    with under_load(site, "the worker, in the middle of its messages"):
+        sent = site.send(MESSAGES)
+        until(lambda: site.under_way() >= 5, "a worker to have messages", 30)
+        assert len(site.results(sent)) < len(sent)
+        begun = time.monotonic()
+        killed = site.kill(site.process_of(WORKER_NAMESPACE, "worker"))
+        until(lambda: site.started_again(killed), "the worker to be started again", AGENT_STARTS_IT)
+        answered_once(site, sent, begun)
+
+
+def answered_once(site: Site, sent: set[str], begun: float) -> None:
+    """Wait until each message has its result; each was written once, and nothing is left in the queue or given up."""
+    until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", NEEDS_UP)
+    print(f"{len(sent)} messages: all answered after {time.monotonic() - begun:.0f} s")
+    until(lambda: site.queue().waiting() == 0, "the queue to be empty", NEEDS_UP)
+    assert site.results(sent) == dict.fromkeys(sent, 1)
+    assert site.given_up() == 0
+
+
+def test_an_aws_that_does_not_answer_costs_no_request_and_no_message(site: Site) -> None:
+    with under_load(site, "AWS, silent for 20 s"):
+        sent = site.send(MESSAGES)
+        until(lambda: site.under_way() >= 5, "a worker to have messages", 30)
+        with site.stopped("moto"):
+            time.sleep(20)  # what the fault is
+        begun = time.monotonic()
+        answered_once(site, sent, begun)
+        well_again(site, "AWS, silent for 20 s", NEEDS_UP, begun)
+
+
+@pytest.mark.parametrize("answers", [0.0, 0.2], ids=["not at all", "a fifth of the time"])
+def test_a_pod_that_starts_while_the_bucket_does_not_answer_waits_for_it(site: Site, answers: float) -> None:
+    fault = f"the bucket, which answers {answers:.0%} of the time while a pod starts"
+    with under_load(site, fault):
+        gone = site.pods(TRITON_NAMESPACE)[0]["metadata"]
+        begun = time.monotonic()
+        site.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["name"]))
+        until(lambda: newest(site)["status"].get("podIP"), "another pod to have begun", 60)
+        until_ = time.monotonic() + 20
+        while time.monotonic() < until_:
+            with site.stopped("moto"):
+                time.sleep(1 - answers)
+            time.sleep(answers)
+        well_again(site, fault, NEEDS_UP, begun)
+    assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+
+
+def newest(site: Site) -> Object:
+    return site.pods(TRITON_NAMESPACE)[-1]
+
+
+def test_a_lost_account_is_made_again_and_no_request_is_lost(site: Site) -> None:
+    """On AWS nothing loses an account. On the twin it is the loss of all nodes too: they are those of another account."""
+    with under_load(site, "moto"):
+        site.kill("moto")
+        begun = time.monotonic()
+        site.up()
+        well_again(site, "moto", NEEDS_UP, begun)
+
+
+def test_a_machine_that_is_gone_at_once_costs_no_request(site: Site) -> None:
+    with under_load(site, "a machine"):
+        node = site.pods(TRITON_NAMESPACE)[0]["spec"]["nodeName"]
+        begun = time.monotonic()
+        lost = site.lose(node)
+        assert any(name.startswith("triton-") for name in lost)
+        well_again(site, f"a machine with {', '.join(lost)}", NEEDS_UP, begun)
+
+
+def test_a_release_that_does_not_load_stops_at_its_first_pod_and_the_one_before_goes_on(site: Site) -> None:
+    pins = site.pinned().read_bytes()
+    before = {pod["metadata"]["uid"]: restarts(pod) for pod in site.pods(TRITON_NAMESPACE)}
+    with under_load(site, "a release that does not load"):
+        site.release("normalize/1/model.py", "raise RuntimeError('the weights are missing')\n")
+        assert site.pulumi_up().returncode == 0
+        until(lambda: restarts(newest(site)) >= 1, "the first pod of the release to end", 120)
+        staying = {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)} & before.keys()
+        assert len(staying) >= len(before) - 1, "one pod at a time"
+        begun = time.monotonic()
+        site.pinned().write_bytes(pins)
+        assert site.pulumi_up().returncode == 0
+        well_again(site, "a release that does not load", NEEDS_UP, begun)
+
+
+UPDATES = {
+    "triton-eks:network.flowLogRetentionDays": 3,
+    "triton-eks:cluster.logRetentionDays": 3,
+    "triton-eks:models.oldReleaseDays": 8,
+    "triton-eks:worker.resultDays": 2,
+    "triton-eks:triton.memoryGiB": 10,
+}
+"""Several, of which the engine is at one for long enough to be seen; the last replaces every pod of Triton."""
+
+
+def test_of_two_updates_at_once_one_is_refused_and_a_killed_one_is_finished_by_the_next(site: Site) -> None:
+    with under_load(site, "the engine, while it updates"):
+        begun = time.monotonic()
+        for key, value in UPDATES.items():
+            site.twin.pin(key, value)
+        with site.twin.start("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK) as first:
+            processes.wait_until(lambda: site.engine_is("updating"), "the engine to be updating resources", 120, poll=0.01)
+            site.signal_engine(signal.SIGSTOP)  # or it would be done before the second begins
+            refused = site.pulumi_up()
+            assert refused.returncode != 0
+            assert "locked" in refused.stdout, refused.stdout
+            first.kill()
+            site.signal_engine(signal.SIGKILL)
+        site.up()
+        well_again(site, "the engine, while it updates", NEEDS_UP, begun)
+    assert "no changes" in site.up()
+
+
+def test_three_minutes_of_faults_and_rollouts_lose_nothing_and_leak_nothing(site: Site) -> None:
+    made = soak.soak(site, 180, seed=1, say=print, pace=3)
+    assert soak.judged(made) == []
+    assert {what for _, what, _ in made.done} > {"rollout"}
+
+
+def seen(at: float, **more: int) -> soak.Look:
+    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`."""
+    usage = soak.Usage(2, 200.0, 80 + more.pop("descriptors", 0), 40 + more.pop("threads", 0))
+    rest = {"shared_memory": 6, "temporary_files": 10, "pod_directories": 20}
+    return soak.Look(at, {"triton": usage}, **{key: value + more.get(key, 0) for key, value in rest.items()})
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({}, []),
+        ({"descriptors": 98}, []),
+        ({"descriptors": 102}, ["triton: 40 descriptors became 91"]),
+        ({"threads": 62}, ["triton: 20 threads became 51"]),
+        ({"shared_memory": 8}, ["/dev/shm: 6 files became 14"]),
+        ({"temporary_files": 31}, ["temporary_files: 10 became 41"]),
+        ({"pod_directories": 31}, ["pod_directories: 20 became 51"]),
+    ],
+)
+def test_what_leaks_is_named(more: dict[str, int], found: list[str]) -> None:
+    assert soak.Soak(looks=[seen(15), seen(600, **more)]).leaks() == found
+
+
+def test_a_lost_request_and_a_result_that_was_written_twice_are_named() -> None:
+    made = soak.Soak(looks=[seen(15), seen(600)], requests={"sent": 9, "answered": 8}, errors={"UNAVAILABLE": 1})
+    made.messages, made.results = 2, {"written 1 times": 1, "written 2 times": 1}
+    assert soak.judged(made) == [
+        "{'sent': 9, 'answered': 8}: {'UNAVAILABLE': 1}",
+        "of 2 messages: {'written 1 times': 1, 'written 2 times': 1}",
+    ]

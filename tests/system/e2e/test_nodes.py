@@ -1,0 +1,287 @@
+"""`make up KARPENTER=1`: the real Karpenter starts and ends nodes, from the program's pools and with its role's rights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from tests.system.e2e.conftest import UP_SECONDS, Twin
+from tests.system.e2e.sockets import listening
+from twin.aws.base.clients import session
+from twin.aws.moto_launches import WITHOUT_CAPACITY
+from twin.cluster.kube_api import KubeClient, Object
+from twin.host import processes
+from twin.host.home import TwinHome
+from twin.plugins import kubeconfig
+
+# Karpenter may have to be built first.
+pytestmark = pytest.mark.timeout(5400)
+
+T = TypeVar("T")
+SECONDS = 180.0
+REGION = "us-west-2"
+POOL = "karpenter.sh/nodepool"
+QUEUE = "triton-local-interruptions"
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+@dataclasses.dataclass(frozen=True)
+class Nodes(Twin):
+    """A twin whose nodes Karpenter starts."""
+
+    @cached_property
+    def kube(self) -> KubeClient:
+        return kubeconfig.connect(yaml.safe_load(self.home.kubeconfig.read_text()))
+
+    def aws(self, service: str) -> Any:
+        return session(REGION).client(service, endpoint_url=self.home.load_endpoints().aws_url)
+
+    def of(self, pool: str) -> dict[str, Object]:
+        """The nodes of a pool that are Ready and stay, by name."""
+        listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
+        return {node["metadata"]["name"]: node for node in listed if _stays(node)}
+
+    def instances(self, pool: str) -> dict[str, dict[str, Any]]:
+        """The instances of a pool that run, by id."""
+        tag = {"Name": f"tag:{POOL}", "Values": [pool]}
+        running = {"Name": "instance-state-name", "Values": ["running"]}
+        found = self.aws("ec2").describe_instances(Filters=[tag, running])["Reservations"]
+        return {one["InstanceId"]: one for reservation in found for one in reservation["Instances"]}
+
+    def deploy(self, name: str, pods: int) -> None:
+        """A Deployment whose pods want a GPU each, of the pool g5; kwok plays them."""
+        container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        spec = {
+            "containers": [container],
+            "nodeSelector": {"triton-eks/pool": "g5"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "terminationGracePeriodSeconds": 1,
+        }
+        labels = {"app": name}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": pods,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+        self.kube.apply(f"{DEPLOYMENTS}/{name}", body, manager="test")
+
+    def remove(self, name: str) -> None:
+        """Take a Deployment away, and wait for the node that is left: Triton's."""
+        self.kube.delete(f"{DEPLOYMENTS}/{name}")
+        self.until(lambda: len(self.of("g5")) == len(self.instances("g5")) == 1, "only Triton's node to be left")
+
+    def placed(self, name: str, pods: int) -> dict[str, str]:
+        """Wait until so many pods of a Deployment are ready; their nodes, by pod."""
+
+        def ready() -> dict[str, str]:
+            listed = self.kube.get("/api/v1/namespaces/default/pods", labelSelector=f"app={name}")["items"]
+            found = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
+            return found if len(found) == pods else {}
+
+        return self.until(ready, f"{pods} pods of {name} to be ready")
+
+    def triton(self) -> str:
+        """The node of Triton's pod."""
+        (pod,) = self.until(
+            lambda: [one for one in self.kube.get("/api/v1/namespaces/triton/pods")["items"] if _is_ready(one)],
+            "Triton to be ready",
+        )
+        return str(pod["spec"]["nodeName"])
+
+    def merge(self, path: str, body: Object) -> None:
+        self.kube.patch(path, body, kind="merge")
+
+    def most_leaving(self, pool: str, done: Callable[[], bool], what: str) -> int:
+        """Wait until `done`; the most nodes of a pool that were on their way out at one moment."""
+        most = 0
+
+        def look() -> bool:
+            nonlocal most
+            listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
+            most = max(most, sum(not _stays(node) for node in listed if _joined(node)))
+            return done()
+
+        self.until(look, what)
+        return most
+
+    def until(self, condition: Callable[[], T | None], what: str) -> T:
+        try:
+            return processes.wait_until(condition, what, SECONDS, poll=0.3)
+        except processes.DeadlinePassed as error:
+            logs = [self.home.logs / f"{name}.log" for name in ("karpenter", "agent")]
+            raise AssertionError("\n".join([str(error), *(processes.tail(log) for log in logs)])) from None
+
+    def calls(self) -> dict[str, dict[str, int]]:
+        """How often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
+        found: dict[str, dict[str, int]] = json.loads((self.home.path / "charts/karpenter/aws-calls.json").read_text())
+        return found
+
+
+def _joined(node: Object) -> bool:
+    conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
+    return conditions.get("Ready") == "True" and node["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
+
+
+def _stays(node: Object) -> bool:
+    leaving = any(taint["key"] == "karpenter.sh/disrupted" for taint in node["spec"].get("taints", []))
+    return _joined(node) and not leaving and "deletionTimestamp" not in node["metadata"]
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """One that is up. Tests that use it leave it as they found it: Triton on a GPU node, the worker on another."""
+    twin = Nodes(TwinHome(tmp_path_factory.mktemp("nodes") / "home"))
+    try:
+        up = twin.run("up", "--karpenter", seconds=2 * UP_SECONDS)
+        assert up.returncode == 0, up.stdout[-4000:]
+        # 15 and 5 minutes, which are for people's machines.
+        twin.merge(f"{NODE_POOLS}/g5", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
+        twin.merge(f"{NODE_POOLS}/cpu", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
+        yield twin
+    finally:
+        twin.down()
+
+
+def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> None:
+    (gpu,), (cpu,) = nodes.of("g5").values(), nodes.of("cpu").values()
+    assert nodes.triton() == gpu["metadata"]["name"]
+    labels = gpu["metadata"]["labels"]
+    assert (labels["node.kubernetes.io/instance-type"], labels["karpenter.sh/capacity-type"]) == ("g5.xlarge", "on-demand")
+    assert (labels["triton-eks/pool"], labels["nvidia.com/gpu.present"]) == ("g5", "true")
+    assert gpu["spec"]["taints"] == [GPU_TAINT]
+    assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+    assert cpu["metadata"]["labels"]["node.kubernetes.io/instance-type"] in {"m7i.xlarge", "m6i.xlarge"}
+    assert cpu["spec"]["taints"] == [{"key": "triton-eks/pool", "value": "cpu", "effect": "NoSchedule"}]
+
+    (instance,) = nodes.instances("g5").values()
+    assert gpu["spec"]["providerID"].rpartition("/")[2] == instance["InstanceId"]
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    assert (tags["Name"], tags["kubernetes.io/cluster/triton-local"]) == ("triton-local-g5", "owned")
+    (image,) = nodes.aws("ec2").describe_images(ImageIds=[instance["ImageId"]])["Images"]
+    assert "x86_64-nvidia-1.35-" in image["Name"]
+
+
+def test_karpenter_listens_on_this_machine_alone(nodes: Nodes) -> None:
+    record = processes.find(nodes.home, "karpenter")
+    assert record is not None
+    assert {address.rpartition(":")[0] for address in listening(record.pid)} <= {
+        "0100007F",
+        "0000000000000000FFFF00000100007F",
+    }
+
+
+def test_pods_that_wait_get_nodes_up_to_the_limit_and_the_nodes_go_one_at_a_time_when_the_pods_do(nodes: Nodes) -> None:
+    nodes.deploy("burst", 5)
+    where = nodes.placed("burst", 3)
+    assert len(set(where.values()) | {nodes.triton()}) == 4, "a GPU each"
+    log = nodes.home.logs / "karpenter.log"
+    nodes.until(lambda: "exceed" in log.read_text(), "Karpenter to say that the pool has as many as it may")
+    assert len(nodes.instances("g5")) == 4
+    nodes.kube.delete(f"{DEPLOYMENTS}/burst")
+    assert nodes.most_leaving("g5", lambda: len(nodes.instances("g5")) == 1, "the three nodes to be ended") == 1
+    nodes.until(lambda: nodes.of("g5").keys() == {nodes.triton()}, "Triton's node to be left")
+
+
+def test_a_pool_of_gpus_comes_from_no_node_and_goes_back_to_none(nodes: Nodes) -> None:
+    triton = "/apis/apps/v1/namespaces/triton/deployments/triton"
+    nodes.merge(triton, {"spec": {"replicas": 0}})
+    nodes.until(lambda: not nodes.instances("g5"), "the last GPU node to be ended")
+    nodes.merge(triton, {"spec": {"replicas": 1}})
+    assert nodes.triton() in nodes.of("g5")
+    assert len(nodes.instances("g5")) == 1
+
+
+def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> None:
+    nodes.aws("ssm").put_parameter(Name=WITHOUT_CAPACITY, Value="g5.xlarge", Type="String", Overwrite=True)
+    try:
+        nodes.deploy("elsewhere", 1)
+        (node,) = nodes.placed("elsewhere", 1).values()
+    finally:
+        nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
+    labels = nodes.until(lambda: nodes.of("g5").get(node), "the node to be Ready")["metadata"]["labels"]
+    assert labels["node.kubernetes.io/instance-type"] == "g5.2xlarge"
+    nodes.remove("elsewhere")
+
+
+def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
+    nodes.deploy("spot", 1)
+    (before,) = nodes.placed("spot", 1).values()
+    node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
+    instance = node["spec"]["providerID"].rpartition("/")[2]
+    sqs = nodes.aws("sqs")
+    url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+    warning = {
+        "version": "0",
+        "id": "1",
+        "source": "aws.ec2",
+        "account": "123456789012",
+        "time": "2026-11-23T12:00:00Z",
+        "region": REGION,
+        "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "detail": {"instance-id": instance, "instance-action": "terminate"},
+    }
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
+    nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
+    nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
+    (after,) = nodes.placed("spot", 1).values()
+    assert after != before
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
+    nodes.remove("spot")
+
+
+def test_a_newer_image_replaces_the_nodes_one_at_a_time(nodes: Nodes) -> None:
+    nodes.deploy("drifted", 1)
+    nodes.placed("drifted", 1)
+    old = nodes.instances("g5").keys()
+
+    def replaced() -> bool:
+        return not old & nodes.instances("g5").keys() and len(nodes.of("g5")) == 2
+
+    node_class = f"{NODE_CLASSES}/g5"
+    terms = nodes.kube.get(node_class)["spec"]["amiSelectorTerms"]
+    nodes.merge(node_class, {"spec": {"amiSelectorTerms": [{"alias": "al2023@v20991231"}]}})
+    try:
+        assert nodes.most_leaving("g5", replaced, "both nodes to be replaced") == 1
+        images = {one["ImageId"] for one in nodes.instances("g5").values()}
+        (image,) = nodes.aws("ec2").describe_images(ImageIds=[*images])["Images"]
+        assert image["Name"].endswith("-v20991231")
+        assert nodes.triton() in nodes.of("g5")
+    finally:
+        nodes.merge(node_class, {"spec": {"amiSelectorTerms": terms}})
+    nodes.remove("drifted")
+
+
+def test_its_role_allowed_every_call(nodes: Nodes) -> None:
+    nodes.deploy("once", 1)
+    nodes.placed("once", 1)
+    nodes.remove("once")
+    calls = nodes.calls()
+    assert calls["refused"] == {}
+    assert {
+        "ec2:CreateFleet",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateTags",
+        "ec2:RunInstances",
+        "ec2:TerminateInstances",
+    } <= (calls["allowed"].keys())

@@ -1,0 +1,80 @@
+"""`twin replay` as its user has it: what it prints, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.failure import Failure
+from twin.host.home import REPOSITORY
+from twin.replay import command
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the stack files, and a trace of a minute."""
+    shutil.copytree(REPOSITORY / "stacks", tmp_path / "stacks")
+    (tmp_path / "trace.csv").write_text("seconds,requests_per_second,model\n0,40,filetype\n60,60,filetype\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def document(capsys: pytest.CaptureFixture[str], against: str | None = None, *batch_ms: str) -> Any:
+    command.replay("prod", "trace.csv", against, batch_ms, as_json=True)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_document_has_every_fleet_and_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = document(capsys)
+    assert printed.keys() == {"stack", "trace", "after", "before", "notes"}
+    assert (printed["stack"], printed["trace"], printed["before"]) == ("prod", "trace.csv", None)
+    fleet = printed["after"]["triton"]
+    assert (fleet["seconds"], fleet["mostPods"], fleet["wanted"]) == (120, 3, [{"second": 0, "pods": 3}])
+    assert fleet["gpuHours"] == pytest.approx(4 * 120 / 3600, abs=0.001), "three pods and a warm one"
+    assert printed["notes"][0] == "a pod starts in 361 s, on a new node in 601 s (assumed)"
+
+
+def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+    before = (checkout / "stacks/Pulumi.prod.yaml").read_text()
+    (checkout / "before.yaml").write_text(
+        before.replace("minReplicas: 3", "minReplicas: 2").replace("warmPods: 1", "warmPods: 0")
+    )
+    printed = document(capsys, "before.yaml")
+    assert printed["before"]["triton"]["requests"] == printed["after"]["triton"]["requests"]
+    assert (printed["before"]["triton"]["mostPods"], printed["after"]["triton"]["mostPods"]) == (2, 3)
+
+
+def test_given_service_times_count(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, None, "filetype=200:800")["after"]["triton"]["missedShare"] > 0.5
+
+
+def test_a_person_reads_a_table_and_a_plot(capsys: pytest.CaptureFixture[str]) -> None:
+    command.replay("prod", "trace.csv", None, [], as_json=False)
+    printed = capsys.readouterr().out
+    for line in ("requests that missed the SLO", "GPU-hours", "pods ready   ██", "docs/replay.md"):
+        assert line in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("prod", "dirunal", None, []),
+            r"--trace dirunal: .* nor such a sample; did you mean 'diurnal'\? samples are steps",
+        ),
+        (("prod", "trace.csv", "no-such-branch", []), "no checkout of it; leave --against out"),
+        (("nowhere", "trace.csv", None, []), "no stack file"),
+        (("prod", "stacks", None, []), "is a directory"),
+        (("prod", "trace.csv", None, ["filetype"]), "--batch-ms filetype: give a model"),
+        (("prod", "trace.csv", None, ["filetype=9:3"]), "the first no longer than the second"),
+        (("prod", "trace.csv", None, ["filetype=nan:3"]), "--batch-ms filetype=nan:3"),
+        (("prod", "trace.csv", None, ["filetpe=1:3"]), "models.serving has filetype, speech, text_detection"),
+        (("prod", "trace.csv", None, ["filetype=5:80"]), "a batch of 8 takes longer than its requests one by one, 40 ms"),
+        (("prod", "trace.csv", "trace.csv", []), "trace.csv"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, str | None, list[str]], said: str) -> None:
+    with pytest.raises(Failure, match=said):
+        command.replay(*arguments, as_json=True)

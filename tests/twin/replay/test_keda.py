@@ -1,0 +1,73 @@
+"""KEDA's part: what the autoscaler reads between two questions, in an outage, and at certain hours."""
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from spec.scaling.manifests import scaled_object_spec
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import FLOOR, SCALED, scaling
+from twin.replay.cron import Cron
+from twin.replay.keda import ScaledObject, autoscaler_of
+
+ZURICH = ZoneInfo("Europe/Zurich")
+
+
+def spec(**bounds: Any) -> dict[str, Any]:
+    keys = {"gpu.pools[0].desired": 8, "gpu.pools[0].max": 8, "autoscaling": scaling(maxReplicas=8, **bounds)}
+    return scaled_object_spec(settings({**SCALED, **keys}), "http://prometheus:9090")
+
+
+def test_between_two_questions_the_last_answer_holds() -> None:
+    scaled = ScaledObject(spec())
+    assert scaled.polling_seconds == 15
+    assert scaled.proposals(0, 2) == [None, None], "before the first question there is none"
+    scaled.poll({"pending-classify": 40.0, "busy-classify": 1.4}, 2)
+    assert scaled.proposals(0, 2) == [5, 2]
+    assert scaled.proposals(14, 4) == [5, 2]
+
+
+def test_an_outage_is_an_error_and_then_holds_the_pods_that_there_are() -> None:
+    scaled, away = ScaledObject(spec(fallbackReplicas=3)), {"pending-classify": None, "busy-classify": 1.4}
+    for _ in range(4):
+        scaled.poll(away, 5)
+        assert scaled.proposals(0, 5) == [None, 2]
+    scaled.poll(away, 5)
+    assert scaled.proposals(0, 5) == [5, 2]
+    scaled.poll(away, 2)
+    assert scaled.proposals(0, 2) == [3, 2], "fallbackReplicas are the fewest"
+    scaled.poll({"pending-classify": 0.0, "busy-classify": 1.4}, 2)
+    assert scaled.proposals(0, 2) == [0, 2]
+
+
+def test_the_autoscaler_that_keda_makes_has_the_bounds_and_the_pace() -> None:
+    made = autoscaler_of(spec())
+    assert (made["minReplicas"], made["maxReplicas"]) == (1, 8)
+    assert made["behavior"]["scaleDown"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 300}]
+
+
+def test_a_floor_is_a_trigger() -> None:
+    scaled = ScaledObject(spec(cronFloor={**FLOOR, "replicas": 4}))
+    monday = datetime(2026, 1, 5, tzinfo=ZURICH).timestamp()
+    assert [scaled.proposals(monday + hour * 3600, 1)[-1] for hour in (6, 8, 18, 20)] == [0, 4, 4, 0]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "moment", "holds"),
+    [
+        ("0 7 * * 1-5", "0 19 * * 1-5", "2026-01-09 18:59", True),  # a Friday
+        ("0 7 * * 1-5", "0 19 * * 1-5", "2026-01-10 12:00", False),
+        ("0 22 * * *", "0 6 * * *", "2026-01-10 23:00", True),
+        ("0 22 * * *", "0 6 * * *", "2026-01-10 05:59", True),
+        ("0 22 * * *", "0 6 * * *", "2026-01-10 06:00", False),
+        ("0 7 * * *", "0 19 * * *", "2026-07-10 07:00", True),  # in summer, an hour earlier in UTC
+        ("0 0 1 * *", "0 0 2 * *", "2026-02-01 12:00", True),
+        ("0 0 1 * 1", "0 12 1 * 1", "2026-01-05 06:00", True),  # of the first and Mondays either
+    ],
+)
+def test_when_a_floor_holds(start: str, end: str, moment: str, holds: bool) -> None:
+    cron = Cron({"timezone": "Europe/Zurich", "start": start, "end": end, "desiredReplicas": "4"})
+    at = datetime.fromisoformat(moment).replace(tzinfo=ZURICH).timestamp()
+    assert cron.value(at) == (4 if holds else 0)

@@ -1,0 +1,63 @@
+"""Rates and recorded numbers, beside what its own documentation and source say."""
+
+import pytest
+
+from spec.prometheus.recording import BUSY, PENDING, recording_group
+from twin.replay.prometheus import Sample, Target, rate
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "now", "expected"),
+    [
+        pytest.param([10, 25, 40, 55], [100, 130, 160, 190], 60, 2.0, id="steady: the whole window is filled in"),
+        pytest.param([40, 55], [0, 30], 60, 30 * 20 / 15 / 60, id="new: not to before it was 0"),
+        pytest.param([40, 55], [300, 330], 60, 30 * (15 + 7.5 + 5) / 15 / 60, id="half a scrape to the left"),
+        pytest.param([5, 20], [300, 330], 60, 30 * (15 + 5 + 7.5) / 15 / 60, id="ended: half a scrape to the right"),
+        pytest.param([10, 25, 40, 55], [100, 130, 10, 40], 60, (30 + 10 + 30) / 45, id="a counter that began anew"),
+        pytest.param([10, 55], [5, 5], 60, 0.0, id="nothing happened"),
+    ],
+)
+def test_rate(times: list[float], values: list[float], now: float, expected: float) -> None:
+    assert rate(times, values, now) == pytest.approx(expected)
+
+
+def target(*samples: tuple[float, float, float, float]) -> Target:
+    """`at, successes, executions, seconds` of each scrape."""
+    made = Target()
+    made.samples.extend(Sample(*sample, pending=3) for sample in samples)
+    return made
+
+
+def test_busy_instances_are_executions_times_the_time_of_one() -> None:
+    """Ten requests/s in batches of four that take 0.2 s: each request is charged 0.2 s."""
+    loaded = target(*((at, 10 * at, 2.5 * at, 10 * at * 0.2) for at in (100, 115, 130, 145)))
+    assert loaded.busy(150) == pytest.approx(2.5 * 0.2)
+    assert target((100, 7, 7, 1), (115, 7, 7, 1)).busy(120) == 0
+    assert target((115, 7, 7, 1)).busy(120) is None, "a rate takes two samples"
+    assert loaded.busy(190) is None, "within the window there is one"
+
+
+def test_a_pod_that_is_gone_keeps_its_rate_for_a_while_and_its_queue_not() -> None:
+    gone = target((100, 10, 10, 1), (115, 20, 20, 2))
+    assert gone.pending(120) == 3
+    gone.gone = True
+    assert gone.pending(120) is None
+    assert gone.busy(159) is not None
+    assert gone.busy(160) is None
+
+
+def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
+    """Whoever changes one of them has to change `Target`."""
+    rules = {rule["record"]: rule["expr"] for rule in recording_group()["rules"]}
+    by, of = "sum by (namespace, pod, model)", '{namespace="triton"}'
+
+    def rate_of(metric: str) -> str:
+        return f"{by} (rate({metric}{of}[1m]))"
+
+    successes, executions = rate_of("nv_inference_request_success"), rate_of("nv_inference_exec_count")
+    executed = f"{successes}\n    - {rate_of('nv_cache_num_hits_per_model')}\n  or {successes}"
+    assert rules[PENDING] == f"{by} (nv_inference_pending_request_count{of})"
+    assert rules[BUSY] == (
+        f"{rate_of('nv_inference_compute_infer_duration_us')} / 1e6\n"
+        f"* {executions}\n/ (({executed}) > 0)\nor 0 * {executions}"
+    )

@@ -1,0 +1,125 @@
+"""The ports beside the real ones: a KEDA, a HorizontalPodAutoscaler and a Prometheus that were recorded at work.
+
+`benchmarks/autoscaler_recording.py` made the recordings on a twin; each says when, of which revision, and by which command.
+"""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.scaling.signal import BUSY, PENDING
+from twin.replay.hpa import Autoscaler, by_average_value
+from twin.replay.keda import ScaledObject, autoscaler_of
+from twin.replay.prometheus import WINDOW_SECONDS, rate
+
+FOLDER = Path(__file__).parent / "recordings"
+LOOK_SECONDS = 1.2
+"""The recorder looks twice a second; a busy machine makes it a second."""
+
+
+@pytest.fixture(params=sorted(file.stem for file in FOLDER.glob("*.json")))
+def recorded(request: pytest.FixtureRequest) -> Any:
+    return json.loads((FOLDER / f"{request.param}.json").read_text())
+
+
+def at(changes: Sequence[Sequence[float]], moment: float) -> float | None:
+    """Return the value that holds at a moment, of changes; None before the first one."""
+    place = bisect_right(changes, moment, key=lambda change: change[0])
+    return changes[place - 1][1] if place else None
+
+
+def clocks(recording: Any) -> Iterator[tuple[float, float]]:
+    """Yield periods and first moments of syncs with which each change was seen at once, as it was made at a sync.
+
+    A sync begins a period after the end of the one before (`rate_limiters.go` of the controller), hence some 0.1 s later.
+    """
+    changes = [moment for moment, _ in recording["wanted"][1:]]
+    for hundredths in range(0, 30, 2):
+        period = recording["syncSeconds"] + hundredths / 100
+        for tenths in range(int(10 * period)):
+            first = tenths / 10
+            if all((moment - first) % period <= LOOK_SECONDS for moment in changes):
+                yield period, first
+
+
+def decisions(recording: Any, period: float, first: float) -> list[tuple[float, int]]:
+    """Return what the port wants at each sync, of the numbers that the real autoscaler was told."""
+    autoscaler, current, made = Autoscaler(autoscaler_of(recording["scaledObject"])), int(recording["wanted"][0][1]), []
+    targets = {trigger["name"]: float(trigger["metadata"]["threshold"]) for trigger in recording["scaledObject"]["triggers"]}
+    for look in range(int((recording["seconds"] - first) / period)):
+        moment = first + look * period
+        told = {name: at(changes, moment) for name, changes in recording["values"].items()}
+        asked = [None if value is None else by_average_value(value, targets[name], current) for name, value in told.items()]
+        current = autoscaler.decide(moment, current, asked)
+        made.append((moment, current))
+    return made
+
+
+def test_decisions_are_those_of_the_real_autoscaler_within_a_sync_period(recorded: Any) -> None:
+    """Of 100 decisions 99, and that with every clock that the real one may have had."""
+    wanted, shares = recorded["wanted"], []
+    for period, first in clocks(recorded):
+        made = decisions(recorded, period, first)
+        same = [pods in {at(wanted, moment + offset) for offset in (-period, 0, period)} for moment, pods in made]
+        shares.append(sum(same) / len(same))
+    assert len(wanted) > 3, "a recording in which little changed shows little"
+    assert min(shares) >= 0.99
+
+
+def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_last_question(recorded: Any) -> None:
+    scaled = ScaledObject(recorded["scaledObject"])
+    polls = sorted({change[0] for changes in recorded["values"].values() for change in changes})[1:]
+    for series, kind in ((PENDING.series, "pending"), (BUSY.series, "busy")):
+        (name,) = (name for name in recorded["values"] if name.startswith(kind) and len(recorded["values"][name]) > 1)
+        for moment in polls:
+            summed = {round(total(recorded["samples"][series], moment - early), 3) for early in (0, LOOK_SECONDS)}
+            assert at(recorded["values"][name], moment) in summed, (name, moment)
+    gaps = {round((second - first) / scaled.polling_seconds, 1) for first, second in pairwise(polls)}
+    assert all(math.isclose(gap, round(gap), abs_tol=0.11) for gap in gaps), "questions come every pollingInterval"
+
+
+def total(pods: dict[str, list[list[float]]], moment: float) -> float:
+    """Return the sum of the newest sample of each pod that is evaluated still: no older than one evaluation."""
+    newest = [(of_pod[0], of_pod[1]) for samples in pods.values() for of_pod in samples[-1:] if of_pod[0] <= moment]
+    newest += [
+        (samples[place][0], samples[place][1])
+        for samples in pods.values()
+        for place in range(len(samples) - 1)
+        if samples[place][0] <= moment < samples[place + 1][0]
+    ]
+    return sum(value for taken, value in newest if taken > moment - 16)
+
+
+def test_recorded_rates_are_those_of_the_scraped_samples(recorded: Any) -> None:
+    samples = recorded["samples"]
+    compared = 0
+    for pod, evaluated in samples[BUSY.series].items():
+        for moment, value in evaluated:
+            rates = [
+                rate_of(samples[metric][pod], moment)
+                for metric in (
+                    "nv_inference_compute_infer_duration_us",
+                    "nv_inference_exec_count",
+                    "nv_inference_request_success",
+                )
+            ]
+            if any(one is None for one in rates):
+                continue
+            seconds, executions, successes = (one or 0.0 for one in rates)
+            assert value == pytest.approx(seconds / 1e6 * executions / successes if successes else 0, rel=1e-6, abs=1e-9)
+            compared += 1
+    assert compared > 20
+
+
+def rate_of(scraped: list[list[float]], moment: float) -> float | None:
+    """Return the rate over the window; None where its beginning was not recorded."""
+    if moment - WINDOW_SECONDS < 0 and scraped[0][0] < 16:
+        return None
+    window = [(taken, value) for taken, value in scraped if moment - WINDOW_SECONDS < taken <= moment]
+    return rate([taken for taken, _ in window], [value for _, value in window], moment)

@@ -1,0 +1,83 @@
+"""Traces: what a file says for every second, and what is wrong with one."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twin.replay import samples, traces
+from twin.replay.traces import EVERY, MONDAY, TraceUnusable
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "trace"
+    path.write_text(text)
+    return path
+
+
+def test_a_rate_holds_until_the_next_one_and_the_last_as_long_as_the_one_before(tmp_path: Path) -> None:
+    read = traces.read(file(tmp_path, "seconds,requests_per_second\n0,5\n2,7.5\n5,1\n"))
+    assert read.rates[EVERY].tolist() == [5, 5, 7.5, 7.5, 7.5, 1, 1, 1]
+    assert (read.seconds, read.begins) == (8, MONDAY)
+
+
+def test_models_have_their_own_rows_and_clocks(tmp_path: Path) -> None:
+    text = "seconds,requests_per_second,model\n10,5,a\n11,6,b\n12,7,a\n13,8,b\n"
+    rates = traces.read(file(tmp_path, text)).rates
+    assert {model: found.tolist() for model, found in rates.items()} == {"a": [5, 5, 7, 7, 7], "b": [0, 6, 6, 8, 8]}
+
+
+def test_series_of_a_range_query_are_added_up_by_model(tmp_path: Path) -> None:
+    result = [
+        {"metric": {"model": "a", "pod": "1"}, "values": [[1_700_000_000, "1"], [1_700_000_002, "2"]]},
+        {"metric": {"model": "a", "pod": "2"}, "values": [[1_700_000_000, "10"], [1_700_000_002, "20"]]},
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+    read = traces.read(file(tmp_path, text))
+    assert read.rates["a"].tolist() == [11, 11, 22, 22]
+    assert read.begins == 1_700_000_000
+
+
+HEADER = "seconds,requests_per_second\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1: is not `seconds,requests_per_second`"),
+        ("a,b\n1,2\n", "line 1: is not `seconds,requests_per_second`"),
+        (HEADER, "it has no rates"),
+        (HEADER + "0,nan\n", "line 2: 'nan' is no rate; give 0 to 1,000,000 requests per second"),
+        (HEADER + "0,-1\n", "line 2: '-1' is no rate"),
+        (HEADER + "0,2000000\n", "line 2: '2000000' is no rate"),
+        (HEADER + "x,1\n", "line 2: 'x' is no number of seconds; give 0 or more"),
+        (HEADER + "0,1,a\n", "line 2: has 3 values where the header has 2"),
+        (HEADER + "5,1\n5,2\n", "line 3: 5 s come after 5 s; sort the rows of a model by their seconds, each once"),
+        (HEADER + "0,1\n31536000,1\n", "it is 365 days long; give 35 at most"),
+        ("seconds,requests_per_second,model\n0,1,\n", "line 2: names no model; name one, or leave the column out"),
+        ('{"data": {"resultType": "vector"}}', "is no answer to a range query"),
+        ('{"data": {"resultType": "matrix", "result": [{}]}}', r"data\.result\[0\]: is no series"),
+        ('{"data": {"resultType": "matrix", "result": []}}', "it has no rates"),
+        ('{"data": ', "is no JSON|not JSON|line 1"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(TraceUnusable, match=said):
+        traces.read(file(tmp_path, text))
+
+
+def test_all_mistakes_are_told_at_once_but_not_thousands(tmp_path: Path) -> None:
+    with pytest.raises(TraceUnusable) as told:
+        traces.read(file(tmp_path, HEADER + "0,x\n" * 1000))
+    assert str(told.value).count("is no rate") == 10
+    assert "and 990 more" in str(told.value)
+
+
+@pytest.mark.parametrize("name", samples.NAMES)
+def test_samples_are_the_same_each_time_and_sized_by_the_peak(name: str) -> None:
+    first, second = samples.sample(name, {"a": 100.0, "b": 1.0}), samples.sample(name, {"a": 100.0, "b": 1.0})
+    assert np.array_equal(first.rates["a"], second.rates["a"])
+    assert np.allclose(first.rates["a"], 100 * first.rates["b"])
+    assert first.rates["b"].min() >= 0.1 and 0.5 <= first.rates["b"].max() <= 2
+    assert (first.slow_pod is not None) == (name == "slow-pod")

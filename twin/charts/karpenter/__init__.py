@@ -1,0 +1,34 @@
+"""Karpenter: its real controller, with the rights of its chart in the cluster and those of its role in AWS."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spec.versions import KARPENTER
+from twin.releases.chart import Accounts, Chart, ChartContext, ChartPrograms, GoModule
+from twin.releases.scalers import node_scaler
+
+MODULE = GoModule("github.com/aws/karpenter-provider-aws", f"v{KARPENTER.version}")
+TEMPLATES = "charts/karpenter"
+"""Where the chart itself lies in the module."""
+
+
+def _programs(context: ChartContext) -> ChartPrograms:
+    from twin.charts.karpenter.program import Karpenter  # only the agent needs it
+
+    return Karpenter(context)
+
+
+def _installed_by(config: Mapping[str, Any]) -> bool:
+    return node_scaler(config) == "karpenter"
+
+
+CHART = Chart(
+    KARPENTER,
+    "its real controller, from its Go module, runs as one process, and what it launches joins the cluster as nodes; each of "
+    "its calls of AWS is held against the policy of its role",
+    MODULE,
+    accounts=Accounts(templates=TEMPLATES),
+    families=("karpenter",),
+    installed_by=_installed_by,
+    programs=_programs,
+)

@@ -1,0 +1,63 @@
+"""KEDA's ScaledObject in virtual time: what its metrics server tells the HorizontalPodAutoscaler that it makes.
+
+A port of v2.20.2. Every `pollingInterval` each query is asked once, and the autoscaler reads that answer until the next one
+(`useCachedMetrics`; a cron trigger has none and is asked at each look):
+https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go (`GetScaledObjectMetrics`). A query without an
+answer is an error, and after `failureThreshold` of them in a row the fallback's number takes its place:
+https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go. Here failures are counted once per question; KEDA
+also counts looks at one. Activation, from no pod to one, is left out: a fleet of Triton has one pod at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twin.replay.cron import Cron
+from twin.replay.hpa import by_average_value
+
+
+class ScaledObject:
+    """The triggers of a ScaledObject's spec, as `spec.scaling.manifests.scaled_object_spec` makes it."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.polling_seconds: int = spec["pollingInterval"]
+        self._fallback = spec.get("fallback")
+        self._targets = {
+            trigger["name"]: float(trigger["metadata"]["threshold"])
+            for trigger in spec["triggers"]
+            if trigger["type"] == "prometheus"
+        }
+        self._crons = [Cron(trigger["metadata"]) for trigger in spec["triggers"] if trigger["type"] == "cron"]
+        self._cached: dict[str, float | None] = dict.fromkeys(self._targets)
+        self._failures = dict.fromkeys(self._targets, 0)
+
+    def poll(self, answers: Mapping[str, float | None], current: int) -> None:
+        """Ask every query once. `answers`: by the trigger's name; None where the query has no result."""
+        for name, target in self._targets.items():
+            value = answers.get(name)
+            self._failures[name] = self._failures[name] + 1 if value is None else 0
+            self._cached[name] = value if value is not None else self._fallen_back(name, target, current)
+
+    def proposals(self, timestamp: float, current: int) -> list[int | None]:
+        """Return what each trigger asks for, of so many pods; None for an error. `timestamp`: seconds since 1970."""
+        asked: list[int | None] = [
+            by_average_value(value, self._targets[name], current) if value is not None else None
+            for name, value in self._cached.items()
+        ]
+        return asked + [by_average_value(cron.value(timestamp), 1, current) for cron in self._crons]
+
+    def _fallen_back(self, name: str, target: float, current: int) -> float | None:
+        if self._fallback is None or self._failures[name] <= self._fallback["failureThreshold"]:
+            return None
+        pods: int = self._fallback["replicas"]
+        return target * (max(pods, current) if self._fallback.get("behavior") == "currentReplicasIfHigher" else pods)
+
+
+def autoscaler_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the HorizontalPodAutoscaler that KEDA makes of a ScaledObject's spec."""
+    return {
+        "minReplicas": spec["minReplicaCount"],
+        "maxReplicas": spec["maxReplicaCount"],
+        "behavior": spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"],
+    }

@@ -1,0 +1,69 @@
+"""Five traces by a formula, sized to a stack: from a quarter of what it expects at most (`peakRate`) to twice as much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from twin.replay.traces import Rates, SlowPod, Trace
+
+_HOUR = 3600
+_SEED = 17
+_BURSTS_A_DAY = 12
+
+
+def _steps() -> Rates:
+    """Up in five steps of ten minutes to the peak, and down again."""
+    levels = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 0.85, 0.7, 0.55, 0.4, 0.25]
+    return np.repeat(levels, 600)
+
+
+def _ramp() -> Rates:
+    """Half an hour up to the peak, half an hour there, half an hour down, half an hour of little."""
+    half = _HOUR // 2
+    up = np.linspace(0.1, 1.0, half)
+    return np.concatenate([up, np.full(half, 1.0), up[::-1], np.full(half, 0.1)])
+
+
+def _diurnal() -> Rates:
+    """A day with the least at 4 in the morning and the most at 4 in the afternoon, and bursts of minutes at any time."""
+    seconds = np.arange(24 * _HOUR)
+    rates = 0.45 - 0.3 * np.cos(2 * math.pi * (seconds / _HOUR - 4) / 24)
+    source = np.random.default_rng(_SEED)
+    for begins in source.integers(0, len(seconds), _BURSTS_A_DAY):
+        length, height = source.integers(60, 600), source.uniform(0.1, 0.4)
+        rates[begins : begins + length] += height
+    return rates
+
+
+def _flash_crowd() -> Rates:
+    """A third of the peak, then twice the peak within half a minute, for a quarter of an hour."""
+    rates = np.full(_HOUR, 1 / 3)
+    rates[600:630] = np.linspace(1 / 3, 2.0, 30)
+    rates[630:1500] = 2.0
+    rates[1500:1800] = np.linspace(2.0, 1 / 3, 300)
+    return rates
+
+
+def _slow_pod() -> Rates:
+    """Half of the peak all the time, while one pod is four times as slow for twenty minutes."""
+    return np.full(_HOUR, 0.5)
+
+
+_FORMULAS: Mapping[str, Callable[[], Rates]] = {
+    "steps": _steps,
+    "ramp": _ramp,
+    "diurnal": _diurnal,
+    "flash-crowd": _flash_crowd,
+    "slow-pod": _slow_pod,
+}
+NAMES = tuple(_FORMULAS)
+
+
+def sample(name: str, peaks: Mapping[str, float]) -> Trace:
+    """Return the sample of that name for models with these peak rates."""
+    shape = _FORMULAS[name]()
+    slow = SlowPod(begins=600, ends=1800, factor=4) if name == "slow-pod" else None
+    return Trace(name, {model: shape * peak for model, peak in peaks.items()}, slow_pod=slow)

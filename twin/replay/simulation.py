@@ -1,0 +1,190 @@
+"""One fleet under a trace, second by second: requests are served, scraped, recorded, looked at, and pods come and go.
+
+The order within a second is that of the data. Each part has its own clock (scrapes of each pod, evaluation of the rules,
+KEDA's polling, the autoscaler's sync), which begin at seconds drawn from the seed, as they do in a cluster at no particular
+one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+
+from spec.prometheus.rule import SCRAPE_SECONDS
+from twin.replay.capacity import Cluster, Pod
+from twin.replay.controllers import Seen
+from twin.replay.hpa import SYNC_SECONDS
+from twin.replay.outcome import Moment, Outcome
+from twin.replay.plan import Plan
+from twin.replay.prometheus import WINDOW_SECONDS
+from twin.replay.serving import Server
+from twin.replay.traces import EVERY, Rates, Trace, TraceUnusable
+
+SETTLE_SECONDS = 3600
+"""The fleet begins so long before the trace, at its first rates, with the fewest pods; nothing of it is counted."""
+_SEED = 1
+_MOMENTS = 96
+_CHUNK = 86_400
+
+
+def simulate(plan: Plan, trace: Trace, *, everybody: Mapping[str, float], sync_seconds: int = SYNC_SECONDS) -> Outcome:
+    """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY."""
+    return _Simulation(plan, trace, everybody, sync_seconds).run()
+
+
+def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
+    """Refuse a trace with models that the stack does not serve. Raises TraceUnusable."""
+    unknown = sorted(model for model in trace.rates if model is not EVERY and model not in models)
+    if unknown:
+        raise TraceUnusable(
+            f"--trace {trace.name}: {stack} does not serve {', '.join(unknown)}; it serves {', '.join(sorted(models))} "
+            "(an ensemble's requests are those of its steps)"
+        )
+
+
+class _Simulation:
+    def __init__(self, plan: Plan, trace: Trace, everybody: Mapping[str, float], sync_seconds: int) -> None:
+        self._plan, self._trace = plan, trace
+        self._rates = [_of_model(trace, model.name, everybody) * model.share for model in plan.models]
+        self._sync = sync_seconds
+        source = random.Random(_SEED)  # noqa: S311 - repeatable on purpose
+        self._draw_scrape = lambda: source.randrange(SCRAPE_SECONDS)
+        self._rules_at, self._poll_at, self._sync_at = (source.randrange(SCRAPE_SECONDS) for _ in range(3))
+        self._requests = np.random.default_rng(_SEED)
+        self._cluster = Cluster(plan.pool, plan.starts)
+        self._controller = plan.controller()
+        self._ended: list[Pod] = []
+        self._services = [model.service for model in plan.models]
+        self._slow = [service.slowed(trace.slow_pod.factor) if trace.slow_pod else service for service in self._services]
+        self._recorded: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
+        self.outcome = Outcome(
+            seconds=trace.seconds, gpus_per_node=plan.pool.gpus_per_node, usd_per_hour=plan.pool.usd_per_hour
+        )
+        self._stretch = max(1, trace.seconds // _MOMENTS)
+        self._sums = [0.0] * 5
+        self._short = 0
+
+    def run(self) -> Outcome:
+        self._cluster.begin([self._new() for _ in range(self._plan.fewest)], -SETTLE_SECONDS)
+        first = [np.full(SETTLE_SECONDS, rates[0]) for rates in self._rates]
+        self._chunk(first, -SETTLE_SECONDS, counted=False)
+        self.outcome.wanted.append((0, len(self._cluster.pods)))
+        for begins in range(0, self._trace.seconds, _CHUNK):
+            self._chunk([rates[begins : begins + _CHUNK] for rates in self._rates], begins, counted=True)
+        if self._short:
+            self.outcome.shortages.append(self._short)
+        return self.outcome
+
+    def _chunk(self, rates: list[Rates], begins: int, *, counted: bool) -> None:
+        arrivals = [self._requests.poisson(of_model).tolist() for of_model in rates]
+        for offset, arriving in enumerate(zip(*arrivals, strict=True)):
+            now = begins + offset
+            self._second(now, arriving, [of_model[offset] for of_model in rates], counted)
+            self._look(now, counted)
+
+    def _second(self, now: int, arriving: tuple[int, ...], rates: list[float], counted: bool) -> None:
+        cluster, slow = self._cluster, self._trace.slow_pod
+        if slow is not None and now in (slow.begins, slow.ends):
+            services = self._slow if now == slow.begins else self._services
+            for server, service in zip(cluster.pods[0].servers, services, strict=True):
+                server.service = service
+        ready = [pod for pod in cluster.pods if pod.ready_at is not None and pod.ready_at <= now]
+        late = rejected = 0.0
+        scrape = now % SCRAPE_SECONDS
+        if ready:
+            shares = [requests / len(ready) for requests in arriving]
+            for pod in ready:
+                for server, share in zip(pod.servers, shares, strict=True):
+                    some_late, some_rejected = server.second(share)
+                    late += some_late
+                    rejected += some_rejected
+                if pod.scrape_at == scrape:
+                    for server in pod.servers:
+                        server.scrape(now)
+        else:
+            rejected = float(sum(arriving))
+        if counted:
+            self._count(now, sum(arriving), late, rejected, ready, rates)
+
+    def _count(self, now: int, requests: int, late: float, rejected: float, ready: list[Pod], rates: list[float]) -> None:
+        outcome, cluster = self.outcome, self._cluster
+        outcome.requests += requests
+        outcome.late += late
+        outcome.rejected += rejected
+        outcome.node_seconds += len(cluster.nodes)
+        outcome.pod_seconds += len(cluster.pods)
+        outcome.most_pods = max(outcome.most_pods, len(cluster.pods))
+        if any(sum(pod.servers[place].service.capacity for pod in ready) < rate for place, rate in enumerate(rates)):
+            self._short += 1
+        elif self._short:
+            outcome.shortages.append(self._short)
+            self._short = 0
+        for place, number in enumerate((requests, len(cluster.pods), len(ready), late + rejected, 1)):
+            self._sums[place] += number
+        if (now + 1) % self._stretch == 0:
+            asked, wanted, served, missed, seconds = self._sums
+            outcome.moments.append(
+                Moment(now + 1, asked / seconds, wanted / seconds, served / seconds, missed / asked if asked else 0.0)
+            )
+            self._sums = [0.0] * 5
+
+    def _look(self, now: int, counted: bool) -> None:
+        """Let the clocks of Prometheus, KEDA and the autoscaler come round."""
+        if now % SCRAPE_SECONDS == self._rules_at:
+            self._record(now)
+        polls = self._controller.poll_seconds
+        if polls is not None and now % polls == self._poll_at % polls:
+            self._controller.poll(self._seen(now))
+        if now % self._sync == self._sync_at % self._sync:
+            current = len(self._cluster.pods)
+            wanted = self._controller.decide(now, self._trace.begins + now, self._seen(now))
+            for _ in range(wanted - current):
+                self._cluster.add(self._new(), now)
+            for _ in range(current - wanted):
+                self._end(now)
+            if wanted != current and counted:
+                self.outcome.wanted.append((now, wanted))
+            self._cluster.settle(now)
+
+    def _record(self, now: int) -> None:
+        """Evaluate the recording rules."""
+        self._ended = [pod for pod in self._ended if pod.servers[0].target.samples[-1].at > now - WINDOW_SECONDS]
+        self._recorded = (self._evaluated(self._cluster.pods, now), self._evaluated(self._ended, now))
+
+    def _evaluated(self, pods: list[Pod], now: int) -> dict[str, list[float]]:
+        places = {model.name: place for place, model in enumerate(self._plan.models)}
+        found: dict[str, list[float]] = {}
+        for number in self._plan.numbers:
+            values = [number.read(pod.servers[places[number.model]].target, now) for pod in pods]
+            found[number.name] = [value for value in values if value is not None]
+        return found
+
+    def _seen(self, now: int) -> Seen:
+        pods = self._cluster.pods
+        unready = sum(not pod.is_ready(now) for pod in pods)
+        return Seen(self._recorded[0], self._recorded[1], len(pods), unready)
+
+    def _new(self) -> Pod:
+        servers = [Server(model.service, model.slo_seconds, model.timeout_seconds) for model in self._plan.models]
+        return Pod(servers, self._draw_scrape())
+
+    def _end(self, now: int) -> None:
+        pod = self._cluster.last(now)
+        self._cluster.remove(pod)
+        if pod.servers[0].target.samples:
+            for server in pod.servers:
+                server.target.gone = True
+            self._ended.append(pod)
+
+
+def _of_model(trace: Trace, model: str, everybody: Mapping[str, float]) -> Rates:
+    """Return the requests of a model, with its part of those that name none."""
+    rates = np.zeros(trace.seconds)
+    own, shared = trace.rates.get(model), trace.rates.get(EVERY)
+    if own is not None:
+        rates[: len(own)] += own
+    if shared is not None:
+        rates[: len(shared)] += shared * everybody[model] / sum(everybody.values())
+    return rates

@@ -1,0 +1,172 @@
+"""Traces of requests: a CSV file, or what Prometheus answers to a range query, as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spec import reading
+from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
+
+LONGEST_SECONDS = 35 * 86_400
+"""A month and some days: a longer one is a slip of a unit, not a trace."""
+MOST_RATE = 1_000_000.0
+EVERY = None
+"""The model of rates that say none: all models together, divided by what the stack expects of each."""
+MONDAY = 1_767_571_200.0
+"""2026-01-05, 0:00 UTC: when a trace begins whose file does not say it."""
+_HEADERS = (["seconds", "requests_per_second"], ["seconds", "requests_per_second", "model"])
+_TOLD = 10
+
+Rates = npt.NDArray[np.float64]
+
+
+class TraceUnusable(Failure):
+    """A trace that cannot be read, or that is none of this stack; the text says where and why."""
+
+    exit_code = NOT_TRIED
+
+
+@dataclass(frozen=True)
+class SlowPod:
+    """The oldest pod takes `factor` times as long from a second to another."""
+
+    begins: int
+    ends: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Requests per second of each model (or of EVERY), one number a second, from `begins` (seconds since 1970) on."""
+
+    name: str
+    rates: Mapping[str | None, Rates]
+    begins: float = MONDAY
+    slow_pod: SlowPod | None = None
+
+    @property
+    def seconds(self) -> int:
+        """Return how long it is."""
+        return max(len(rates) for rates in self.rates.values())
+
+
+Points = dict[str | None, list[tuple[float, float]]]
+
+
+def read(file: Path) -> Trace:
+    """Read a trace. Raises TraceUnusable, with all that is wrong."""
+    try:
+        text = reading.text_file(file)
+    except Unreadable as error:
+        raise TraceUnusable(f"--trace {file}: {error.problem}") from None
+    parse = _of_prometheus if text.lstrip().startswith("{") else _of_csv
+    points, problems = parse(text)
+    if not problems and not any(points.values()):
+        problems = ["it has no rates"]
+    if not problems:
+        begins = min(found[0][0] for found in points.values())
+        ends = max(found[-1][0] for found in points.values())
+        if ends - begins > LONGEST_SECONDS:
+            problems = [f"it is {(ends - begins) / 86_400:.0f} days long; give {LONGEST_SECONDS // 86_400} at most"]
+    if problems:
+        more = f"\n  and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
+        raise TraceUnusable(f"--trace {file}: " + "\n  ".join(problems[:_TOLD]) + more)
+    return Trace(file.name, _every_second(points, begins), begins if parse is _of_prometheus else MONDAY + begins)
+
+
+def _of_csv(text: str) -> tuple[Points, list[str]]:
+    rows = csv.reader(io.StringIO(text))
+    points: Points = {}
+    try:
+        header = next(rows, [])
+        if header not in _HEADERS:
+            return {}, ["line 1: is not `seconds,requests_per_second`, or the same with `,model`"]
+        return points, list(_rows(rows, len(header), points))
+    except csv.Error as error:
+        return {}, [f"line {rows.line_num}: {error}"]
+
+
+def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
+    """Yield what is wrong with the rows, and add the others to the points."""
+    for row in rows:
+        at = f"line {rows.line_num}"
+        if not row:
+            continue
+        if len(row) != columns:
+            yield f"{at}: has {len(row)} values where the header has {columns}"
+            continue
+        seconds, rate = _number(row[0]), _number(row[1])
+        if seconds is None or seconds < 0:
+            yield f"{at}: '{row[0]}' is no number of seconds; give 0 or more"
+        elif rate is None or not 0 <= rate <= MOST_RATE:
+            yield f"{at}: '{row[1]}' is no rate; give 0 to {MOST_RATE:,.0f} requests per second"
+        elif columns == len(_HEADERS[1]) and not row[2]:
+            yield f"{at}: names no model; name one, or leave the column out"
+        else:
+            found = points.setdefault(row[2] if columns == len(_HEADERS[1]) else EVERY, [])
+            if found and seconds <= found[-1][0]:
+                yield f"{at}: {row[0]} s come after {found[-1][0]:g} s; sort the rows of a model by their seconds, each once"
+            else:
+                found.append((seconds, rate))
+
+
+def _of_prometheus(text: str) -> tuple[Points, list[str]]:
+    """Read `{"data": {"resultType": "matrix", …}}`. Series of one model (label `model`) are added up."""
+    try:
+        data = reading.json_object(text).get("data")
+    except Unreadable as error:
+        return {}, [str(error)]
+    if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
+        return {}, ["is no answer to a range query: data.resultType has to be matrix (path /api/v1/query_range)"]
+    sums: dict[str | None, dict[float, float]] = {}
+    problems = []
+    for place, series in enumerate(data["result"]):
+        at = f"data.result[{place}]"
+        try:
+            model = series["metric"].get("model", EVERY)
+            pairs = [(float(moment), float(value)) for moment, value in series["values"]]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            problems.append(f"{at}: is no series with a metric, and values of a time and a number each")
+            continue
+        wrong = next((value for _, value in pairs if not 0 <= value <= MOST_RATE), None)
+        if wrong is not None or not all(math.isfinite(moment) for moment, _ in pairs):
+            problems.append(f"{at}: {wrong} is no rate; give 0 to {MOST_RATE:,.0f} requests per second")
+            continue
+        of_model = sums.setdefault(model, {})
+        for moment, value in pairs:
+            of_model[moment] = of_model.get(moment, 0.0) + value
+    return {model: sorted(found.items()) for model, found in sums.items() if found}, problems
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _every_second(points: Points, begins: float) -> dict[str | None, Rates]:
+    """Return a number a second: each holds until the next one, the last one as long as the one before it."""
+    ends = max(found[-1][0] + _last_step(found) for found in points.values())
+    seconds = np.arange(math.ceil(ends - begins)) + begins
+    rates = {}
+    for model, found in points.items():
+        times, values = (np.array(column) for column in zip(*found, strict=True))
+        place = np.searchsorted(times, seconds, side="right") - 1
+        rates[model] = np.where(place >= 0, values[np.maximum(place, 0)], 0.0)
+    return rates
+
+
+def _last_step(found: Sequence[tuple[float, float]]) -> float:
+    return found[-1][0] - found[-2][0] if len(found) > 1 else 1.0
