@@ -25,7 +25,7 @@ FOUND = Found(
 def test_a_stack_without_gpus_registers_nothing_for_them_and_triton_on_cpu_nodes() -> None:
     config = read_config(profile.text(FOUND), "Pulumi.dev.yaml")
     wants = load(config, "dev", today=TODAY).models.serving
-    release = {"id": "9e0e34d8d342", "bytes": 15693, "models": {"classify": 1, "normalize": 1, "pipeline": 1}}
+    release = {"id": "9e0e34d8d342", "bytes": 15693, "models": dict.fromkeys(wants, 1)}
     config["triton-eks:models"]["release"] = {**release, "serving": digest_of(wants, ())}
     made = previewed(ROOT, "dev", config)
     deployments = {item.checked["metadata"]["name"]: item for item in made.of_type("kubernetes:apps/v1:Deployment")}
