@@ -199,6 +199,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/delivery.py
 	$(PY) benchmarks/batching.py
 	$(PY) benchmarks/delivery.py --pace 90
+	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error

@@ -172,7 +172,9 @@ def rules(
         str | None,
         typer.Option(metavar="URL", help="Where people on call read docs/runbooks.", show_default="docs/runbooks"),
     ] = None,
-    operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Print objects of kind PrometheusRule instead of a file.")
+    ] = False,
 ) -> None:
     """Print the Prometheus rules of a stack as YAML, for a Prometheus of your own."""
     from stackctl.rules import as_yaml
