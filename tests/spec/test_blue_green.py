@@ -135,5 +135,17 @@ def test_mistakes(changes: dict[str, Any], said: str) -> None:
     assert found.startswith(said)
 
 
+@pytest.mark.parametrize(("percent", "torn"), [(0, False), (5, True), (100, False)])
+def test_sequences_are_not_shared(percent: int, torn: bool) -> None:
+    sequence = {"strategy": "direct"}
+    serving = {"classify": {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40, "sequence": sequence}}
+    found = complaints({**WITH_CANDIDATE, "models.serving": serving, "models.candidate.percent": percent})
+    said = (
+        "models.candidate.percent: 5 would tear the sequences of classify apart, whose requests belong to one server; "
+        "give 0 or 100"
+    )
+    assert (said in found) is torn
+
+
 def test_a_mistake_of_both_is_told_once() -> None:
     assert len(complaints({**WITH_CANDIDATE, "triton.cpu": "64"})) == len(complaints({**BLUE_GREEN, "triton.cpu": "64"})) > 0

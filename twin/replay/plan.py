@@ -48,7 +48,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Number:
-    """What a controller knows by a name: of each pod, what `read` makes of the samples of one of its models."""
+    """A number that a controller knows by a name: of each pod, what `read` makes of the samples of one of its models."""
 
     name: str
     model: str

@@ -65,7 +65,7 @@ class Site:
         return publish(self.store, self.directory / f"models-{version}", version, files)
 
     def up(self) -> None:
-        """What Pulumi does: new pods, then the routes, and last the end of what the file has no more."""
+        """Do as Pulumi does: new pods, then the routes, and last the end of what the file has no more."""
         settings = load_stack_file(self.file)
         for fleet in settings.each_fleet:
             release = fleet.stack.models.release
